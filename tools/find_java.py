@@ -9,7 +9,7 @@ import os
 import sys
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.java import bundled_java, java_home
+from spanwire.pipeline.spark.java import bundled_java, java_home
 
 
 def main() -> int:

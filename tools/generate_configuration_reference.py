@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.registry import TRANSPORT_SCHEMES
-from spanwire.service.config import network, persistence, plugins, uri, virtual, words
-from spanwire.service.config.document import snake_case
-from spanwire.service.config.rules import HONOURED, LATER, ONLY, Rule, Words
+from spanwire.service.config.interpretation import network, persistence, plugins, uri, virtual
+from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables.handling import HONOURED, LATER, ONLY, Rule, Words
+from spanwire.service.config.values.diagnostics import snake_case
 
 TARGET: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "activemq-xml.md"
 ELEMENTS: Final[dict[str, Words]] = {

@@ -18,7 +18,7 @@ from typing import Any
 
 TOOLS = Path(__file__).resolve().parent
 TABLE = TOOLS / "openwire_commands.json"
-TARGET = TOOLS.parent / "src" / "spanwire" / "protocols" / "openwire" / "_marshallers.py"
+TARGET = TOOLS.parent / "src" / "spanwire" / "protocols" / "openwire" / "codec" / "_marshallers.py"
 
 LATEST = 12
 MAX_CONSTRUCTOR_FIELDS = 20  # a structure with more is made empty and filled attribute by attribute
@@ -71,8 +71,8 @@ from typing import Final
 from librt.strings import read_i32_be
 from mypy_extensions import mypyc_attr
 
-from spanwire.protocols.openwire.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.schema import DataStructure, FieldReader, FieldWriter, Throwable
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.schema import DataStructure, FieldReader, FieldWriter, Throwable
 
 MAGIC: Final = b"ActiveMQ"
 '''

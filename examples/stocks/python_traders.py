@@ -7,7 +7,7 @@ from stage import RECONNECT_SECONDS, SILENCE_SECONDS, Address, Pace, Stage, Trad
 from windows import ReceivedWindows
 
 from spanwire.client import aio, blocking
-from spanwire.client.message import Message
+from spanwire.client.messages.message import Message
 
 TRANSACTION = 25  # messages that are sent together or not at all
 MAX_HELD = 100  # messages acknowledged together

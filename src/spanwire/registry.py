@@ -16,12 +16,12 @@ PROTOCOLS: Final[dict[str, str]] = {
 }
 
 MESSAGE_FORMATS: Final[dict[str, str]] = {
-    "openwire": "spanwire.protocols.openwire.message_format:openwire_formats",
+    "openwire": "spanwire.protocols.openwire.messages.message_format:openwire_formats",
     "stomp": "spanwire.protocols.stomp.message_format:stomp_formats",
 }
 
-ADVISORY_FORMAT: Final = "spanwire.protocols.openwire.advisory_format:OpenWireAdvisoryFormat"
-STATISTICS_FORMAT: Final = "spanwire.protocols.openwire.statistics_format:OpenWireStatisticsFormat"
+ADVISORY_FORMAT: Final = "spanwire.protocols.openwire.messages.advisory_format:OpenWireAdvisoryFormat"
+STATISTICS_FORMAT: Final = "spanwire.protocols.openwire.messages.statistics_format:OpenWireStatisticsFormat"
 
 AUTO: Final = "auto"  # the first bytes of a client tell its protocol
 
@@ -42,26 +42,26 @@ TRANSPORT_SCHEMES: Final[dict[str, str]] = {
 
 # Clients' ways to a broker in their own process: connect(url, options) -> spanwire.client.ports.InProcessTransport.
 IN_PROCESS: Final[dict[str, str]] = {
-    "vm": "spanwire.service.embedded:connect",
-    "peer": "spanwire.service.embedded:connect",
+    "vm": "spanwire.service.embedding.embedded:connect",
+    "peer": "spanwire.service.embedding.embedded:connect",
 }
 
 # Ways to find brokers that need an extra; one class and one function each.
 AGENTS: Final[dict[str, str]] = {
-    "zeroconf": "spanwire.discovery.zeroconf:ZeroconfAgent",
-    "fabric": "spanwire.discovery.fabric:FabricAgent",
+    "zeroconf": "spanwire.discovery.agents.zeroconf:ZeroconfAgent",
+    "fabric": "spanwire.discovery.agents.fabric:FabricAgent",
 }
 LOOKS: Final[dict[str, str]] = {
-    "zeroconf": "spanwire.discovery.zeroconf:look",
-    "fabric": "spanwire.discovery.fabric:look",
+    "zeroconf": "spanwire.discovery.agents.zeroconf:look",
+    "fabric": "spanwire.discovery.agents.fabric:look",
 }
 
-FANOUT: Final = "spanwire.client.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport
+FANOUT: Final = "spanwire.client.aio.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport
 
 PKCS12: Final = "spanwire.tls.pkcs12:read_store"  # needs the extra `security`
 
-ENCRYPTION: Final = "spanwire.service.config.encryption:encryption"  # needs the extra `security`
-ENCRYPTION_CLASS: Final = "spanwire.service.config.encryption:Encryption"
+ENCRYPTION: Final = "spanwire.service.config.values.encryption:encryption"  # needs the extra `security`
+ENCRYPTION_CLASS: Final = "spanwire.service.config.values.encryption:Encryption"
 
 STORES: Final[dict[str, str]] = {
     "memory": "spanwire.stores.memory:MemoryStore",

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spanwire.client import blocking
-from spanwire.client.message import Message
+from spanwire.client.messages.message import Message
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import write_options
 from spanwire.pipeline.parquet import with_parquet_options

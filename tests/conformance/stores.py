@@ -6,9 +6,9 @@ from typing import Final, Protocol
 
 import pytest
 
-from spanwire.broker.facts import CURSORS, MAX_KEY_BYTES, MAX_VALUE_BYTES, SUBSCRIPTIONS, XA_BRANCHES, Fact
+from spanwire.broker.metadata import CURSORS, MAX_KEY_BYTES, MAX_VALUE_BYTES, SUBSCRIPTIONS, XA_BRANCHES, Fact
+from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import MessageStore, Transfer
-from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, TRANSACTION, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message

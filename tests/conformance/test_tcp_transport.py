@@ -8,7 +8,7 @@ import socket
 from spanwire.transports.admission import Admission
 from spanwire.transports.base import ConnectionFactory, ConnectorSettings
 from spanwire.transports.connector import TransportConnector
-from spanwire.transports.turn import Turn
+from spanwire.transports.loop.turn import Turn
 from tests.conformance.transports import ClientEnd, HalfCloseConformance, TransportDriver
 
 READ_BYTES = 64 * 1024

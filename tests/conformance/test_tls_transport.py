@@ -11,7 +11,7 @@ from spanwire.tls.settings import KeyStore, TlsSettings
 from spanwire.transports.admission import Admission
 from spanwire.transports.base import ConnectionFactory, ConnectorSettings
 from spanwire.transports.connector import TransportConnector
-from spanwire.transports.turn import Turn
+from spanwire.transports.loop.turn import Turn
 from tests.conformance.test_tcp_transport import TcpEnd
 from tests.conformance.transports import ClientEnd, HalfCloseConformance, TransportDriver
 from tests.support.certificates import Authority

@@ -6,7 +6,7 @@ import asyncio
 
 from spanwire.transports.admission import Admission
 from spanwire.transports.base import ConnectionFactory
-from spanwire.transports.turn import Turn
+from spanwire.transports.loop.turn import Turn
 from spanwire.transports.vm import VmClient, VmConnector
 from tests.conformance.transports import ClientEnd, TransportConformance, TransportDriver
 

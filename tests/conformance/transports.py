@@ -13,10 +13,10 @@ from typing import Final, Protocol
 
 from spanwire.model.environment import Time
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
-from spanwire.service.environment import SystemClock
+from spanwire.service.machine.environment import SystemClock
 from spanwire.transports.admission import Admission
 from spanwire.transports.base import ConnectionFactory
-from spanwire.transports.turn import Turn
+from spanwire.transports.loop.turn import Turn
 from tests.unit.transports.stage import FakeBroker, FakeConnection
 
 WAIT_S: Final = 30.0

@@ -8,9 +8,9 @@ import socket
 from collections.abc import Sequence
 from typing import Final, Self
 
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences, negotiate, wire_format_info
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, negotiate, wire_format_info
 
 BEGIN, PREPARE, COMMIT_ONE_PHASE, COMMIT_TWO_PHASE, ROLLBACK, RECOVER, FORGET, END = range(8)
 INDIVIDUAL: Final = 4

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import _marshallers as wire
 from tests.faults.branches import (
     BEGIN,
     COMMIT_ONE_PHASE,

@@ -17,12 +17,12 @@ from typing import Final
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from spanwire.model.errors import InvalidDestinationError, MessageFormatError
-from spanwire.protocols.openwire._marshallers import Command, Message, MessageFrame, WireFormatInfo
-from spanwire.protocols.openwire.codec import FrameDecoder
-from spanwire.protocols.openwire.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.message_body import KINDS, neutral_body
-from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat, format_id_of
-from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, negotiate
+from spanwire.protocols.openwire.codec._marshallers import Command, Message, MessageFrame, WireFormatInfo
+from spanwire.protocols.openwire.codec.codec import FrameDecoder
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, negotiate
+from spanwire.protocols.openwire.messages.message_body import KINDS, neutral_body
+from spanwire.protocols.openwire.messages.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat, format_id_of
 from spanwire.protocols.primitive_map import decode_map
 from tests.fuzz.harness import run  # the path above makes a plain run of this file find it
 

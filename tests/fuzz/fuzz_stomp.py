@@ -14,7 +14,7 @@ from typing import Final
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from spanwire.protocols.stomp.codec import FrameDecoder
+from spanwire.protocols.stomp.codec.codec import FrameDecoder
 from tests.fuzz.harness import run
 from tests.support.stomp_dialogue import Stage  # the path above makes a plain run of this file find it
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from spanwire.client import aio, blocking
-from spanwire.client.message import Message
+from spanwire.client.messages.message import Message
 from spanwire.model.errors import IllegalStateError, JmsError
 from spanwire.testing.broker import Broker
 from tests.support.client_shells import SHELLS, opened

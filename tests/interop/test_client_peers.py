@@ -18,10 +18,10 @@ import pytest
 
 from spanwire.client import aio, blocking
 from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, ResourceAllocationError
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
-from spanwire.protocols.openwire.schema import Throwable
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences, negotiate, wire_format_info
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, negotiate, wire_format_info
 from tests.support.broker_process import BrokerProcess
 from tests.support.client_shells import SHELLS, opened
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import pytest
 
-from spanwire.client.message import Message
-from spanwire.client.values import Byte, Double, Float, Int, Long, Serialized, Short
+from spanwire.client.messages.message import Message
+from spanwire.client.messages.typed_values import Byte, Double, Float, Int, Long, Serialized, Short
 from spanwire.model.errors import (
     IllegalStateError,
     InvalidClientIdError,

@@ -20,9 +20,9 @@ from spanwire.model.errors import (
     ResourceAllocationError,
     TransactionRolledBackError,
 )
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences, negotiate, wire_format_info
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, negotiate, wire_format_info
 from spanwire.testing.broker import Broker
 from tests.support.client_shells import SHELLS, opened
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spanwire.broker.authorization_map import AccessList, AuthorizationEntry, AuthorizationMap
 from spanwire.broker.ports import ADMIN, READ, WRITE, Principal
+from spanwire.broker.security.authorization_map import AccessList, AuthorizationEntry, AuthorizationMap
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import AuthorizationError
 from spanwire.model.info import ConnectionInfo

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.client.message import Message
-from spanwire.client.outgoing import Envelope, MessageEncoder, Outgoing, nested_octets
-from spanwire.client.producer import SendDefaults
-from spanwire.client.values import Byte, Double, Float, Int, Long, Short, is_property_name
+from spanwire.client.messages.message import Message
+from spanwire.client.messages.message_encoder import Envelope, MessageEncoder, Outgoing, nested_octets
+from spanwire.client.messages.typed_values import Byte, Double, Float, Int, Long, Short, is_property_name
+from spanwire.client.protocol.producer import SendDefaults
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import MessageFormatError, RemoteProtocolError
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameEncoder, decode_message
-from spanwire.protocols.openwire.message_layout import MessageScanner
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameEncoder, decode_message
+from spanwire.protocols.openwire.messages.message_layout import MessageScanner
 from tests.support.client_dialogue import PlayedBroker, text_message
 
 pytestmark = pytest.mark.hypothesis

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.client.line import Request
-from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.client.protocol.response_correlator import Request
+from spanwire.protocols.openwire.codec import _marshallers as wire
 from tests.support.client_dialogue import PlayedBroker
 
 pytestmark = pytest.mark.hypothesis

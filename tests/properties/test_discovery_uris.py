@@ -5,16 +5,16 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spanwire.client.address import IN_PROCESS_SCHEMES, PLAIN_SCHEMES, TLS_SCHEMES, found_address, parse_url
+from spanwire.client.addressing.address import IN_PROCESS_SCHEMES, PLAIN_SCHEMES, TLS_SCHEMES, found_address, parse_url
 from spanwire.discovery.address import SCHEMES
 from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError
-from spanwire.network.connector import NetworkConnectorSettings
-from spanwire.service.config.decryption import Decryption
-from spanwire.service.config.document import Findings
-from spanwire.service.config.network import TRANSPORTS, NetworkReader
-from spanwire.service.config.rules import Words
-from spanwire.service.config.tls import NO_STORES
+from spanwire.network.connector.link import NetworkConnectorSettings
+from spanwire.service.config.interpretation.network import TRANSPORTS, NetworkReader
+from spanwire.service.config.security.tls import NO_STORES
+from spanwire.service.config.tables.handling import Words
+from spanwire.service.config.values.decryption import Decryption
+from spanwire.service.config.values.diagnostics import Findings
 
 COMPOSITES = "static simple masterslave discovery failover multicast fanout peer zeroconf".split()
 OPTIONS = st.just("") | st.sampled_from(

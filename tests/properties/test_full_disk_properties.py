@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from spanwire.broker.facts import Fact
+from spanwire.broker.metadata import Fact
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message

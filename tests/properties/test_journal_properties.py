@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from spanwire.broker.facts import SUBSCRIPTIONS, XA_BRANCHES, Fact
-from spanwire.stores.journal.record import HEADER_SIZE, MESSAGE, encode_header, read_record, record_size
+from spanwire.broker.metadata import SUBSCRIPTIONS, XA_BRANCHES, Fact
+from spanwire.stores.journal.segments.record import HEADER_SIZE, MESSAGE, encode_header, read_record, record_size
 from tests.simulation.disk import PowerCutError
 from tests.support.journal_model import NAMES, CheckedJournal
 

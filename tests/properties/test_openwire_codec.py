@@ -25,7 +25,7 @@ from spanwire.model.message_view import (
     PropertyValue,
 )
 from spanwire.protocols.octets import decode_text, encode_text
-from spanwire.protocols.openwire._marshallers import (
+from spanwire.protocols.openwire.codec._marshallers import (
     Command,
     ControlCommand,
     Message,
@@ -33,11 +33,11 @@ from spanwire.protocols.openwire._marshallers import (
     MessagePull,
     WireFormatInfo,
 )
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder, StructureDecoder
-from spanwire.protocols.openwire.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.message_body import KINDS, neutral_body
-from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat, format_id_of
-from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, negotiate
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder, StructureDecoder
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, negotiate
+from spanwire.protocols.openwire.messages.message_body import KINDS, neutral_body
+from spanwire.protocols.openwire.messages.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat, format_id_of
 from spanwire.protocols.primitive_map import decode_map, decode_stream, encode_map, encode_stream
 from tests.support.openwire_structures import load_vectors, normalised, values_of, wire_format_of
 

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import _marshallers as wire
 from tests.support.openwire_dialogue import OpenWirePeer, World
 
 QUEUE = wire.ActiveMQQueue("Q")

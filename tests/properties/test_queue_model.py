@@ -14,10 +14,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from spanwire.broker.outlet import MAX_OUTPUT_BYTES
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.queue import Queue
-from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.broker.dispatch.connection_output import MAX_OUTPUT_BYTES
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.queue.queue import Queue
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET, POISON_ACK
 from tests.support.dialogue.broker_dialogue import Delivery, Listener, Peer, Stage, destination
 from tests.support.dialogue.text_format import is_first, text_of

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.message_values import BoundMessageValues
-from spanwire.broker.outlet import Outlet
+from spanwire.broker.dispatch.connection_output import Outlet
+from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import Principal
-from spanwire.broker.queue_consumers import QueueConsumer
-from spanwire.broker.selector_index import SelectorIndex
-from spanwire.broker.subscription import Subscription
-from spanwire.broker.usage import MemoryUsage
+from spanwire.broker.queue.queue_consumers import QueueConsumer
+from spanwire.broker.queue.selector_index import SelectorIndex
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.ids import ConsumerId

@@ -8,9 +8,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.protocols.stomp.codec import FrameDecoder
-from spanwire.protocols.stomp.encoding import encode_frame, escaped, unescaped
-from spanwire.protocols.stomp.frames import CLIENT_COMMANDS, V1_0, V1_1, V1_2, Frame
+from spanwire.protocols.stomp.codec.codec import FrameDecoder
+from spanwire.protocols.stomp.codec.encoding import encode_frame, escaped, unescaped
+from spanwire.protocols.stomp.codec.frames import CLIENT_COMMANDS, V1_0, V1_1, V1_2, Frame
 from tests.fuzz.fuzz_stomp import converse, random_bytes
 
 VERSIONS = st.sampled_from([V1_0, V1_1, V1_2])

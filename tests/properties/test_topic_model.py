@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from spanwire.broker.outlet import MAX_OUTPUT_BYTES
+from spanwire.broker.dispatch.connection_output import MAX_OUTPUT_BYTES
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage
 
 TOPICS = ("topic://T.a", "topic://T.b")

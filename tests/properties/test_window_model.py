@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.message_values import BoundMessageValues
-from spanwire.broker.outlet import Outlet
-from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.dispatch.connection_output import Outlet
+from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.subscription import TRIM_AT, Subscription
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import Principal
-from spanwire.broker.reference import BrokerDestination, MessageReference
-from spanwire.broker.subscription import TRIM_AT, Subscription
-from spanwire.broker.usage import MemoryUsage
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.ids import ConsumerId, MessageId, ProducerId
 from spanwire.model.info import ConsumerInfo

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.xa_transactions import LATER
+from spanwire.broker.transactions.xa_transactions import LATER
 from spanwire.model.acks import INDIVIDUAL_ACK
 from spanwire.model.ids import XaTransactionId
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage

@@ -18,9 +18,9 @@ from typing import Final, Self
 import pytest
 
 from spanwire.client import aio, blocking
-from spanwire.discovery.agents import FabricSettings
+from spanwire.discovery.agent_settings import FabricSettings
+from spanwire.discovery.agents.fabric import look
 from spanwire.discovery.beacon import Beacon
-from spanwire.discovery.fabric import look
 from spanwire.discovery.group import DEFAULT_HOST, DEFAULT_PORT
 from spanwire.model.errors import JmsError
 from tests.service.started import Started, spanwire

@@ -18,8 +18,8 @@ from typing import Final
 
 import pytest
 
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.topic_policy import PendingLimit, TopicPolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import load_configuration

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.client.address import BROKER_URI
+from spanwire.client.addressing.address import BROKER_URI
 from spanwire.client.ports import InProcessTransport
 from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, SpanwireError
-from spanwire.protocols.openwire.codec import FrameEncoder
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences, wire_format_info
-from spanwire.service.broker_thread import BrokerThread
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, wire_format_info
 from spanwire.service.config.model import BrokerConfiguration, PersistenceConfiguration
-from spanwire.service.embedded import connect, start_broker
-from spanwire.service.embedded_broker import IN_PROCESS, EmbeddedBroker
-from spanwire.service.vm_url import parse_vm_url
+from spanwire.service.embedding.broker_thread import BrokerThread
+from spanwire.service.embedding.embedded import connect, start_broker
+from spanwire.service.embedding.embedded_broker import IN_PROCESS, EmbeddedBroker
+from spanwire.service.embedding.vm_url import parse_vm_url
 from spanwire.transports.base import ConnectorSettings
 
 WAIT_S = 30.0

@@ -13,8 +13,8 @@ import pytest
 from spanwire.client import aio, blocking
 from spanwire.model.errors import AuthenticationError, JmsError
 from spanwire.service.config.model import BrokerConfiguration, PersistenceConfiguration
-from spanwire.service.embedded import start_broker
-from spanwire.service.embedded_broker import IN_PROCESS
+from spanwire.service.embedding.embedded import start_broker
+from spanwire.service.embedding.embedded_broker import IN_PROCESS
 from spanwire.testing import Broker, Network
 from spanwire.testing.queue import wait_until
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.subscription import Subscription
 from spanwire.model.acks import (
     DELIVERED_ACK,
     INDIVIDUAL_ACK,

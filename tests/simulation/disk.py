@@ -14,7 +14,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from spanwire.stores.journal.whole_write import fill, write_whole
+from spanwire.stores.journal.segments.whole_write import fill, write_whole
 
 SECTOR_BYTES: Final = 512  # what a disk writes whole or not at all
 
@@ -68,7 +68,7 @@ class SimulatedFile:
 
 
 class SimulatedDisk:
-    """Does what `spanwire.stores.journal.disk_port.Disk` says. ``trace`` lists the steps taken."""
+    """Does what `spanwire.stores.journal.segments.disk_port.Disk` says. ``trace`` lists the steps taken."""
 
     def __init__(self, cut_at: int = -1) -> None:
         self.steps = 0

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from random import Random
 
-from spanwire.broker.connection_state import ConnectionState
-from spanwire.broker.control_destination import CONTROL
-from spanwire.broker.subscription import Subscription
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.reserved_destinations import CONTROL
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.ids import ConsumerId, ProducerId, SessionId, TransactionId

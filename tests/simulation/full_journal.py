@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
-from spanwire.broker.facts import Fact
+from spanwire.broker.metadata import Fact
+from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import Transfer
-from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TRANSACTION, Destination
 from spanwire.model.message import DEFAULT_PRIORITY, Message
 from spanwire.stores.journal.batch import write_batch

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from spanwire.broker.bridge_policy import BridgePolicy
-from spanwire.broker.policy import PolicyEntry, PolicyMap
-from spanwire.broker.queue_policy import QueuePolicy
-from spanwire.broker.topic_policy import TopicPolicy
+from spanwire.broker.policy.bridge_policy import BridgePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.topic_policy import TopicPolicy
 from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
 from spanwire.model.destination import parse_destination
 from spanwire.model.routing import MAX_PATH

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
-from spanwire.network.crossing import Crossing
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameDecoder
-from spanwire.protocols.openwire.identities import consumer_id_of
-from spanwire.protocols.openwire.wire_format import WireFormat
+from spanwire.network.bridge.forwarder import Crossing
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameDecoder
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.messages.identities import consumer_id_of
 from tests.simulation.mesh_world import BACK, FORTH, LINK, SEND, Event, MeshLink, MeshWorld
 from tests.support.network_dialogue import Site
 

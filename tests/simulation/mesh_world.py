@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from spanwire.broker.policy import PolicyMap
+from spanwire.broker.policy.policy_entry import PolicyMap
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Link, Network, Site
 

@@ -12,9 +12,9 @@ from collections import deque
 from random import Random
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.connection_state import ConnectionState
-from spanwire.broker.producer_audit import ProducerAudit
-from spanwire.broker.subscription import Subscription
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.model.acks import STANDARD_ACK
 from spanwire.model.destination import parse_destination
 from spanwire.model.environment import Time
@@ -22,12 +22,12 @@ from spanwire.model.errors import JmsError, ResourceAllocationError, SpanwireErr
 from spanwire.model.ids import ConsumerId, SessionId, TransactionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import Message
-from spanwire.stores.journal.audited import recover_audit
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.opening import open_journal
-from spanwire.stores.journal.record import BODY, CANCELLED, DESTINATION, MESSAGE, REFERENCE, expiration_size
-from spanwire.stores.journal.segment import SegmentReader, segment_number
+from spanwire.stores.journal.recovery.audited import recover_audit
+from spanwire.stores.journal.segments.record import BODY, CANCELLED, DESTINATION, MESSAGE, REFERENCE, expiration_size
+from spanwire.stores.journal.segments.segment import SegmentReader, segment_number
 from spanwire.stores.journal.space import UNMANAGED
 from tests.simulation.disk import PowerCutError, SimulatedDisk
 from tests.simulation.world import SimulatedEnvironment

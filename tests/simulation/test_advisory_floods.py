@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from itertools import pairwise
 
-from spanwire.broker.destination_map import ADVISORY_SHARE
+from spanwire.broker.destinations.destination_map import ADVISORY_SHARE
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Link, Network, Site
 

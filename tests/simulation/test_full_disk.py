@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from spanwire.broker.facts import Fact
+from spanwire.broker.metadata import Fact
 from spanwire.broker.ports import MessageStore
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message

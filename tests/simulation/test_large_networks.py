@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import pytest
 
-from spanwire.broker.bridge_policy import BridgePolicy
-from spanwire.broker.policy import PolicyEntry, PolicyMap
-from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.broker.policy.bridge_policy import BridgePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.queue_policy import QueuePolicy
 from spanwire.model.destination import parse_destination
 from spanwire.network.settings import BridgeSettings
 from tests.simulation.disk import SimulatedDisk

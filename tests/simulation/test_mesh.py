@@ -24,8 +24,8 @@ from random import Random
 
 import pytest
 
-from spanwire.broker.policy import PolicyEntry, PolicyMap
-from spanwire.broker.topic_policy import TopicPolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.topic_policy import TopicPolicy
 from spanwire.model.destination import parse_destination
 from spanwire.network.settings import BridgeSettings
 from tests.simulation.mesh_explorer import Explorer, Names, Outcome

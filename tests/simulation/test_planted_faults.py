@@ -11,7 +11,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.errors import StoreError
 from spanwire.model.message import Message
 from spanwire.stores.journal.journal import Journal
-from spanwire.stores.journal.recovery import Recovery
+from spanwire.stores.journal.recovery.recovery import Recovery
 from tests.simulation.test_broker_crash import live
 from tests.simulation.world import World
 

@@ -14,16 +14,16 @@ from collections import deque
 from random import Random
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.policy import PolicyEntry, PolicyMap
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
 from spanwire.broker.ports import MessageStore
 from spanwire.model.destination import parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.message import Message
 from spanwire.stores.journal.batch import Batch, write_batch
-from spanwire.stores.journal.fetch import Fetch
+from spanwire.stores.journal.fetching.fetch import Fetch
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.opening import open_journal
-from spanwire.stores.journal.recovery import Recovery, recover
+from spanwire.stores.journal.recovery.recovery import Recovery, recover
 from spanwire.stores.reader import read_all, read_block
 from tests.simulation.clients import SimulatedClient
 from tests.simulation.disk import PowerCutError, SimulatedDisk

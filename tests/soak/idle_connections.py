@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Final
 
 from spanwire._build import version_text
-from spanwire.client.address import parse_url
-from spanwire.client.connection import ClientConnection
-from spanwire.client.machine import Machine
+from spanwire.client.addressing.address import parse_url
+from spanwire.client.io.environment import Machine
+from spanwire.client.protocol.connection import ClientConnection
 from tests.service.started import Started
 from tests.support.certificates import Authority
 

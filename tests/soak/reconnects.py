@@ -161,11 +161,11 @@ def main() -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * options.clients + FILES)), hard))
     comebacks = Comebacks()
-    logger = logging.getLogger("spanwire.client.failover")
+    logger = logging.getLogger("spanwire.client.protocol.failover")
     logger.setLevel(logging.INFO)
     logger.propagate = False
     logger.addHandler(comebacks)
-    logging.getLogger("spanwire.client.connection").setLevel(logging.ERROR)
+    logging.getLogger("spanwire.client.protocol.connection").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder, BrokerProcess(spanwire_command(), Path(folder)) as broker:
         found = asyncio.run(measured(broker, options, comebacks))
     sys.stdout.write(json.dumps(found) + "\n")

@@ -23,7 +23,7 @@ from typing import Final
 from spanwire._build import version_text
 from spanwire.broker.broker import Broker
 from spanwire.model.destination import QUEUE, Destination
-from spanwire.service.environment import RealEnvironment
+from spanwire.service.machine.environment import RealEnvironment
 from spanwire.service.service import message_formats
 from spanwire.stores.directory import DataDirectory
 from spanwire.stores.disk import FileDisk

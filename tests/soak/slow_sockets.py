@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Final
 
 from spanwire._build import version_text
-from spanwire.protocols.openwire.codec import FrameEncoder
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, wire_format_info
 from tests.service.started import Started, StompClient
 from tests.soak.idle_connections import HOST, Broker, resident_bytes
 

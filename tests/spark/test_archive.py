@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spanwire.client.values import Byte, Float
+from spanwire.client.messages.typed_values import Byte, Float
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.archiving import ArchiveQuery
 from spanwire.pipeline.archive.replaying import Choice, Replay, sums
-from spanwire.pipeline.routes.model import Patience
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
 from spanwire.pipeline.routes.supervisor import Supervised, run_all
+from spanwire.routes.model import Patience
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import Sent, send, take_all
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from spanwire.pipeline.java import bundled_java, java_home
+from spanwire.pipeline.spark.java import bundled_java, java_home
 from tests.support.broker_process import BrokerProcess, spanwire_command
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples/spark"

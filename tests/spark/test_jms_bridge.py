@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spanwire.client import Body, blocking
-from spanwire.client.message import Message
-from spanwire.client.outgoing import Outgoing
-from spanwire.client.values import Byte, Serialized, Short
+from spanwire.client.messages.message import Message
+from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.client.messages.typed_values import Byte, Serialized, Short
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
 from spanwire.pipeline.routes.running import run_routes

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.client import blocking
-from spanwire.client.message import Message
+from spanwire.client.messages.message import Message
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import numbered, rest, send
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.client.outgoing import Outgoing
+from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError, InvalidClientIdError, JmsError
-from spanwire.pipeline.batch_sink import Batch
-from spanwire.pipeline.committing import batch_sink, commit_parts, is_spanwire, stage_part
-from spanwire.pipeline.ledger import Entry, LedgerSink
-from spanwire.pipeline.ledger_link import BlockingBrancher, BlockingLedger, connected
 from spanwire.pipeline.options import WriteOptions, write_options
+from spanwire.pipeline.sink.batch_sink import Batch
+from spanwire.pipeline.sink.exactly_once import batch_sink, commit_parts, is_spanwire, stage_part
+from spanwire.pipeline.sink.xa_ledger_link import BlockingBrancher, BlockingLedger, connected
+from spanwire.pipeline.sink.xa_ledger_sink import Entry, LedgerSink
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
 from tests.support.distributions import ARTEMIS, ArtemisProcess, home_of

@@ -12,11 +12,11 @@ import pytest
 
 from spanwire.client import blocking
 from spanwire.model.errors import JmsError
-from spanwire.pipeline.broker_link import QueueSource, consume
+from spanwire.pipeline.arrow.segments import read_rows
+from spanwire.pipeline.link.batch_receiver import MessageSource
+from spanwire.pipeline.link.broker_link import QueueSource, consume
 from spanwire.pipeline.options import read_options
-from spanwire.pipeline.receiving import MessageSource
-from spanwire.pipeline.segments import read_rows
-from spanwire.pipeline.staging import Staging
+from spanwire.pipeline.source.staging import Staging
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
 from tests.support.queues import numbered, send, take_all

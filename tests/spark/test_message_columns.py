@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spanwire.client import Body
-from spanwire.client.values import Double, Int, Long
+from spanwire.client.messages.typed_values import Double, Int, Long
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.message_columns import (
+from spanwire.pipeline.arrow.message_columns import (
     body_as,
     jms_value,
     json_text,

@@ -13,10 +13,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructField, StructType, VariantType, VariantVal
 
 from spanwire.client import Body, Property
-from spanwire.client.values import Byte, Double, Float, Int, Long, Short
+from spanwire.client.messages.typed_values import Byte, Double, Float, Int, Long, Short
 from spanwire.model.message_view import BYTE_VALUE, INT_VALUE, LIST_VALUE, MAP_VALUE, STRING_VALUE, PropertyValue
-from spanwire.pipeline.schema import arrow_schema
-from spanwire.pipeline.variant import decode_variant, encode_variant
+from spanwire.pipeline.arrow.schema import arrow_schema
+from spanwire.pipeline.columns.variant import decode_variant, encode_variant
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.queues import Sent, numbered, send, take_all
 from tests.support.streams import run_to_the_end

@@ -6,10 +6,10 @@ import pytest
 
 from spanwire.cli.main import main
 from spanwire.client import Body, Properties, blocking
-from spanwire.client.values import Byte, Long
+from spanwire.client.messages.typed_values import Byte, Long
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.archive.redriving import Group, groups, redrive
 from spanwire.pipeline.options import ReadOptions, read_options
-from spanwire.pipeline.redriving import Group, groups, redrive
 from tests.support.queues import TIMEOUT_S, numbered, send, take_all
 
 DEAD = "ActiveMQ.DLQ"

@@ -10,16 +10,16 @@ from typing import cast
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spanwire.client.message import Message
+from spanwire.client.messages.message import Message
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.building import StepBuilder
 from spanwire.pipeline.routes.delivering import Delivery
 from spanwire.pipeline.routes.functions import load_functions
-from spanwire.pipeline.routes.model import Endpoint, Patience
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
 from spanwire.pipeline.routes.running import run_routes
 from spanwire.pipeline.routes.supervisor import News
 from spanwire.pipeline.routes.writing import BatchWriter
+from spanwire.routes.model import Endpoint, Patience
 from tests.spark.test_routes import routes, run
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import numbered, send, take_all

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from spanwire.client.message import Message
+from spanwire.client.messages.message import Message
 from tests.support.broker_process import COMMAND, BrokerProcess, spanwire_command
 from tests.support.kafka import KafkaProcess
 from tests.support.queues import numbered, send, take_all

@@ -12,14 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spanwire.client import blocking
-from spanwire.client.message import Message
+from spanwire.client.messages.message import Message
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.functions import load_functions
-from spanwire.pipeline.routes.parsing import RouteFile, read_routes
-from spanwire.pipeline.routes.placeholders import Placeholders
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
 from spanwire.pipeline.routes.running import run_routes
 from spanwire.pipeline.routes.supervisor import News
+from spanwire.routes.parsing import RouteFile, read_routes
+from spanwire.routes.placeholders import Placeholders
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import TIMEOUT_S, Sent, numbered, send, take, take_all
 

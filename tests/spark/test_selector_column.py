@@ -26,9 +26,9 @@ from spanwire.model.message_view import (
     STRING_VALUE,
     PropertyValue,
 )
-from spanwire.pipeline.selecting import RowValues, decided
+from spanwire.pipeline.columns.variant import encode_variant
 from spanwire.pipeline.selector_column import NotNativeError, native, selector_column
-from spanwire.pipeline.variant import encode_variant
+from spanwire.pipeline.selectors.selector_evaluation import RowValues, decided
 from spanwire.selector.parser import CONVERT_STRING_EXPRESSIONS, parse_selector
 
 SCHEMA = (

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 from pyspark.sql import SparkSession
 
-from spanwire.cli.network_simulate import asked
+from spanwire.cli.network.network_simulate import asked
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import MAX_PATH
 from spanwire.pipeline.simulation.command import Choice, Prepared, tell

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import Row, SparkSession, functions
 
 from spanwire.client import Body, Property
-from spanwire.client.values import Byte, Double, Int, Long
+from spanwire.client.messages.typed_values import Byte, Double, Int, Long
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import Sent, numbered, send, take_all
 from tests.support.streams import run_to_the_end

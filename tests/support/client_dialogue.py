@@ -5,25 +5,25 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.client import Body, Properties
-from spanwire.client.address import BrokerUrl, parse_url
-from spanwire.client.connection import ClientConnection
-from spanwire.client.consumer import ClientConsumer
-from spanwire.client.consumer_options import ConsumerOptions, consumer_info
-from spanwire.client.line import Request
-from spanwire.client.machine import Machine
-from spanwire.client.message import Message
-from spanwire.client.outgoing import Outgoing
-from spanwire.client.producer import ClientProducer, SendDefaults
-from spanwire.client.session import ClientSession
+from spanwire.client.addressing.address import BrokerUrl, parse_url
+from spanwire.client.addressing.consumer_options import ConsumerOptions, consumer_info
+from spanwire.client.io.environment import Machine
+from spanwire.client.messages.message import Message
+from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.client.protocol.connection import ClientConnection
+from spanwire.client.protocol.consumer import ClientConsumer
+from spanwire.client.protocol.producer import ClientProducer, SendDefaults
+from spanwire.client.protocol.response_correlator import Request
+from spanwire.client.protocol.session import ClientSession
 from spanwire.model.destination import QUEUE, parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.protocols.base import MAX_FRAME_SIZE
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
-from spanwire.protocols.openwire.identities import wire_destination
-from spanwire.protocols.openwire.schema import DataStructure, Throwable
-from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, negotiate, wire_format_info
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.codec.schema import DataStructure, Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, negotiate, wire_format_info
+from spanwire.protocols.openwire.messages.identities import wire_destination
 
 START_MS: Final = 1_700_000_000_000
 URL: Final = "tcp://broker:61616"

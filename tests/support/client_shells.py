@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final, Self
 
 from spanwire.client import aio, blocking
-from spanwire.client.blocking_xa import XaResource
+from spanwire.client.blocking.xa import XaResource
 
 SHELLS: Final = ("aio", "blocking")
 SYNCHRONOUS: Final = ("session", "create_browser", "receive_no_wait", "listen")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from spanwire.broker.control_destination import CONTROL
 from spanwire.broker.ports import NO_TOKEN
+from spanwire.broker.reserved_destinations import CONTROL
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage
 from tests.support.dialogue.text_format import properties_of, text_of
 

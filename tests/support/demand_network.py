@@ -11,23 +11,23 @@ from itertools import count
 from random import Random
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.subscription import Subscription
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.ids import ConsumerId, ProducerId, SessionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
-from spanwire.network.bridge import NetworkBridge, State
-from spanwire.network.duplex import DuplexAcceptor
-from spanwire.network.routes import NetworkRoutes
+from spanwire.network.bridge.bridge import NetworkBridge, State
+from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
+from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ConnectionSettings
-from spanwire.protocols.openwire.advisory_format import OpenWireAdvisoryFormat
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
-from spanwire.protocols.openwire.message_format import openwire_formats
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
+from spanwire.protocols.openwire.messages.advisory_format import OpenWireAdvisoryFormat
+from spanwire.protocols.openwire.messages.message_format import openwire_formats
 from spanwire.stores.memory import MemoryStore
 from tests.support.network_dialogue import NetworkEnvironment
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from spanwire.client.outgoing import Outgoing
-from spanwire.pipeline.control import Begun, Committed, ControlError, FencedError, Held, NotHeldError, Part
+from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.pipeline.link.control_client import Begun, Committed, ControlError, FencedError, Held, NotHeldError, Part
 
 
 @dataclass

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from spanwire.client.outgoing import Outgoing
+from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError
-from spanwire.pipeline.ledger import BranchName, Entry, LedgerSink
+from spanwire.pipeline.sink.xa_ledger_sink import BranchName, Entry, LedgerSink
 
 
 class KilledError(Exception):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.client.address import parse_url
-from spanwire.client.connection import ClientConnection
-from spanwire.client.fanout import Branch, FanoutHub
-from spanwire.client.session import ClientSession
+from spanwire.client.addressing.address import parse_url
+from spanwire.client.protocol.connection import ClientConnection
+from spanwire.client.protocol.fanout import Branch, FanoutHub
+from spanwire.client.protocol.session import ClientSession
 from spanwire.protocols.base import MAX_FRAME_SIZE
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
-from spanwire.protocols.openwire.schema import DataStructure, Throwable
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences, negotiate, wire_format_info
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.codec.schema import DataStructure, Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, negotiate, wire_format_info
 from tests.support.client_dialogue import PlayedBroker, Still
 
 

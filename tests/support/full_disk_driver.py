@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.stores.journal.disk_port import DISK_FULL
+from spanwire.stores.journal.segments.disk_port import DISK_FULL
 from spanwire.stores.journal.spare_files import SpareFiles
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import JournalDriver

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from random import Random
 
-from spanwire.broker.facts import Fact
+from spanwire.broker.metadata import Fact
 from spanwire.broker.ports import Transfer
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.message import Message

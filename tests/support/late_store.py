@@ -9,9 +9,9 @@ from array import array
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.facts import Fact
+from spanwire.broker.metadata import Fact
+from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
 from spanwire.broker.ports import Transfer
-from spanwire.broker.recovery import Expirations, RecoveredDestination
 from spanwire.model.destination import QUEUE, STORED_SCHEMES, Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import ResourceAllocationError

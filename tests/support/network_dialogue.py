@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections import deque
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.policy import PolicyMap
+from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
+from spanwire.broker.dispatch.memory_usage import UsageLimits
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.dispatch.virtual_settings import VirtualSettings
+from spanwire.broker.persistence.producer_audit import ProducerAudit
+from spanwire.broker.policy.policy_entry import PolicyMap
 from spanwire.broker.ports import Authenticator, Authorizer
-from spanwire.broker.producer_audit import ProducerAudit
-from spanwire.broker.subscription import Subscription
-from spanwire.broker.upkeep import UpkeepSettings
-from spanwire.broker.usage import UsageLimits
-from spanwire.broker.virtual_settings import VirtualSettings
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.environment import Time
@@ -31,20 +31,20 @@ from spanwire.model.ids import ConsumerId, MessageId, ProducerId, SessionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import FORMAT_OPENWIRE_10, Message
 from spanwire.model.message_view import INT_VALUE, TEXT, MessageView
-from spanwire.network.bridge import NetworkBridge, State
-from spanwire.network.duplex import DuplexAcceptor
-from spanwire.network.routes import NetworkRoutes
+from spanwire.network.bridge.bridge import NetworkBridge, State
+from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
+from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ConnectionSettings
-from spanwire.protocols.openwire.advisory_format import OpenWireAdvisoryFormat
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
-from spanwire.protocols.openwire.message_format import openwire_formats
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
+from spanwire.protocols.openwire.messages.advisory_format import OpenWireAdvisoryFormat
+from spanwire.protocols.openwire.messages.message_format import openwire_formats
 from spanwire.protocols.stomp.message_format import stomp_formats
-from spanwire.stores.journal.audited import recover_audit
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.opening import open_journal
+from spanwire.stores.journal.recovery.audited import recover_audit
 from spanwire.stores.reader import read_all
 from tests.simulation.disk import SimulatedDisk
 

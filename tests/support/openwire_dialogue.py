@@ -12,25 +12,25 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.facts import Fact
-from spanwire.broker.formats import MessageFormats
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.metadata import Fact
 from spanwire.broker.ports import Authenticator, Authorizer, MessageFormat, Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import StoreError
 from spanwire.model.message import Message
 from spanwire.protocols.base import ConnectionSettings
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.advisory_format import OpenWireAdvisoryFormat
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
-from spanwire.protocols.openwire.message_format import openwire_formats
-from spanwire.protocols.openwire.wire_format import (
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.codec.wire_format import (
     WireFormat,
     WireFormatPreferences,
     negotiate,
     wire_format_info,
 )
+from spanwire.protocols.openwire.messages.advisory_format import OpenWireAdvisoryFormat
+from spanwire.protocols.openwire.messages.message_format import openwire_formats
 
 STARTED_MS = 1_795_246_514_000
 MAX_ROUNDS = 200  # flushes until a dialogue must have come to rest

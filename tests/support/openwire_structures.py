@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from spanwire.model.message_view import PropertyValue
-from spanwire.protocols.openwire import _marshallers
-from spanwire.protocols.openwire.schema import DataStructure, StackElement, Throwable
-from spanwire.protocols.openwire.wire_format import WireFormat
+from spanwire.protocols.openwire.codec import _marshallers
+from spanwire.protocols.openwire.codec.schema import DataStructure, StackElement, Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = {

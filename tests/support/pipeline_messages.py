@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from spanwire.client.values import Serialized
+from spanwire.client.messages.typed_values import Serialized
 from spanwire.model.errors import JmsError
 from spanwire.model.message_view import BYTES, MAP, STREAM, TEXT, PropertyValue
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameEncoder
-from spanwire.protocols.openwire.message_body import wire_content
-from spanwire.protocols.openwire.schema import LATEST_VERSION
-from spanwire.protocols.openwire.wire_format import WireFormat
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.schema import LATEST_VERSION
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.messages.message_body import wire_content
 from spanwire.protocols.primitive_map import encode_map, encode_stream
 
 SIZE_OCTETS = 4

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.formats import MessageFormats
+from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import RemoteProtocolError
 from spanwire.model.ids import MessageId, ProducerId

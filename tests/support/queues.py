@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from spanwire.client import Body, Properties, blocking
-from spanwire.client.message import Message
+from spanwire.client.messages.message import Message
 
 TIMEOUT_S = 60.0  # for a message that comes; nobody waits that long for one that does not
 LAST = "nothing follows"

@@ -11,11 +11,11 @@ from urllib.parse import quote
 import pyarrow.parquet as pq
 
 from spanwire.model.message_view import LONG_VALUE, STRING_VALUE, PropertyValue
-from spanwire.pipeline.body_types import BODY_KINDS
-from spanwire.pipeline.columns import record_batch
-from spanwire.pipeline.gathering import MessageGatherer
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.schema import DataStructure
+from spanwire.pipeline.arrow.record_batch import record_batch
+from spanwire.pipeline.columns.body_types import BODY_KINDS
+from spanwire.pipeline.columns.column_decoder import MessageGatherer
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.schema import DataStructure
 from spanwire.protocols.primitive_map import encode_map
 from tests.support.pipeline_messages import raw_of, structure
 

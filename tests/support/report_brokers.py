@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from spanwire.client import blocking
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import decode_message
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import decode_message
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.report_archives import Archive
 

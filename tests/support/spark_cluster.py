@@ -20,7 +20,7 @@ from typing import Final, Self
 
 import pyspark
 
-from spanwire.pipeline.java import bundled_java, java_home
+from spanwire.pipeline.spark.java import bundled_java, java_home
 from tests.support.announcing_process import AnnouncingProcess
 from tests.support.ports import free_port
 

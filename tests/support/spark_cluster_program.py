@@ -15,12 +15,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from spanwire.pipeline.archive.archiving import ArchiveQuery
-from spanwire.pipeline.routes.model import Patience
-from spanwire.pipeline.routes.parsing import read_routes
-from spanwire.pipeline.routes.placeholders import Placeholders
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
 from spanwire.pipeline.routes.running import run_routes, session_on
 from spanwire.pipeline.routes.supervisor import Supervised, run_all
+from spanwire.routes.model import Patience
+from spanwire.routes.parsing import read_routes
+from spanwire.routes.placeholders import Placeholders
 
 ROUTES = b"""
 - route:

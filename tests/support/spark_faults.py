@@ -29,20 +29,20 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamReader, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from spanwire.pipeline.broker_link import consume
-from spanwire.pipeline.committing import ledger_sink
+from spanwire.pipeline.columns.column_decoder import RawMessage
 from spanwire.pipeline.datasource.cursor_reader import CursorStreamReader
 from spanwire.pipeline.datasource.exact_writer import ExactStreamWriter, Staged
 from spanwire.pipeline.datasource.source import SpanwireDataSource
 from spanwire.pipeline.datasource.stream_reader import SpanwireStreamReader
 from spanwire.pipeline.datasource.stream_writer import SpanwireStreamWriter
-from spanwire.pipeline.gathering import RawMessage
-from spanwire.pipeline.ledger import Entry, LedgerSink
-from spanwire.pipeline.ledger_link import BlockingBrancher, BlockingLedger
+from spanwire.pipeline.link.batch_receiver import MessageSource
+from spanwire.pipeline.link.broker_link import consume
 from spanwire.pipeline.options import LEDGER, WriteOptions, read_options, write_options
-from spanwire.pipeline.read_ahead import ReadAhead
-from spanwire.pipeline.receiving import MessageSource
-from spanwire.pipeline.staging import Staging
+from spanwire.pipeline.sink.exactly_once import ledger_sink
+from spanwire.pipeline.sink.xa_ledger_link import BlockingBrancher, BlockingLedger
+from spanwire.pipeline.sink.xa_ledger_sink import Entry, LedgerSink
+from spanwire.pipeline.source.prefetch import ReadAhead
+from spanwire.pipeline.source.staging import Staging
 
 FOLDER: Final = "SPANWIRE_FAULTS"
 ZOMBIE_TIMEOUT_S: Final = 200.0  # a machine at its limit takes so long to start Spark again

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.policy import PolicyMap
+from spanwire.broker.dispatch.memory_usage import UsageLimits
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.policy.policy_entry import PolicyMap
 from spanwire.broker.ports import NO_TOKEN, Authenticator, Authorizer
-from spanwire.broker.schedule import SchedulerSettings
-from spanwire.broker.usage import UsageLimits
+from spanwire.broker.scheduler.schedule import SchedulerSettings
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError

@@ -15,15 +15,22 @@ from __future__ import annotations
 
 from typing import Final, NoReturn
 
-from spanwire.broker.advisory import may_hear
-from spanwire.broker.advisory_replay import replay
-from spanwire.broker.audit import printable
-from spanwire.broker.authorization import OpenAuthenticator, OpenAuthorizer
-from spanwire.broker.connection_state import ConnectionState
-from spanwire.broker.dead_letters import POISONED
-from spanwire.broker.durable_subscription import DurableSubscription
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.policy import PolicyMap
+from spanwire.broker.admin.views import BrokerStatistics, ConnectionView, DestinationView
+from spanwire.broker.advisories.advisory_replay import replay
+from spanwire.broker.advisories.advisory_topics import may_hear
+from spanwire.broker.assembly import Rooms
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
+from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
+from spanwire.broker.dispatch.memory_usage import UsageLimits
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.dispatch.virtual_settings import VirtualSettings
+from spanwire.broker.persistence.producer_audit import ProducerAudit
+from spanwire.broker.persistence.recovered import RecoveredDestination
+from spanwire.broker.persistence.reply_queue import answer
+from spanwire.broker.policy.policy_entry import PolicyMap
 from spanwire.broker.ports import (
     AdvisoryFormat,
     Authenticator,
@@ -32,18 +39,11 @@ from spanwire.broker.ports import (
     MessageConsumer,
     MessageStore,
 )
-from spanwire.broker.producer_audit import ProducerAudit
-from spanwire.broker.recovery import RecoveredDestination
-from spanwire.broker.reference import BrokerDestination
-from spanwire.broker.rooms import Rooms
-from spanwire.broker.schedule import SchedulerSettings
-from spanwire.broker.subscription import Subscription
-from spanwire.broker.transactions import MAX_UNCOMMITTED
-from spanwire.broker.upkeep import UpkeepSettings
-from spanwire.broker.usage import UsageLimits
-from spanwire.broker.views import BrokerStatistics, ConnectionView, DestinationView
-from spanwire.broker.virtual_settings import VirtualSettings
-from spanwire.broker.waiting import answer
+from spanwire.broker.routing.dead_letters import POISONED
+from spanwire.broker.scheduler.schedule import SchedulerSettings
+from spanwire.broker.security.audit_log import printable
+from spanwire.broker.security.authorization import OpenAuthenticator, OpenAuthorizer
+from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
 from spanwire.model.errors import IllegalStateError, JmsError, StoreError

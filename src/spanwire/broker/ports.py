@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from spanwire.broker.facts import Fact
+from spanwire.broker.metadata import Fact
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.info import ConnectionInfo
@@ -152,7 +152,7 @@ class MessageStore(Protocol):
         ...
 
     def put_fact(self, table: int, key: bytes, value: bytes) -> None:
-        """Keep ``value`` under ``key`` of one of the tables in `spanwire.broker.facts`, instead of what was there.
+        """Keep ``value`` under ``key`` of one of the tables in `spanwire.broker.metadata`, instead of what was there.
 
         Raises `ResourceAllocationError` above `MAX_KEY_BYTES` or `MAX_VALUE_BYTES`.
         """

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.destination_map import DestinationMap
-from spanwire.broker.flow_control import FlowControl
-from spanwire.broker.logins import Logins
-from spanwire.broker.policy import PolicyEntry, PolicyMap
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.dispatch.virtual_route import VirtualRoutes
+from spanwire.broker.dispatch.virtual_settings import VirtualSettings
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
 from spanwire.broker.ports import Authenticator, Authorizer
-from spanwire.broker.rights import Rights
+from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.login import Logins
 from spanwire.broker.timers import Timers
-from spanwire.broker.virtual_route import VirtualRoutes
-from spanwire.broker.virtual_settings import VirtualSettings
 
 
 class Reconfiguration:

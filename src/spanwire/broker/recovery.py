@@ -1,50 +1,52 @@
-"""What a store found when it was opened, handed to the broker before the first connection."""
+"""A broker begins where its store ended: who goes on with what was found there."""
 
 from __future__ import annotations
 
-from array import array
 from typing import Final
 
-from spanwire.model.destination import Destination
+from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.destinations.durable_subscriptions import Durables
+from spanwire.broker.exactly_once.cursors import Cursors
+from spanwire.broker.exactly_once.sinks import Sinks
+from spanwire.broker.metadata import CURSORS, SINK_LEDGERS, STAGED_BATCHES, XA_BRANCHES
+from spanwire.broker.persistence.recovered import RecoveredDestination
+from spanwire.broker.scheduler.scheduler import Scheduler, recover_jobs
+from spanwire.broker.transactions.xa_transactions import XaTransactions
+from spanwire.model.destination import SUBSCRIPTION
 
 
-class Expirations:
-    """The messages of one destination that expire: ``sequences`` in rising order and, at the same place in
-    ``wall_ms``, when (milliseconds since 1970).
-    """
-
-    __slots__ = ("sequences", "wall_ms")
-
-    def __init__(self, sequences: array[int], wall_ms: array[int]) -> None:
-        self.sequences: Final[array[int]] = sequences
-        self.wall_ms: Final[array[int]] = wall_ms
-
-
-class RecoveredDestination:
-    """One stored destination: the sequences of its messages in rising order; how often some of them were delivered
-    without being acknowledged (sequence → redelivery count; absent means never); those whose priority is not
-    `spanwire.model.message.DEFAULT_PRIORITY` (sequence → priority); and those that expire.
-
-    A message stored by journal format 1 is in neither of the last two, whatever its priority and expiration are.
-    """
-
-    __slots__ = ("destination", "expirations", "priorities", "redeliveries", "sequences")
+class Reopening:
+    """Hands out what a store found when it was opened. Each receiver makes of its part what it was before."""
 
     def __init__(
         self,
-        destination: Destination,
-        sequences: array[int],
-        redeliveries: dict[int, int],
-        priorities: dict[int, int],
-        expirations: Expirations,
+        xa: XaTransactions,
+        destinations: Destinations,
+        durables: Durables,
+        scheduler: Scheduler | None,
+        cursors: Cursors,
+        sinks: Sinks,
     ) -> None:
-        self.destination: Final[Destination] = destination
-        self.sequences: Final[array[int]] = sequences
-        self.redeliveries: Final[dict[int, int]] = redeliveries
-        self.priorities: Final[dict[int, int]] = priorities
-        self.expirations: Final[Expirations] = expirations
+        self._xa: Final[XaTransactions] = xa
+        self._destinations: Final[Destinations] = destinations
+        self._durables: Final[Durables] = durables
+        self._scheduler: Final[Scheduler | None] = scheduler
+        self._cursors: Final[Cursors] = cursors
+        self._sinks: Final[Sinks] = sinks
 
-
-def no_expirations() -> Expirations:
-    """Nothing expires."""
-    return Expirations(array("q"), array("q"))
+    def recover(self, recovered: list[RecoveredDestination], clean: bool, facts: dict[int, dict[bytes, bytes]]) -> None:
+        """Lines of messages, and facts by table and key. Cursors and prepared branches come first: what they hold
+        is nobody else's. Raises `StoreError` when it makes no sense.
+        """
+        lines: list[RecoveredDestination] = []
+        free = self._cursors.recover(facts.get(CURSORS, {}), recovered)
+        free = self._sinks.recover(facts.get(SINK_LEDGERS, {}), facts.get(STAGED_BATCHES, {}), free)
+        for entry in self._xa.recover(facts.get(XA_BRANCHES, {}), free):
+            if entry.destination.kind == SUBSCRIPTION:
+                lines.append(entry)
+            elif entry.destination.is_queue:
+                self._destinations.recovered(entry.destination).recover(entry, clean)
+        self._durables.recover(facts, lines, clean)
+        recover_jobs(self._scheduler, facts, recovered)
+        self._xa.count_held()
+        self._cursors.count_held()

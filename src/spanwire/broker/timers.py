@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.consuming import Consuming
-from spanwire.broker.context import BrokerContext
-from spanwire.broker.destination_map import DestinationMap
-from spanwire.broker.destinations import Destinations
-from spanwire.broker.durables import Durables
-from spanwire.broker.expiry_sweep import ExpirySweep
-from spanwire.broker.flow_control import FlowControl
-from spanwire.broker.policy import PolicyMap
-from spanwire.broker.scheduler import Scheduler
-from spanwire.broker.upkeep import Upkeep, UpkeepSettings
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.destinations.durable_subscriptions import Durables
+from spanwire.broker.destinations.expiry_schedule import ExpirySweep
+from spanwire.broker.destinations.inactive_destinations import Upkeep, UpkeepSettings
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.policy.policy_entry import PolicyMap
+from spanwire.broker.routing.consumers import Consuming
+from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.scheduler.scheduler import Scheduler
 
 SLICES_PER_TURN: Final = 4  # of jobs, each of at most some hundred messages; the other jobs have the next turns
 

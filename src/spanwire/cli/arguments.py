@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
-from spanwire.client.redaction import redacted
+from spanwire.client.addressing.redaction import redacted
 from spanwire.documents.spelling import suggestion
 
 USAGE_ERROR: Final = 2

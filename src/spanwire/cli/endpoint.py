@@ -10,8 +10,8 @@ from typing import Final
 
 from spanwire.cli.arguments import Parser
 from spanwire.client import blocking
-from spanwire.client.address import parse_url
-from spanwire.client.redaction import redacted
+from spanwire.client.addressing.address import parse_url
+from spanwire.client.addressing.redaction import redacted
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from spanwire.client.blocking import Producer as Producer
     from spanwire.client.blocking import Session as Session
     from spanwire.client.blocking import connect as connect
-    from spanwire.client.content_types import AcknowledgeMode as AcknowledgeMode
-    from spanwire.client.content_types import Body as Body
-    from spanwire.client.content_types import BodyValue as BodyValue
-    from spanwire.client.content_types import Properties as Properties
-    from spanwire.client.content_types import Property as Property
-    from spanwire.client.message import Message as Message
-    from spanwire.client.values import Byte as Byte
-    from spanwire.client.values import Double as Double
-    from spanwire.client.values import Float as Float
-    from spanwire.client.values import Int as Int
-    from spanwire.client.values import Long as Long
-    from spanwire.client.values import Serialized as Serialized
-    from spanwire.client.values import Short as Short
+    from spanwire.client.messages.content_types import AcknowledgeMode as AcknowledgeMode
+    from spanwire.client.messages.content_types import Body as Body
+    from spanwire.client.messages.content_types import BodyValue as BodyValue
+    from spanwire.client.messages.content_types import Properties as Properties
+    from spanwire.client.messages.content_types import Property as Property
+    from spanwire.client.messages.message import Message as Message
+    from spanwire.client.messages.typed_values import Byte as Byte
+    from spanwire.client.messages.typed_values import Double as Double
+    from spanwire.client.messages.typed_values import Float as Float
+    from spanwire.client.messages.typed_values import Int as Int
+    from spanwire.client.messages.typed_values import Long as Long
+    from spanwire.client.messages.typed_values import Serialized as Serialized
+    from spanwire.client.messages.typed_values import Short as Short
     from spanwire.model.destination import Destination as Destination
     from spanwire.model.errors import AuthenticationError as AuthenticationError
     from spanwire.model.errors import AuthorizationError as AuthorizationError
@@ -58,11 +58,11 @@ HOMES: Final[dict[str, str]] = {
         ("Browser", "Connection", "Consumer", "Producer", "Session", "connect"), "spanwire.client.blocking"
     ),
     **dict.fromkeys(
-        ("AcknowledgeMode", "Body", "BodyValue", "Properties", "Property"), "spanwire.client.content_types"
+        ("AcknowledgeMode", "Body", "BodyValue", "Properties", "Property"), "spanwire.client.messages.content_types"
     ),
-    "Message": "spanwire.client.message",
-    **dict.fromkeys(("Byte", "Double", "Float", "Int", "Long", "Serialized", "Short"), "spanwire.client.values"),
-    "Destination": "spanwire.model.destination",
+    "Message": "spanwire.client.messages.message",
+    **dict.fromkeys(("Byte", "Double", "Float", "Int", "Long", "Serialized", "Short"),
+    "spanwire.client.messages.typed_values"), "Destination": "spanwire.model.destination",
     **dict.fromkeys(
         (
             "AuthenticationError", "AuthorizationError", "ConfigurationError", "DestinationDoesNotExistError",

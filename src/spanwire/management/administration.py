@@ -15,7 +15,7 @@ MAX_NAMES: Final = 100  # of one request
 
 
 class AdministeredBroker(Protocol):
-    """The part of the broker that does it (``broker/administration.py``)."""
+    """The part of the broker that does it (``broker/admin/administration.py``)."""
 
     def remove_subscription(self, client_id: str, name: str, now: Time) -> int:
         """Delete a durable subscription; gives how many messages waited for it."""

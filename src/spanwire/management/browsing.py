@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.message_values import BoundMessageValues
-from spanwire.broker.queue import Queue
-from spanwire.broker.reference import BrokerDestination
+from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.queue.queue import Queue
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.message import Message

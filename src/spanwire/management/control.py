@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, cast
 
-from spanwire.broker.audit import printable
+from spanwire.broker.security.audit_log import printable
 from spanwire.model.errors import SpanwireError
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from spanwire.broker.operations import OperationObserver
+from spanwire.broker.admin.queue_operations import OperationObserver
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
@@ -19,7 +19,7 @@ MAX_NAMES: Final = 100  # of one request; a pattern names more
 
 
 class OperatedQueues(Protocol):
-    """The part of the broker that carries operations out (``broker/operations.py``)."""
+    """The part of the broker that carries operations out (``broker/admin/queue_operations.py``)."""
 
     def queues(self, pattern: Destination) -> list[Destination]:
         """The queues of this name or pattern."""

@@ -11,8 +11,8 @@ from typing import Final, Protocol
 
 from spanwire import __version__
 from spanwire._build import COMPILED
-from spanwire.broker.reference import BrokerDestination
-from spanwire.broker.views import BrokerStatistics, ConnectionView, ConsumerView, DestinationView, DurableView
+from spanwire.broker.admin.views import BrokerStatistics, ConnectionView, ConsumerView, DestinationView, DurableView
+from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.transports.base import Clock
 
 View = dict[str, object]
@@ -33,7 +33,7 @@ class ViewedBroker(Protocol):
 
 
 class ViewedThings(Protocol):
-    """What the broker tells of all it holds (``broker/overview.py``)."""
+    """What the broker tells of all it holds (``broker/admin/broker_overview.py``)."""
 
     def homes(self) -> list[BrokerDestination]:
         """All queues and topics by name."""

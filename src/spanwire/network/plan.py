@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from spanwire.broker.policy import PolicyMap
+from spanwire.broker.policy.policy_entry import PolicyMap
 from spanwire.model.destination import Destination
 from spanwire.model.routing import NO_PATH, NetworkFilter, within
 from spanwire.network.settings import BridgeSettings

@@ -41,13 +41,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spanwire.client.address import parse_url
-from spanwire.client.redaction import redacted
+from spanwire.client.addressing.address import parse_url
+from spanwire.client.addressing.redaction import redacted
 from spanwire.documents.spelling import suggestion
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
-from spanwire.pipeline.body_types import BODY_KINDS
+from spanwire.pipeline.columns.body_types import BODY_KINDS
 from spanwire.pipeline.destinations import ADVISORIES, MAX_PRIORITY, source_named, target_named
 from spanwire.tls.settings import ClientTlsSettings, KeyStore, TrustStore
 

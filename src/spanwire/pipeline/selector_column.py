@@ -21,8 +21,14 @@ import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from spanwire.pipeline.operand_column import Operand, operand
-from spanwire.pipeline.selecting import COUNTED_FROM_ZERO, ROW_HEADERS, RowValues, decided_rows, parsed
+from spanwire.pipeline.selectors.operand_column import Operand, operand
+from spanwire.pipeline.selectors.selector_evaluation import (
+    COUNTED_FROM_ZERO,
+    ROW_HEADERS,
+    RowValues,
+    decided_rows,
+    parsed,
+)
 from spanwire.selector.comparison import Between, Comparison, Equality, IsNull, Like, Membership
 from spanwire.selector.expression import (
     And,

@@ -21,9 +21,9 @@ import pyspark
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from spanwire.pipeline.java import bundled_java, java_home
-from spanwire.pipeline.spark_log import has_own_log, logging_into
-from spanwire.pipeline.worker_python import worker_python
+from spanwire.pipeline.spark.java import bundled_java, java_home
+from spanwire.pipeline.spark.spark_log import has_own_log, logging_into
+from spanwire.pipeline.spark.worker_python import worker_python
 
 MAX_CORES: Final = 1024
 DEFAULTS: Final[dict[str, str]] = {

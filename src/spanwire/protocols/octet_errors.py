@@ -1,6 +1,6 @@
 """Errors of reading and writing numbers, texts and maps as Java lays them out.
 
-OpenWire's frames consist of these: `spanwire.protocols.openwire.errors` says what its own rules add.
+OpenWire's frames consist of these: `spanwire.protocols.openwire.codec.errors` says what its own rules add.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.queue import Queue
+from spanwire.broker.queue.queue import Queue
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 from spanwire.service.service import BrokerService

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.network.connector import NetworkConnectorSettings, RemoteAddress
-from spanwire.network.duplex import DuplexBridge
+from spanwire.network.bridge.duplex_bridge import DuplexBridge
+from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddress
 from spanwire.network.settings import BridgeSettings
 from spanwire.tls.settings import ClientTlsSettings
 

@@ -9,19 +9,19 @@ from dataclasses import asdict
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.discovery.agents import AgentSettings, parse_agent
-from spanwire.discovery.extras import has_extra, name_of
-from spanwire.discovery.finding import make_agent, twin
-from spanwire.discovery.presence import DiscoveryAgent
+from spanwire.discovery.agent_settings import AgentSettings, parse_agent
+from spanwire.discovery.agents.extras import has_extra, name_of
+from spanwire.discovery.agents.finding import make_agent, twin
+from spanwire.discovery.agents.presence import DiscoveryAgent
 from spanwire.model.errors import ConfigurationError
-from spanwire.network.connector import NetworkConnectorSettings, accepted_view
-from spanwire.network.connectors import NetworkConnector
-from spanwire.network.duplex import DuplexAcceptor
-from spanwire.network.routes import NetworkRoutes
+from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
+from spanwire.network.connector.link import NetworkConnectorSettings, accepted_view
+from spanwire.network.connector.network_connector import NetworkConnector
+from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.service.connector_views import accepted_settings_view, connector_view
 from spanwire.transports.connector import TransportConnector
-from spanwire.transports.turn import Turn
+from spanwire.transports.loop.turn import Turn
 
 logger = logging.getLogger(__name__)
 

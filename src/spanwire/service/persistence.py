@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spanwire.broker.formats import MessageFormats
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.persistence.producer_audit import IDENTITY_SIZE, ProducerAudit
+from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import MessageStore
-from spanwire.broker.producer_audit import IDENTITY_SIZE, ProducerAudit
-from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.errors import StoreError
 from spanwire.service.config.model import PersistenceConfiguration
 from spanwire.stores.directory import DataDirectory

@@ -8,12 +8,12 @@ from typing import cast
 
 from spanwire import registry
 from spanwire.broker.broker import Broker
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.logged_broker import LoggedBroker
-from spanwire.broker.path_separator import SeparatedBroker
-from spanwire.broker.plugged_broker import PluggedBroker, PluginSettings
+from spanwire.broker.dispatch.memory_usage import UsageLimits
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.plugins.logging_plugin import LoggedBroker
+from spanwire.broker.plugins.path_separator_plugin import SeparatedBroker
+from spanwire.broker.plugins.plugged_broker import PluggedBroker, PluginSettings
 from spanwire.broker.ports import MessageFormat, StatisticsFormat
-from spanwire.broker.usage import UsageLimits
 from spanwire.model.message import FORMAT_OPENWIRE_10
 from spanwire.transports.connector import TransportConnector
 

@@ -7,7 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
-from spanwire.broker.authentication import (
+from spanwire.broker.ports import Principal
+from spanwire.broker.security.authentication import (
     CertificatesModule,
     DualLogin,
     GuestModule,
@@ -17,8 +18,7 @@ from spanwire.broker.authentication import (
     User,
     UsersModule,
 )
-from spanwire.broker.authorization_map import AuthorizationMap
-from spanwire.broker.ports import Principal
+from spanwire.broker.security.authorization_map import AuthorizationMap
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.model import (
     BrokerConfiguration,

@@ -18,8 +18,8 @@ from typing import Final, cast
 
 from spanwire import registry
 from spanwire.broker.broker import Broker
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.policy import PolicyMap
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.policy.policy_entry import PolicyMap
 from spanwire.broker.ports import AdvisoryFormat, MessageFormat
 from spanwire.discovery.address import read_address
 from spanwire.management.administration import BrokerAdministration
@@ -31,10 +31,10 @@ from spanwire.model.destination import Destination
 from spanwire.model.environment import IdGenerator, Time
 from spanwire.model.errors import ConfigurationError, StoreError
 from spanwire.model.message import Message
-from spanwire.network.duplex import DuplexAcceptor
+from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.service.config.model import BrokerConfiguration
-from spanwire.service.environment import RealEnvironment
+from spanwire.service.machine.environment import RealEnvironment
 from spanwire.service.networking import Networking, announced_uri
 from spanwire.service.persistence import Persistence
 from spanwire.service.plugins import addresses, broker_class, plug_in
@@ -45,7 +45,7 @@ from spanwire.service.usage import usage_limits
 from spanwire.transports.admission import Admission, ReceiveBudget
 from spanwire.transports.base import CLOSE_LINGER, RECEIVE_SHARE, ConnectionFactory
 from spanwire.transports.connector import TransportConnector
-from spanwire.transports.turn import Turn
+from spanwire.transports.loop.turn import Turn
 from spanwire.transports.vm import VmConnector
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import logging
 import shutil
 from pathlib import Path
 
-from spanwire.broker.usage import UsageLimits
+from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.service.config.model import DiskLimit, UsageConfiguration
 
 logger = logging.getLogger(__name__)

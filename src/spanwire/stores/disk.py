@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from spanwire.stores.journal.whole_write import MAX_PARTS_PER_WRITE, fill, write_whole
+from spanwire.stores.journal.segments.whole_write import MAX_PARTS_PER_WRITE, fill, write_whole
 
 if sys.platform == "darwin":
     import fcntl

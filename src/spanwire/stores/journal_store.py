@@ -23,23 +23,23 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from spanwire.broker.formats import MessageFormats
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.persistence.producer_audit import ProducerAudit
+from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import MessageStore
-from spanwire.broker.producer_audit import ProducerAudit
-from spanwire.broker.recovery import RecoveredDestination
 from spanwire.model.errors import RemoteProtocolError, StoreError
 from spanwire.model.message import Message
 from spanwire.stores.directory import DataDirectory, advice
 from spanwire.stores.disk import FileDisk
-from spanwire.stores.journal.audited import recover_audit
 from spanwire.stores.journal.batch import Batch, write_batch
 from spanwire.stores.journal.compaction import Scan
-from spanwire.stores.journal.disk_port import DISK_FULL
-from spanwire.stores.journal.fetch import Fetch, StoredBytes, damaged_message
+from spanwire.stores.journal.fetching.fetch import Fetch, StoredBytes, damaged_message
 from spanwire.stores.journal.group_commit import GroupCommit
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.opening import OpenedJournal, open_journal
-from spanwire.stores.journal.segment import (
+from spanwire.stores.journal.recovery.audited import recover_audit
+from spanwire.stores.journal.segments.disk_port import DISK_FULL
+from spanwire.stores.journal.segments.segment import (
     DEFAULT_SEGMENT_BYTES,
     SPARE_NAME,
     STORE_ID_SIZE,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.facts import Fact, check_fact
+from spanwire.broker.metadata import Fact, check_fact
 from spanwire.broker.ports import Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message

@@ -9,10 +9,10 @@ from typing import Final
 
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.compaction import Scan
-from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.fetch import Fetch, Read, StoredBytes, check_reads, unreadable
-from spanwire.stores.journal.fetch_blocks import blocks
-from spanwire.stores.journal.segment import segment_name
+from spanwire.stores.journal.fetching.fetch import Fetch, Read, StoredBytes, check_reads, unreadable
+from spanwire.stores.journal.fetching.fetch_blocks import blocks
+from spanwire.stores.journal.segments.disk_port import Disk
+from spanwire.stores.journal.segments.segment import segment_name
 
 
 class JournalReader:

@@ -17,10 +17,10 @@ from typing import Final
 
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.batch import Batch, delete_segments, open_segment
-from spanwire.stores.journal.disk_port import DISK_FULL, Disk
-from spanwire.stores.journal.segment import segment_name
+from spanwire.stores.journal.recovery.summary import try_summary
+from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
+from spanwire.stores.journal.segments.segment import segment_name
 from spanwire.stores.journal.spare_files import NO_HURRY, STEP_BYTES, SpareFiles
-from spanwire.stores.journal.summary import try_summary
 
 ROOM_INTERVAL: Final = 1.0  # seconds between two attempts to get room on a full disk
 

@@ -17,14 +17,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from spanwire.broker.views import ConnectionView, DestinationView
+from spanwire.broker.admin.views import ConnectionView, DestinationView
 from spanwire.model.destination import TOPIC, Destination, parse_destination
 from spanwire.model.errors import IllegalStateError
 from spanwire.model.written_destination import written_destination
-from spanwire.service.broker_thread import BrokerThread
 from spanwire.service.browsing import browse, purge
 from spanwire.service.config.model import BrokerConfiguration
-from spanwire.service.embedded_broker import EmbeddedBroker
+from spanwire.service.embedding.broker_thread import BrokerThread
+from spanwire.service.embedding.embedded_broker import EmbeddedBroker
 from spanwire.testing.clock import VirtualClock
 from spanwire.testing.configuration import Source, for_test, read_source, with_ports
 from spanwire.testing.message import WaitingMessage, waiting_message

@@ -11,7 +11,7 @@ import time
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.environment import RealEnvironment, SystemClock
+from spanwire.service.machine.environment import RealEnvironment, SystemClock
 
 MAX_ADVANCE: Final = 366 * 86_400.0  # seconds of one step; dates beyond any message's are of no use
 

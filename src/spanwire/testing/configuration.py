@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from spanwire.broker.authentication import REQUIRED
+from spanwire.broker.security.authentication import REQUIRED
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 from spanwire.service.config.loading import load_configuration, read_configuration

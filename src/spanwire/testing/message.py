@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from spanwire.broker.formats import MessageFormats
+from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.message import Message
 from spanwire.model.message_view import BYTES, MAP, STREAM, TEXT, MessageView
 from spanwire.protocols.primitive_map import decode_map, decode_stream, plain_map, plain_value

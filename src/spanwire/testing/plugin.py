@@ -23,7 +23,7 @@ from spanwire.model.errors import SpanwireError
 if TYPE_CHECKING:
     import pluggy
 
-    from spanwire.broker.views import ConnectionView
+    from spanwire.broker.admin.views import ConnectionView
     from spanwire.testing.broker import Broker
     from spanwire.testing.network import Network
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from spanwire.broker.views import DestinationView
+from spanwire.broker.admin.views import DestinationView
 from spanwire.model.destination import Destination
 from spanwire.testing.message import WaitingMessage
 

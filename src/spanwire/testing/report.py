@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.views import ConnectionView, DestinationView
+from spanwire.broker.admin.views import ConnectionView, DestinationView
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import SpanwireError
 from spanwire.testing.broker import Broker

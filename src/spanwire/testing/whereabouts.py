@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spanwire.broker.queue import Queue
+from spanwire.broker.queue.queue import Queue
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
-from spanwire.service.embedded_broker import EmbeddedBroker
+from spanwire.service.embedding.embedded_broker import EmbeddedBroker
 from spanwire.testing.message import WaitingMessage, waiting_message
 
 

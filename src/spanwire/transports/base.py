@@ -202,7 +202,7 @@ class ConnectorSettings:
 
 
 class Flushable(Protocol):
-    """One socket, as the turn sees it (`spanwire.transports.pump.SocketPump`)."""
+    """One socket, as the turn sees it (`spanwire.transports.loop.pump.SocketPump`)."""
 
     touched: bool
 

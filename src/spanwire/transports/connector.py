@@ -17,9 +17,9 @@ from spanwire.tls.context import server_context
 from spanwire.transports import tcp
 from spanwire.transports.admission import Admission, is_loopback
 from spanwire.transports.base import ConnectionFactory, ConnectorSettings, StreamTransport
-from spanwire.transports.pump import SocketPump, peer_name
+from spanwire.transports.loop.pump import SocketPump, peer_name
+from spanwire.transports.loop.turn import Turn
 from spanwire.transports.tls import TlsConnection
-from spanwire.transports.turn import Turn
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from typing import Final
 
-from spanwire.broker.audit import host_of
+from spanwire.broker.security.audit_log import host_of
 from spanwire.model.environment import Time
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.protocols.detect import Report

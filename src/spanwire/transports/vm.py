@@ -23,8 +23,8 @@ from spanwire.model.errors import IllegalStateError
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.transports.admission import Admission
 from spanwire.transports.base import KIB, ConnectionFactory, EventLoop, StreamTransport
-from spanwire.transports.pump import SocketPump
-from spanwire.transports.turn import Turn
+from spanwire.transports.loop.pump import SocketPump
+from spanwire.transports.loop.turn import Turn
 
 logger = logging.getLogger(__name__)
 

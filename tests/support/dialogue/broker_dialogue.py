@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from typing import TypedDict, Unpack
 
+from spanwire.broker.admin.views import ConnectionView, DestinationView
 from spanwire.broker.broker import Broker
-from spanwire.broker.connection_state import ConnectionState
-from spanwire.broker.logged_broker import LoggedBroker
-from spanwire.broker.path_separator import SeparatedBroker
-from spanwire.broker.plugged_broker import PluggedBroker, PluginSettings
-from spanwire.broker.policy import PolicyEntry, PolicyMap
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
+from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
+from spanwire.broker.dispatch.memory_usage import UsageLimits
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.dispatch.virtual_settings import VirtualSettings
+from spanwire.broker.plugins.logging_plugin import LoggedBroker
+from spanwire.broker.plugins.path_separator_plugin import SeparatedBroker
+from spanwire.broker.plugins.plugged_broker import PluggedBroker, PluginSettings
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
 from spanwire.broker.ports import NO_TOKEN, AdvisoryFormat, Authenticator, Authorizer, StatisticsFormat
-from spanwire.broker.schedule import SchedulerSettings
-from spanwire.broker.subscription import Subscription
-from spanwire.broker.transactions import MAX_UNCOMMITTED
-from spanwire.broker.upkeep import UpkeepSettings
-from spanwire.broker.usage import UsageLimits
-from spanwire.broker.views import ConnectionView, DestinationView
-from spanwire.broker.virtual_settings import VirtualSettings
+from spanwire.broker.scheduler.schedule import SchedulerSettings
 from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNKNOWN, STANDARD_ACK
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.environment import Time

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from spanwire.broker.formats import MessageFormats
+from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import MessageFormatError, RemoteProtocolError
 from spanwire.model.ids import MessageId, ProducerId

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.views import ConsumerView, DurableView
+from spanwire.broker.admin.views import ConsumerView, DurableView
 from spanwire.model.destination import parse_destination as parsed
 from spanwire.model.errors import InvalidDestinationError, JmsError
 from tests.support.dialogue.broker_dialogue import Stage

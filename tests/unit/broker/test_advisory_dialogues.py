@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.advisory import LEAST_BEHIND
-from spanwire.broker.destination_map import ADVISORY_SHARE
+from spanwire.broker.advisories.advisory_topics import LEAST_BEHIND
+from spanwire.broker.destinations.destination_map import ADVISORY_SHARE
 from spanwire.broker.ports import LinkedBroker
 from tests.support.dialogue.broker_dialogue import Listener, Stage
 from tests.support.dialogue.spoken_advisories import SpokenAdvisories

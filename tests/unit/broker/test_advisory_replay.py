@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.advisory_replay import LOOKS_PER_SLICE, may_hear_of
-from spanwire.broker.chunk import SLICE_MESSAGES
+from spanwire.broker.advisories.advisory_replay import LOOKS_PER_SLICE, may_hear_of
+from spanwire.broker.queue.page import SLICE_MESSAGES
 from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
 from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
 from tests.support.dialogue.spoken_advisories import SpokenAdvisories

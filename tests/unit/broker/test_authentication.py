@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.authentication import (
+from spanwire.broker.ports import Principal
+from spanwire.broker.security.authentication import (
     REQUIRED,
     CertificatesModule,
     DualLogin,
@@ -14,7 +15,6 @@ from spanwire.broker.authentication import (
     UsersModule,
     simple_authenticator,
 )
-from spanwire.broker.ports import Principal
 from spanwire.model.errors import AuthenticationError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.secret import Secret

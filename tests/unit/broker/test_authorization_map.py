@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.authorization_map import (
+from spanwire.broker.ports import ADMIN, READ, WRITE, Principal
+from spanwire.broker.security.authorization_map import (
     MAX_GROUP_SETS,
     MAX_REMEMBERED,
     AccessList,
@@ -17,7 +18,6 @@ from spanwire.broker.authorization_map import (
     covers,
     overlap,
 )
-from spanwire.broker.ports import ADMIN, READ, WRITE, Principal
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import AuthorizationError
 

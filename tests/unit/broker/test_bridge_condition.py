@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from spanwire.broker.arrivals import STEPS, Arrivals, arrivals_of
-from spanwire.broker.bridge_condition import BridgeCondition
-from spanwire.broker.bridge_policy import BridgePolicy
-from spanwire.broker.context import BrokerContext
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.message_values import BoundMessageValues
-from spanwire.broker.outlet import Outlet
-from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.dispatch.arrival_times import STEPS, Arrivals, arrivals_of
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.connection_output import Outlet
+from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.policy.bridge_policy import BridgePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.queue_policy import QueuePolicy
 from spanwire.broker.ports import Principal
-from spanwire.broker.queue import Queue
-from spanwire.broker.queue_consumers import QueueConsumers
-from spanwire.broker.queue_policy import QueuePolicy
-from spanwire.broker.reference import BrokerDestination, MessageReference
-from spanwire.broker.subscription import Subscription
-from spanwire.broker.usage import MemoryUsage
+from spanwire.broker.queue.bridge_filter import BridgeCondition
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.queue.queue_consumers import QueueConsumers
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.ids import ConsumerId

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.browse import MAX_OUT_SHOWN
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.queue.browser import MAX_OUT_SHOWN
 from spanwire.model.acks import DELIVERED_ACK
 from spanwire.model.errors import InvalidDestinationError
 from tests.support.dialogue.broker_dialogue import Stage, destination

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.control import MAX_DEFERRED, MAX_PART_LINES, MAX_POSTPONED
-from spanwire.broker.control_destination import CONTROL
-from spanwire.broker.control_refusal import ControlRefusal
-from spanwire.broker.cursors import MAX_CURSORS
-from spanwire.broker.facts import MAX_VALUE_BYTES
+from spanwire.broker.dispatch.memory_usage import UsageLimits
+from spanwire.broker.dispatch.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings
+from spanwire.broker.exactly_once.cursors import MAX_CURSORS
+from spanwire.broker.exactly_once.requests import MAX_DEFERRED, MAX_PART_LINES, MAX_POSTPONED
+from spanwire.broker.exactly_once.sinks import MAX_SINKS
+from spanwire.broker.metadata import MAX_VALUE_BYTES
 from spanwire.broker.ports import ADMIN, READ, WRITE, Principal
-from spanwire.broker.schedule import SchedulerSettings
-from spanwire.broker.sinks import MAX_SINKS
-from spanwire.broker.usage import UsageLimits
-from spanwire.broker.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings
+from spanwire.broker.request_errors import ControlRefusal
+from spanwire.broker.reserved_destinations import CONTROL
+from spanwire.broker.scheduler.schedule import SchedulerSettings
 from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthorizationError, IllegalStateError, ResourceAllocationError
 from spanwire.model.info import ConnectionInfo

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.cron import MINUTE_MS, Cron
+from spanwire.broker.scheduler.cron import MINUTE_MS, Cron
 from spanwire.model.errors import MessageFormatError
 
 FRIDAY: Final = "2024-03-15 10:30:20"

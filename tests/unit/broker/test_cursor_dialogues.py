@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.control_refusal import ControlRefusal
-from spanwire.broker.facts import CURSORS
-from spanwire.broker.held import MAX_HELD
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.queue import Queue
-from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.broker.exactly_once.reserved_messages import MAX_HELD
+from spanwire.broker.metadata import CURSORS
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.request_errors import ControlRefusal
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import IllegalStateError, JmsError, StoreError
 from tests.support.control_dialogue import ASK, Program, Refused, again

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from spanwire.broker.backlog import MAX_RESIDENT_MESSAGES
-from spanwire.broker.chunk import CHUNK_MESSAGES, SLICE_MESSAGES
-from spanwire.broker.policy import DeadLetterStrategy, PolicyEntry
-from spanwire.broker.queue import Queue
-from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import DeadLetterStrategy, PolicyEntry
+from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.queue.page import CHUNK_MESSAGES, SLICE_MESSAGES
+from spanwire.broker.queue.pending_messages import MAX_RESIDENT_MESSAGES
+from spanwire.broker.queue.queue import Queue
 from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
 from tests.support.dialogue.text_format import text_of
 

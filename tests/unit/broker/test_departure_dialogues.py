@@ -7,16 +7,16 @@ from typing import Final
 import pytest
 
 from spanwire._build import COMPILED
-from spanwire.broker.consuming import MAX_PULLS_OVER
-from spanwire.broker.context import MAX_RINGS, BrokerContext
-from spanwire.broker.joining import JOIN_STEPS
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.queue import MAX_DISPATCHED
-from spanwire.broker.reference import BrokerDestination
-from spanwire.broker.returning import LEAVING_STEPS
-from spanwire.broker.telling import MAX_UNTOLD, TELLING_STEPS, TOLD_AT_ONCE, Telling
-from spanwire.broker.topic import Topic
-from spanwire.broker.usage import MemoryUsage
+from spanwire.broker.advisories.advisory_delivery import MAX_UNTOLD, TELLING_STEPS, TOLD_AT_ONCE, Telling
+from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
+from spanwire.broker.dispatch.broker_context import MAX_RINGS, BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.queue.queue import MAX_DISPATCHED
+from spanwire.broker.routing.consumers import MAX_PULLS_OVER
+from spanwire.broker.routing.message_return import LEAVING_STEPS
+from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.message import Message
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage

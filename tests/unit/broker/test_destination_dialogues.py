@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.destinations import MAX_AWAITED_TEMPORARY
+from spanwire.broker.destinations.destinations import MAX_AWAITED_TEMPORARY
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import (
     AuthorizationError,

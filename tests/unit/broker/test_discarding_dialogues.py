@@ -9,12 +9,12 @@ from typing import Final
 
 import pytest
 
-from spanwire.broker.dead_letters import DROP, KEEP
-from spanwire.broker.discarding import MAX_KNOWN, Discarding, DiscardingSettings, name_pattern
-from spanwire.broker.plugged_broker import PluginSettings
-from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyEntry
-from spanwire.broker.reference import BrokerDestination, MessageReference
-from spanwire.broker.usage import MemoryUsage
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.plugins.discarding_plugin import MAX_KNOWN, Discarding, DiscardingSettings, name_pattern
+from spanwire.broker.plugins.plugged_broker import PluginSettings
+from spanwire.broker.policy.policy_entry import DeadLetterStrategy, IndividualNames, PolicyEntry
+from spanwire.broker.routing.dead_letters import DROP, KEEP
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import InvalidSelectorError
@@ -238,7 +238,7 @@ def test_a_dead_letter_that_would_expire_is_retried_with_its_own_time_to_live(li
 
 
 class Counting:
-    """Duck-typed to `spanwire.broker.operations.OperationObserver`."""
+    """Duck-typed to `spanwire.broker.admin.queue_operations.OperationObserver`."""
 
     def finished(self, count: int, passed: int) -> None:
         assert (count, passed) == (1, 0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spanwire.broker.backlog import MAX_PAGE_BYTES
-from spanwire.broker.unstored import MAX_UNSTORED_BYTES
+from spanwire.broker.persistence.unsynced_bytes import MAX_UNSTORED_BYTES
+from spanwire.broker.queue.pending_messages import MAX_PAGE_BYTES
 from tests.support.dialogue.broker_dialogue import Stage, destination
 from tests.unit.broker.test_operations_dialogues import retries
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.advisory_policy import AdvisoryPolicy
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.topic_policy import (
+from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.topic_policy import (
     CLIENT_ID_FILTER,
     PRIORITY,
     PRIORITY_NETWORK,

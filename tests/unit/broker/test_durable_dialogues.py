@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.durable_subscription import SubscriptionTerms, encode_terms
-from spanwire.broker.durables import MAX_DURABLE_SUBSCRIPTIONS
-from spanwire.broker.facts import SUBSCRIPTIONS
-from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.destinations.durable_subscriptions import MAX_DURABLE_SUBSCRIPTIONS
+from spanwire.broker.metadata import SUBSCRIPTIONS
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import ADMIN, READ
-from spanwire.broker.topic import Topic
+from spanwire.broker.topic.durable_subscription import SubscriptionTerms, encode_terms
+from spanwire.broker.topic.topic import Topic
 from spanwire.model.acks import LAST_DELIVERED_UNSET, POISON_ACK
 from spanwire.model.destination import SUBSCRIPTION, TOPIC, Destination
 from spanwire.model.errors import (

@@ -8,11 +8,11 @@ import json
 
 import pytest
 
-from spanwire.broker.authorization_map import AccessList, AuthorizationEntry, AuthorizationMap
-from spanwire.broker.control_destination import CONTROL
-from spanwire.broker.durable_subscription import SubscriptionTerms, decode_principal, decode_terms, encode_terms
-from spanwire.broker.facts import SUBSCRIPTIONS
+from spanwire.broker.metadata import SUBSCRIPTIONS
 from spanwire.broker.ports import Authorizer, Principal
+from spanwire.broker.reserved_destinations import CONTROL
+from spanwire.broker.security.authorization_map import AccessList, AuthorizationEntry, AuthorizationMap
+from spanwire.broker.topic.durable_subscription import SubscriptionTerms, decode_principal, decode_terms, encode_terms
 from spanwire.model.destination import TOPIC, Destination, parse_destination
 from spanwire.model.errors import AuthorizationError, StoreError
 from spanwire.model.info import ConnectionInfo

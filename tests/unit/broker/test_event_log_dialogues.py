@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
-from spanwire.broker.event_log import MAX_LOGGERS, EventLog, EventLogSettings
-from spanwire.broker.plugged_broker import PluginSettings
+from spanwire.broker.plugins.event_log import MAX_LOGGERS, EventLog, EventLogSettings
+from spanwire.broker.plugins.plugged_broker import PluginSettings
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.xa_transactions import XA_RDONLY
+from spanwire.broker.transactions.xa_transactions import XA_RDONLY
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.destination import parse_destination
 from spanwire.model.ids import XaTransactionId
@@ -19,7 +19,7 @@ from tests.support.dialogue.text_format import text_message
 
 Q: Final = "queue://Q"
 NOTHING: Final = EventLogSettings(connections=False, sessions=False)
-MODULE: Final = EventLog.__module__
+MODULE: Final = "spanwire.broker.event_log"  # the documented logger
 
 
 def played(log: pytest.LogCaptureFixture, settings: EventLogSettings) -> list[str]:

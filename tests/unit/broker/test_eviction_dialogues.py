@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.advisory_policy import AdvisoryPolicy
-from spanwire.broker.eviction import MAX_CANDIDATES
-from spanwire.broker.policy import DeadLetterStrategy, PolicyEntry
-from spanwire.broker.topic_policy import (
+from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
+from spanwire.broker.policy.policy_entry import DeadLetterStrategy, PolicyEntry
+from spanwire.broker.policy.topic_policy import (
     LOWEST_PRIORITY,
     OLDEST,
     UNIQUE_PROPERTY,
@@ -17,6 +16,7 @@ from spanwire.broker.topic_policy import (
     PendingLimit,
     TopicPolicy,
 )
+from spanwire.broker.topic.message_eviction import MAX_CANDIDATES
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.message import Message
 from tests.support.dialogue.broker_dialogue import Listener, Stage

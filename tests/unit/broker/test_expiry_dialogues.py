@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.destination_map import MAX_DESTINATIONS
-from spanwire.broker.detention import MAX_DETAINED
-from spanwire.broker.expiry_sweep import QUEUES_PER_TURN
-from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyEntry
-from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.broker.destinations.destination_map import MAX_DESTINATIONS
+from spanwire.broker.destinations.expiry_schedule import QUEUES_PER_TURN
+from spanwire.broker.policy.policy_entry import DeadLetterStrategy, IndividualNames, PolicyEntry
+from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.routing.deferred_dead_letters import MAX_DETAINED
 from spanwire.broker.timers import SLICES_PER_TURN
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from tests.support.dialogue.broker_dialogue import Stage, destination

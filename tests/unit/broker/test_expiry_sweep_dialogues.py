@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.expiry_sweep import MIN_PERIOD_SECONDS
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.upkeep import UpkeepSettings
+from spanwire.broker.destinations.expiry_schedule import MIN_PERIOD_SECONDS
+from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from tests.support.dialogue.broker_dialogue import Stage, destination
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.connection_state import MAX_PARKED_BYTES
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.unstored import MAX_UNSTORED_BYTES
+from spanwire.broker.connections.connection_state import MAX_PARKED_BYTES
+from spanwire.broker.persistence.unsynced_bytes import MAX_UNSTORED_BYTES
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.errors import AuthorizationError, ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Peer, Stage, destination
 from tests.support.recording_authorizer import RecordingAuthorizer

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanwire.broker.handover import LOOKS_PER_MESSAGE, SAVED_LOOKS
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.queue import Queue
-from spanwire.broker.queue_policy import GroupMap, QueuePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.queue_policy import GroupMap, QueuePolicy
+from spanwire.broker.queue.group_rescan import LOOKS_PER_MESSAGE, SAVED_LOOKS
+from spanwire.broker.queue.queue import Queue
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage, destination
 from tests.support.dialogue.text_format import is_first
 

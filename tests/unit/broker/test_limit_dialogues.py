@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.connection_state import MAX_SESSIONS_PER_CONNECTION, MAX_TRANSACTIONS_PER_CONNECTION
-from spanwire.broker.connections import MAX_CONNECTIONS
-from spanwire.broker.destination_map import MAX_DESTINATIONS
-from spanwire.broker.destinations import MAX_REMOTE_TEMPORARY, MAX_TEMPORARY_PER_CONNECTION
-from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.connections.connection_state import MAX_SESSIONS_PER_CONNECTION, MAX_TRANSACTIONS_PER_CONNECTION
+from spanwire.broker.connections.connections import MAX_CONNECTIONS
+from spanwire.broker.destinations.destination_map import MAX_DESTINATIONS
+from spanwire.broker.destinations.destinations import MAX_REMOTE_TEMPORARY, MAX_TEMPORARY_PER_CONNECTION
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import Principal
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.destination import MAX_COMPOSITE_PARTS

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from spanwire.broker.chunk import CHUNK_MESSAGES, KEPT, PACKED_MESSAGES, TAKEN, Chunk
-from spanwire.broker.line import PASSED_LOOKS, MessageLine
-from spanwire.broker.line_cursor import LineCursor
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.queue import Queue
-from spanwire.broker.reference import BrokerDestination, MessageReference
-from spanwire.broker.usage import MemoryUsage
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.queue.page import CHUNK_MESSAGES, KEPT, PACKED_MESSAGES, TAKEN, Chunk
+from spanwire.broker.queue.pending_list import PASSED_LOOKS, MessageLine
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.queue.scan_position import LineCursor
 from tests.support.dialogue.broker_dialogue import Stage, destination
 from tests.support.dialogue.text_format import text_message
 

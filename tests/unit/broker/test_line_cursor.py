@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.broker.line_cursor import LineCursor
+from spanwire.broker.queue.scan_position import LineCursor
 
 
 def cursor(place: int, offset: int) -> LineCursor:

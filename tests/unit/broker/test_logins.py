@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker import authentication
-from spanwire.broker.authentication import (
+from spanwire.broker.ports import Principal
+from spanwire.broker.security import authentication
+from spanwire.broker.security.authentication import (
     OPTIONAL,
     REQUIRED,
     REQUISITE,
@@ -17,7 +18,7 @@ from spanwire.broker.authentication import (
     UsersModule,
     simple_authenticator,
 )
-from spanwire.broker.failed_logins import (
+from spanwire.broker.security.login_throttle import (
     ADDRESS_FAILURES,
     ADDRESS_RECOVERY,
     FORGET_AFTER,
@@ -27,7 +28,6 @@ from spanwire.broker.failed_logins import (
     FailedLogins,
     network_of,
 )
-from spanwire.broker.ports import Principal
 from spanwire.model.errors import AuthenticationError, SpanwireError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.secret import Secret

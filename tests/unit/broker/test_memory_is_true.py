@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.policy import PolicyEntry, PolicyMap
-from spanwire.broker.usage import UsageLimits
+from spanwire.broker.dispatch.memory_usage import UsageLimits
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
 from spanwire.model.acks import STANDARD_ACK
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.environment import Time

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.network_copies import COPY, COPY_DEPTH, MAX_HOPS, NEARER, NEW, NetworkCopies
-from spanwire.broker.producer_audit import ProducerAudit
+from spanwire.broker.persistence.network_copies import COPY, COPY_DEPTH, MAX_HOPS, NEARER, NEW, NetworkCopies
+from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.message import Message
 from tests.support.plain_format import plain_message

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.advisory import MAX_UNHEARD
-from spanwire.broker.advisory_policy import AdvisoryPolicy
-from spanwire.broker.news import EXPIRED_NEWS
-from spanwire.broker.policy import DeadLetterStrategy, PolicyEntry
-from spanwire.broker.queue import Queue
-from spanwire.broker.subscription import Subscription
-from spanwire.broker.topic import Topic
-from spanwire.broker.topic_policy import PendingLimit, TopicPolicy
+from spanwire.broker.advisories.advisory_topics import MAX_UNHEARD
+from spanwire.broker.dispatch.destination_events import EXPIRED_NEWS
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
+from spanwire.broker.policy.policy_entry import DeadLetterStrategy, PolicyEntry
+from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.topic.topic import Topic
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ResourceAllocationError

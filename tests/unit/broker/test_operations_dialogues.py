@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.backlog import MAX_RESIDENT_MESSAGES
-from spanwire.broker.chunk import SLICE_MESSAGES
-from spanwire.broker.control_destination import CONTROL
-from spanwire.broker.dead_letters import CAUSE
-from spanwire.broker.operations import PAGE_MESSAGES, REMOVAL_BYTES
-from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyEntry
+from spanwire.broker.admin.queue_operations import PAGE_MESSAGES, REMOVAL_BYTES
+from spanwire.broker.policy.policy_entry import DeadLetterStrategy, IndividualNames, PolicyEntry
+from spanwire.broker.queue.page import SLICE_MESSAGES
+from spanwire.broker.queue.pending_messages import MAX_RESIDENT_MESSAGES
+from spanwire.broker.reserved_destinations import CONTROL
+from spanwire.broker.routing.dead_letters import CAUSE
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.errors import InvalidDestinationError, InvalidSelectorError
 from tests.support.dialogue.broker_dialogue import START_MS, Listener, Stage, destination
@@ -28,7 +28,7 @@ DEEP = MAX_RESIDENT_MESSAGES + 3 * PAGE_MESSAGES
 
 
 class Observer:
-    """Who asked: duck-typed to `spanwire.broker.operations.OperationObserver`."""
+    """Who asked: duck-typed to `spanwire.broker.admin.queue_operations.OperationObserver`."""
 
     def __init__(self) -> None:
         self.told: list[tuple[int, int]] = []

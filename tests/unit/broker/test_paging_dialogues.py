@@ -7,10 +7,10 @@ from array import array
 
 import pytest
 
-from spanwire.broker.backlog import MAX_PAGE_BYTES, MAX_RESIDENT_MESSAGES
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.queue import Queue
-from spanwire.broker.recovery import RecoveredDestination, no_expirations
+from spanwire.broker.persistence.recovered import RecoveredDestination, no_expirations
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.queue.pending_messages import MAX_PAGE_BYTES, MAX_RESIDENT_MESSAGES
+from spanwire.broker.queue.queue import Queue
 from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
 
 QUEUE = "queue://Q"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.topic_policy import TopicPolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.topic_policy import TopicPolicy
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from tests.support.dialogue.broker_dialogue import Stage
 

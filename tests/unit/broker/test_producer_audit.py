@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spanwire.broker.facts import PRODUCER_AUDIT, Fact
-from spanwire.broker.producer_audit import AuditedProducer, ProducerAudit
+from spanwire.broker.metadata import PRODUCER_AUDIT, Fact
+from spanwire.broker.persistence.producer_audit import AuditedProducer, ProducerAudit
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.ids import MessageId, ProducerId, TransactionId, parsed_producer_id
 from spanwire.model.message import Message

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.authorization import OpenAuthorizer
-from spanwire.broker.policy import DeadLetterStrategy, PolicyEntry
-from spanwire.broker.topic_policy import PendingLimit, TopicPolicy
-from spanwire.broker.virtual_settings import CompositeDestination, ForwardTo, MirroredQueues, VirtualSettings
+from spanwire.broker.dispatch.virtual_settings import CompositeDestination, ForwardTo, MirroredQueues, VirtualSettings
+from spanwire.broker.policy.policy_entry import DeadLetterStrategy, PolicyEntry
+from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
+from spanwire.broker.security.authorization import OpenAuthorizer
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination
 from spanwire.model.errors import AuthorizationError, IllegalStateError

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.recovery_policy import KEPT_SHARE, SWEEP_SECONDS, SWEEPS_PER_TURN
-from spanwire.broker.topic_policy import (
+from spanwire.broker.dispatch.memory_usage import OVERSHOOT_SHARE
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.topic_policy import (
     FIXED_COUNT,
     FIXED_SIZE,
     LAST_IMAGE,
@@ -19,7 +19,7 @@ from spanwire.broker.topic_policy import (
     RecoveryPolicy,
     TopicPolicy,
 )
-from spanwire.broker.usage import OVERSHOOT_SHARE
+from spanwire.broker.topic.subscription_recovery import KEPT_SHARE, SWEEP_SECONDS, SWEEPS_PER_TURN
 from spanwire.model.destination import TOPIC, Destination
 from tests.support.dialogue.broker_dialogue import Stage
 

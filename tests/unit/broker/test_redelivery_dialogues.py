@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanwire.broker.discarding import DiscardingSettings
-from spanwire.broker.plugged_broker import PluginSettings
-from spanwire.broker.redelivery import NO_MAXIMUM, RedeliveryEntry, RedeliveryPolicy, RedeliverySettings
-from spanwire.broker.schedule import LINE, MAX_DELAY_MS, SchedulerSettings
+from spanwire.broker.plugins.discarding_plugin import DiscardingSettings
+from spanwire.broker.plugins.plugged_broker import PluginSettings
+from spanwire.broker.plugins.redelivery_plugin import NO_MAXIMUM, RedeliveryEntry, RedeliveryPolicy, RedeliverySettings
+from spanwire.broker.scheduler.schedule import LINE, MAX_DELAY_MS, SchedulerSettings
 from spanwire.model.acks import POISON_ACK, STANDARD_ACK
 from spanwire.model.destination import parse_destination
 from tests.support.dialogue.broker_dialogue import START_MS, Listener, Stage

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.context import BrokerContext
-from spanwire.broker.facts import REMOTE_SUBSCRIBERS
-from spanwire.broker.remote_subscribers import MAX_SUBSCRIBER, MAX_SUBSCRIBERS, RemoteSubscribers
+from spanwire.broker.destinations.remote_subscribers import MAX_SUBSCRIBER, MAX_SUBSCRIBERS, RemoteSubscribers
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.metadata import REMOTE_SUBSCRIBERS
 from spanwire.model.errors import StoreError
 from spanwire.stores.memory import MemoryStore
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.producer_audit import ProducerAudit
+from spanwire.broker.persistence.producer_audit import ProducerAudit
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import InvalidClientIdError, JmsError, ResourceAllocationError
 from spanwire.model.info import ConnectionInfo

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanwire.broker import schedule
+from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.ports import ADMIN, WRITE
-from spanwire.broker.schedule import (
+from spanwire.broker.routing.unscheduled import LOOKED_AT, MAX_TOLD
+from spanwire.broker.scheduler import schedule
+from spanwire.broker.scheduler.schedule import (
     CRON,
     DELAY,
     JOB_ID,
@@ -23,9 +25,7 @@ from spanwire.broker.schedule import (
     REPEAT,
     SchedulerSettings,
 )
-from spanwire.broker.scheduler import MAX_DELIVERIES
-from spanwire.broker.unscheduled import LOOKED_AT, MAX_TOLD
-from spanwire.broker.usage import UsageLimits
+from spanwire.broker.scheduler.scheduler import MAX_DELIVERIES
 from spanwire.model.errors import AuthorizationError, MessageFormatError, ResourceAllocationError
 from spanwire.model.message_view import LONG_VALUE, NULL_VALUE, STRING_VALUE
 from tests.support.dialogue.broker_dialogue import START_MS, Listener, Peer, Stage, destination

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.sequence_window import DEFAULT_DEPTH, SequenceWindow, decoded_window
+from spanwire.broker.persistence.sequence_window import DEFAULT_DEPTH, SequenceWindow, decoded_window
 
 DEPTHS = st.sampled_from([1, 2, 7, 8, 9, 64, 100])
 STEPS = st.lists(st.integers(-12, 40), max_size=120)

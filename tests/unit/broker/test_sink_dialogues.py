@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from spanwire.broker.control_refusal import ControlRefusal
-from spanwire.broker.facts import SINK_LEDGERS, STAGED_BATCHES
-from spanwire.broker.sinks import MAX_TARGET
+from spanwire.broker.exactly_once.sinks import MAX_TARGET
+from spanwire.broker.metadata import SINK_LEDGERS, STAGED_BATCHES
+from spanwire.broker.request_errors import ControlRefusal
 from spanwire.model.destination import TRANSACTION, Destination
 from spanwire.model.errors import ResourceAllocationError, StoreError, XaError
 from tests.support.control_dialogue import ASK, Program, Refused, again, answered

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from spanwire.broker.control_refusal import ControlRefusal
-from spanwire.broker.facts import STAGED_BATCHES
-from spanwire.broker.ports import WRITE
-from spanwire.broker.virtual_settings import (
+from spanwire.broker.dispatch.virtual_settings import (
     CompositeDestination,
     ForwardTo,
     MirroredQueues,
     VirtualSettings,
     VirtualTopic,
 )
-from spanwire.broker.xa_transactions import XA_RDONLY
+from spanwire.broker.metadata import STAGED_BATCHES
+from spanwire.broker.ports import WRITE
+from spanwire.broker.request_errors import ControlRefusal
+from spanwire.broker.transactions.xa_transactions import XA_RDONLY
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import AuthorizationError, ResourceAllocationError
 from spanwire.model.ids import XaTransactionId

@@ -6,10 +6,10 @@ from typing import Unpack
 
 import pytest
 
-from spanwire.broker.advisory_policy import AdvisoryPolicy
-from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.queue_policy import QueuePolicy
 from spanwire.broker.ports import Transfer
-from spanwire.broker.queue_policy import QueuePolicy
 from spanwire.model.destination import TRANSACTION, Destination, parse_destination
 from tests.support.control_dialogue import ASK, Program, again
 from tests.support.dialogue.broker_dialogue import START_MS, Fields, Listener, Stage

@@ -7,7 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.spared import SparedSequences
+from spanwire.broker.queue.sequence_ranges import SparedSequences
 
 
 @given(st.lists(st.sets(st.integers(1, 60)).flatmap(lambda found: st.permutations(sorted(found))), max_size=6))

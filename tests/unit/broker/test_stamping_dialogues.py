@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.plugged_broker import PluginSettings
-from spanwire.broker.stamping import Stamping, TimeStampSettings
+from spanwire.broker.plugins.plugged_broker import PluginSettings
+from spanwire.broker.plugins.timestamp_plugin import Stamping, TimeStampSettings
 from spanwire.model.destination import parse_destination
 from spanwire.model.message import Message
 from tests.support.dialogue.broker_dialogue import START_MS, Stage

@@ -7,11 +7,11 @@ from typing import Final
 
 import pytest
 
-from spanwire.broker.plugged_broker import PluginSettings
-from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.destinations.wildcard_consumers import COMPARED_PER_STEP
+from spanwire.broker.plugins.plugged_broker import PluginSettings
+from spanwire.broker.plugins.statistics_plugin import ANSWERS_PER_SLICE, MAX_REQUESTS, MAX_WAITS, ROOM_SECONDS
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import WRITE
-from spanwire.broker.statistics import ANSWERS_PER_SLICE, MAX_REQUESTS, MAX_WAITS, ROOM_SECONDS
-from spanwire.broker.wildcards import COMPARED_PER_STEP
 from spanwire.model.destination import QUEUE as QUEUE_KIND
 from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthorizationError, ResourceAllocationError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.errors import StoreError
 from tests.support.dialogue.broker_dialogue import Stage, destination
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.outlet import MAX_OUTPUT_BYTES
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.topic_policy import PendingLimit, TopicPolicy
+from spanwire.broker.dispatch.connection_output import MAX_OUTPUT_BYTES
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
 from spanwire.model.destination import Destination
 from tests.support.dialogue.broker_dialogue import Stage
 

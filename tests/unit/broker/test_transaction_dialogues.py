@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from spanwire.broker import transactions
+from spanwire.broker.connections import transaction as transactions
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.errors import AuthorizationError, JmsError, ResourceAllocationError, TransactionError
 from spanwire.model.ids import TransactionId

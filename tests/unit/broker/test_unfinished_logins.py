@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.unfinished_logins import MAX_HOSTS, MAX_LINES, WINDOW, UnfinishedLogins
+from spanwire.broker.security.unfinished_logins import MAX_HOSTS, MAX_LINES, WINDOW, UnfinishedLogins
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.upkeep import MAX_LOOKED_AT, MAX_REMOVED, UpkeepSettings
+from spanwire.broker.destinations.inactive_destinations import MAX_LOOKED_AT, MAX_REMOVED, UpkeepSettings
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.ids import ConsumerId
 from spanwire.model.info import ConsumerInfo
 from tests.support.dialogue.broker_dialogue import Listener, Stage, destination

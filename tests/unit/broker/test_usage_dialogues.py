@@ -6,11 +6,11 @@ import logging
 
 import pytest
 
-from spanwire.broker.connection_state import MAX_PARKED_BYTES
-from spanwire.broker.flow_control import MAX_VISITS, PARKED_SHARE
-from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.connections.connection_state import MAX_PARKED_BYTES
+from spanwire.broker.dispatch.memory_usage import UsageLimits
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.usage import UsageLimits
+from spanwire.broker.routing.flow_control import MAX_VISITS, PARKED_SHARE
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.errors import ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Peer, Stage, destination

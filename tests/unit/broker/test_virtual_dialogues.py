@@ -6,17 +6,17 @@ import logging
 
 import pytest
 
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.ports import ADMIN, NO_TOKEN, WRITE
-from spanwire.broker.virtual import MAX_HOPS
-from spanwire.broker.virtual_route import awaited
-from spanwire.broker.virtual_settings import (
+from spanwire.broker.dispatch.virtual_route import awaited
+from spanwire.broker.dispatch.virtual_settings import (
     CompositeDestination,
     ForwardTo,
     MirroredQueues,
     VirtualSettings,
     VirtualTopic,
 )
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.ports import ADMIN, NO_TOKEN, WRITE
+from spanwire.broker.routing.virtual_destinations import MAX_HOPS
 from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination
 from spanwire.model.errors import AuthorizationError, InvalidSelectorError
 from tests.support.dialogue.broker_dialogue import Stage

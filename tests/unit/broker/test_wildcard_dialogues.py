@@ -6,11 +6,11 @@ import logging
 
 import pytest
 
-from spanwire.broker.destination_map import DestinationMap
-from spanwire.broker.durables import MAX_SERVED
-from spanwire.broker.joining import JOIN_STEPS
-from spanwire.broker.sending import MAX_WILDCARD_TARGETS
-from spanwire.broker.wildcards import COMPARED_PER_STEP, MAX_PATTERNS, WildcardConsumers
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.durable_subscriptions import MAX_SERVED
+from spanwire.broker.destinations.wildcard_consumers import COMPARED_PER_STEP, MAX_PATTERNS, WildcardConsumers
+from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
+from spanwire.broker.routing.message_router import MAX_WILDCARD_TARGETS
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Stage

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.acks import DELIVERED_ACK
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from tests.support.dialogue.broker_dialogue import Stage

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from spanwire.broker.connection_state import MAX_TRANSACTIONS_PER_CONNECTION
-from spanwire.broker.facts import XA_BRANCHES
-from spanwire.broker.xa_branch import BranchRecord, StoredAcks, decode_record, encode_record
-from spanwire.broker.xa_transactions import LATER, MAX_BRANCHES, XA_OK, XA_RDONLY
+from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CONNECTION
+from spanwire.broker.connections.xa_branch import BranchRecord, StoredAcks, decode_record, encode_record
+from spanwire.broker.metadata import XA_BRANCHES
+from spanwire.broker.transactions.xa_transactions import LATER, MAX_BRANCHES, XA_OK, XA_RDONLY
 from spanwire.model.acks import POISON_ACK, STANDARD_ACK
 from spanwire.model.destination import SUBSCRIPTION, TRANSACTION, Destination, parse_destination
 from spanwire.model.errors import (

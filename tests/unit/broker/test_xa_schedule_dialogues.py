@@ -9,10 +9,10 @@ from typing import Final
 
 import pytest
 
+from spanwire.broker.connections.xa_branch import BranchRecord, decode_record, encode_record
 from spanwire.broker.ports import WRITE, Principal
-from spanwire.broker.schedule import LINE, SchedulerSettings
-from spanwire.broker.xa_branch import BranchRecord, decode_record, encode_record
-from spanwire.broker.xa_transactions import LATER, XA_OK
+from spanwire.broker.scheduler.schedule import LINE, SchedulerSettings
+from spanwire.broker.transactions.xa_transactions import LATER, XA_OK
 from spanwire.model.errors import MessageFormatError, ResourceAllocationError, XaError
 from spanwire.model.ids import XaTransactionId
 from tests.support.dialogue.broker_dialogue import Peer, Stage, destination

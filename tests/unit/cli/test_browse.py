@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from spanwire.cli.browse import described, paragraph, row_of
-from spanwire.client.message import Message
+from spanwire.cli.messages.browse import described, paragraph, row_of
+from spanwire.client.messages.message import Message
 from spanwire.model.message import FORMAT_OPENWIRE_10
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.message_format import OpenWireMessageFormat
-from spanwire.protocols.openwire.message_layout import MessageScanner
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.messages.message_format import OpenWireMessageFormat
+from spanwire.protocols.openwire.messages.message_layout import MessageScanner
 
 
 def shown(path: list[str]) -> str:

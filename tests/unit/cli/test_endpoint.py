@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spanwire.cli.dstat import table
 from spanwire.cli.endpoint import printable, rate
+from spanwire.cli.messages.dstat import table
 
 
 def test_texts_of_strangers_cannot_steer_a_terminal() -> None:

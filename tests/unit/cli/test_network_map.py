@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.cli.network import asked, beyond, is_asked, is_tls
-from spanwire.cli.network_map import Login, ToldBroker, ToldDemand, ToldLink, ask, lines, read
+from spanwire.cli.network.network import asked, beyond, is_asked, is_tls
+from spanwire.cli.network.network_map import Login, ToldBroker, ToldDemand, ToldLink, ask, lines, read
 
 B = {"brokerName": "B", "brokerId": "ID:b"}
 BRIDGE = {

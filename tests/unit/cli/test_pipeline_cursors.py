@@ -11,8 +11,8 @@ import pytest
 
 from spanwire.cli.main import main
 from spanwire.client import blocking
-from spanwire.client.outgoing import Outgoing
-from spanwire.pipeline.control import Control
+from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.pipeline.link.control_client import Control
 from spanwire.testing.broker import Broker
 
 

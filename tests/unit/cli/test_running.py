@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.cli.arguments import Parser, placement
-from spanwire.cli.list import duration, table
+from spanwire.cli.process.list import duration, table
 from spanwire.cli.running import broker_directory
 from spanwire.management.running_brokers import ListedBroker, RunningEntry
 from spanwire.model.errors import ConfigurationError

@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from spanwire.cli.main import main
-from spanwire.cli.store import ProgressLine
+from spanwire.cli.process.store import ProgressLine
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message_view import TEXT, MessageView
@@ -23,7 +23,7 @@ from spanwire.service.service import message_formats
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.opening import open_journal
-from spanwire.stores.journal.segment import encode_segment_header, segment_name
+from spanwire.stores.journal.segments.segment import encode_segment_header, segment_name
 
 ORDERS: Final = Destination(QUEUE, "ORDERS")
 SEGMENT_BYTES: Final = 4096

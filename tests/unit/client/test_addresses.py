@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.client.address import parse_url
-from spanwire.client.redaction import redacted
+from spanwire.client.addressing.address import parse_url
+from spanwire.client.addressing.redaction import redacted
 from spanwire.model.errors import ConfigurationError
 
 

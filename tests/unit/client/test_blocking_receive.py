@@ -7,11 +7,11 @@ from typing import Final
 
 import pytest
 
-from spanwire.client.blocking_channel import Channel
-from spanwire.client.blocking_connection import CoreConnection
-from spanwire.client.blocking_consumer import MAX_BYTES_AT_ONCE, Consumer
-from spanwire.client.blocking_listening import Turns
-from spanwire.client.message import Message
+from spanwire.client.blocking.channel import Channel
+from spanwire.client.blocking.connection import CoreConnection
+from spanwire.client.blocking.consumer import MAX_BYTES_AT_ONCE, Consumer
+from spanwire.client.blocking.listener import Turns
+from spanwire.client.messages.message import Message
 from spanwire.model.errors import JmsError
 from tests.support.client_dialogue import PlayedBroker, StillMachine
 

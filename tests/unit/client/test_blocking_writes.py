@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from spanwire.client.blocking_channel import Channel
-from spanwire.client.blocking_connection import CoreConnection
-from spanwire.client.burst import GATHER_DELAY
+from spanwire.client.blocking.channel import Channel
+from spanwire.client.blocking.connection import CoreConnection
+from spanwire.client.blocking.write_batching import GATHER_DELAY
 from tests.support.client_dialogue import PlayedBroker, StillMachine
 
 SLACK: Final = GATHER_DELAY / 10

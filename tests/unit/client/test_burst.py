@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.client.burst import FLUSH_DELAY, GATHER_DELAY, Burst
+from spanwire.client.blocking.write_batching import FLUSH_DELAY, GATHER_DELAY, Burst
 
 NOW = 100.0
 

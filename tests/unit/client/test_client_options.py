@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.client.address import parse_url
-from spanwire.client.advisories import ACKNOWLEDGED_AT, MAX_DELETED
-from spanwire.client.consumer import ClientConsumer
-from spanwire.client.consumer_options import ConsumerOptions, consumer_info
-from spanwire.client.message import Message
-from spanwire.client.options import JMS, WITHOUT_EFFECT
-from spanwire.client.refusal import refusal
-from spanwire.client.values import Serialized
+from spanwire.client.addressing.address import parse_url
+from spanwire.client.addressing.consumer_options import ConsumerOptions, consumer_info
+from spanwire.client.addressing.options import JMS, WITHOUT_EFFECT
+from spanwire.client.messages.message import Message
+from spanwire.client.messages.typed_values import Serialized
+from spanwire.client.protocol.consumer import ClientConsumer
+from spanwire.client.protocol.error_mapping import refusal
+from spanwire.client.protocol.removed_temporaries import ACKNOWLEDGED_AT, MAX_DELETED
 from spanwire.model.destination import TEMP_QUEUE, Destination
 from spanwire.model.errors import (
     ConfigurationError,
@@ -19,11 +19,11 @@ from spanwire.model.errors import (
     InvalidSelectorError,
     MessageFormatError,
 )
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.identities import wire_destination
-from spanwire.protocols.openwire.loose import LooseWriter
-from spanwire.protocols.openwire.message_layout import MessageScanner
-from spanwire.protocols.openwire.schema import Throwable
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.loose import LooseWriter
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.messages.identities import wire_destination
+from spanwire.protocols.openwire.messages.message_layout import MessageScanner
 from tests.support.client_dialogue import START_MS, URL, PlayedBroker, text_message
 
 TEN = ConsumerOptions(prefetch=10)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.client.connection import State
+from spanwire.client.protocol.connection import State
 from spanwire.model.errors import AuthenticationError, AuthorizationError, IllegalStateError, JmsError
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.schema import Throwable
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from tests.support.client_dialogue import PlayedBroker, refusal_of
 
 CANARY = "c4n4ry-pa55word"

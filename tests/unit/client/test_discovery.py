@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.client.address import BrokerAddress, BrokerUrl, found_address, parse_url
-from spanwire.client.discovering import may_have_login
-from spanwire.client.failover import Failover
-from spanwire.client.reconnect_policy import ReconnectPolicy
+from spanwire.client.addressing.address import BrokerAddress, BrokerUrl, found_address, parse_url
+from spanwire.client.addressing.reconnect_policy import ReconnectPolicy
+from spanwire.client.io.broker_lookup import may_have_login
+from spanwire.client.protocol.failover import Failover
 from spanwire.discovery.group import MulticastSettings
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.tls.settings import ClientTlsSettings, TrustStore

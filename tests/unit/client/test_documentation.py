@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.client.address import parse_url
-from spanwire.client.options import JMS, SOCKET, TLS
-from spanwire.client.reconnect_policy import FAILOVER
+from spanwire.client.addressing.address import parse_url
+from spanwire.client.addressing.options import JMS, SOCKET, TLS
+from spanwire.client.addressing.reconnect_policy import FAILOVER
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/howto/client.md").read_text("utf-8")
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

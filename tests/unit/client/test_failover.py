@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.client.address import parse_url
-from spanwire.client.consumer_options import ConsumerOptions
-from spanwire.client.failover import Failover
-from spanwire.client.transaction import MAX_KEPT_BYTES
+from spanwire.client.addressing.address import parse_url
+from spanwire.client.addressing.consumer_options import ConsumerOptions
+from spanwire.client.protocol.failover import Failover
+from spanwire.client.protocol.transaction import MAX_KEPT_BYTES
 from spanwire.model.errors import IllegalStateError, JmsError, ResourceAllocationError, TransactionRolledBackError
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.schema import Throwable
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from tests.support.client_dialogue import PlayedBroker, Still, refusal_of
 
 NO_ROOM = Throwable("javax.jms.ResourceAllocationException", "no room")

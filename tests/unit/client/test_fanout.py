@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.client.address import parse_url
-from spanwire.client.consumer_options import ConsumerOptions
+from spanwire.client.addressing.address import parse_url
+from spanwire.client.addressing.consumer_options import ConsumerOptions
 from spanwire.model.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -15,8 +15,8 @@ from spanwire.model.errors import (
     ProtocolError,
     TransactionRolledBackError,
 )
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.schema import Throwable
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.schema import Throwable
 from tests.support.client_dialogue import refusal_of, text_message
 from tests.support.fanout_dialogue import PlayedBranch, PlayedFanout
 

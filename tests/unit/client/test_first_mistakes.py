@@ -10,11 +10,11 @@ import pytest
 
 from spanwire.cli.main import main
 from spanwire.client import aio
-from spanwire.client.address import parse_url
-from spanwire.client.consumer_options import ConsumerOptions, consumer_info
-from spanwire.client.machine import not_connected, not_openwire
-from spanwire.client.other_protocol import OtherProtocolError
-from spanwire.client.outgoing import Outgoing
+from spanwire.client.addressing.address import parse_url
+from spanwire.client.addressing.consumer_options import ConsumerOptions, consumer_info
+from spanwire.client.io.environment import not_connected, not_openwire
+from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.client.protocol.other_protocol import OtherProtocolError
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError, JmsError, RemoteProtocolError
 from spanwire.pipeline.destinations import source_named, target_named
 from spanwire.testing import Broker

@@ -13,13 +13,13 @@ from contextlib import suppress
 
 import pytest
 
-from spanwire.client.consumer import WINDOW_SLACK
-from spanwire.client.consumer_options import ConsumerOptions
+from spanwire.client.addressing.consumer_options import ConsumerOptions
+from spanwire.client.protocol.consumer import WINDOW_SLACK
 from spanwire.model.errors import JmsError, MessageFormatError, RemoteProtocolError
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameEncoder
-from spanwire.protocols.openwire.schema import StackElement, Throwable
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.schema import StackElement, Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, wire_format_info
 from tests.support.client_dialogue import PlayedBroker, refusal_of, text_message
 
 MIB = 1024 * 1024

@@ -55,5 +55,5 @@ def test_the_client_loads_no_module_that_only_hints_need() -> None:
 
 
 def test_the_core_needs_no_socket_and_no_event_loop() -> None:
-    loaded = loaded_by("spanwire.client.connection")
+    loaded = loaded_by("spanwire.client.protocol.connection")
     assert {"asyncio", "socket", "ssl", "subprocess"} & loaded == set()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.client.message import Message
-from spanwire.client.outgoing import Outgoing
-from spanwire.client.producer import MAX_TIME_TO_LIVE_MS, ClientProducer, SendDefaults
-from spanwire.client.values import Serialized, body_list, body_map, typed_properties
+from spanwire.client.messages.message import Message
+from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.client.messages.typed_values import Serialized, body_list, body_map, typed_properties
+from spanwire.client.protocol.producer import MAX_TIME_TO_LIVE_MS, ClientProducer, SendDefaults
 from spanwire.model.destination import QUEUE, parse_destination
 from spanwire.model.errors import MessageFormatError
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import decode_message
-from spanwire.protocols.openwire.message_body import KINDS, deflated, neutral_body
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import decode_message
+from spanwire.protocols.openwire.messages.message_body import KINDS, deflated, neutral_body
 from spanwire.protocols.primitive_map import encode_map, encode_stream
 from tests.support.client_dialogue import START_MS, PlayedBroker, text_message
 

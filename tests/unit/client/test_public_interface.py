@@ -13,8 +13,8 @@ import pytest
 
 import spanwire.client
 from spanwire.client import Body, MessageFormatError, Property, Session
-from spanwire.client.outgoing import delayed_properties, property_octets
-from spanwire.client.values import Long
+from spanwire.client.messages.message_encoder import delayed_properties, property_octets
+from spanwire.client.messages.typed_values import Long
 from spanwire.model import errors
 from spanwire.model.errors import InvalidDestinationError, JmsError
 from spanwire.protocols.primitive_map import decode_map

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.client import blocking
-from spanwire.client.outgoing import Outgoing
-from spanwire.client.producer import ClientProducer
-from spanwire.client.values import EncodedText, typed_properties
+from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.client.messages.typed_values import EncodedText, typed_properties
+from spanwire.client.protocol.producer import ClientProducer
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import InvalidDestinationError, JmsError, MessageFormatError, ResourceAllocationError
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from spanwire.protocols.primitive_map import encode_map
 from spanwire.testing.broker import Broker
 from tests.support.client_dialogue import START_MS, PlayedBroker

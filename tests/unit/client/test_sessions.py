@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.client.consumer import PULL_GRACE
-from spanwire.client.consumer_options import ConsumerOptions
-from spanwire.client.session import ClientSession
+from spanwire.client.addressing.consumer_options import ConsumerOptions
+from spanwire.client.protocol.consumer import PULL_GRACE
+from spanwire.client.protocol.session import ClientSession
 from spanwire.model.errors import (
     ConfigurationError,
     IllegalStateError,
@@ -18,9 +18,9 @@ from spanwire.model.errors import (
     ResourceAllocationError,
     TransactionRolledBackError,
 )
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.schema import Throwable
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from tests.support.client_dialogue import START_MS, URL, PlayedBroker, refusal_of
 
 FEW = ConsumerOptions(prefetch=4)

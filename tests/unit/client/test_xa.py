@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from spanwire.client.session import ClientSession
-from spanwire.client.xa import MAX_BRANCHES, XA_OK, XaBranches, branches_of
+from spanwire.client.protocol.session import ClientSession
+from spanwire.client.protocol.xa import MAX_BRANCHES, XA_OK, XaBranches, branches_of
 from spanwire.model.errors import IllegalStateError, JmsError, TransactionRolledBackError, XaError
 from spanwire.model.ids import XaTransactionId
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.identities import wire_xa_transaction_id
-from spanwire.protocols.openwire.schema import Throwable
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.messages.identities import wire_xa_transaction_id
 from tests.support.client_dialogue import URL, PlayedBroker, refusal_of
 
 BEGIN, PREPARE, ONE_PHASE, TWO_PHASE, ROLLBACK, RECOVER, FORGET, END = 0, 1, 2, 3, 4, 5, 6, 7

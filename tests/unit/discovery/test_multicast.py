@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from spanwire.discovery.agents.multicast import MulticastAgent
 from spanwire.discovery.beacon import Beacon
 from spanwire.discovery.group import MulticastSettings, parse_multicast
-from spanwire.discovery.multicast import MulticastAgent
 from spanwire.model.errors import ConfigurationError
 
 

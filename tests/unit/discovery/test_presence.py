@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.discovery.presence import MAX_ANNOUNCED, Announced, Presence
+from spanwire.discovery.agents.presence import MAX_ANNOUNCED, Announced, Presence
 from spanwire.model.errors import ConfigurationError
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.reference import BrokerDestination
-from spanwire.broker.usage import MemoryUsage
-from spanwire.broker.views import BrokerStatistics, ConnectionView, ConsumerView, DestinationView, DurableView
+from spanwire.broker.admin.views import BrokerStatistics, ConnectionView, ConsumerView, DestinationView, DurableView
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.management.views import BrokerView, percent
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.environment import Time

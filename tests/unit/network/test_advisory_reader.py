@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.network.advisories import MAX_REMEMBERED, AdvisoryReader, destination_announced
-from spanwire.network.demand import RemoteConsumer
-from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.network.demand.advisory_reader import MAX_REMEMBERED, AdvisoryReader, destination_announced
+from spanwire.network.demand.demand import RemoteConsumer
+from spanwire.protocols.openwire.codec import _marshallers as wire
 
 
 def told(reader: AdvisoryReader, client: str, queue: str, path: list[str]) -> RemoteConsumer:

@@ -7,17 +7,17 @@ from itertools import pairwise
 
 import pytest
 
-from spanwire.broker.policy import PolicyEntry, PolicyMap
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.topic_policy import TopicPolicy
 from spanwire.broker.ports import ADMIN, Principal
-from spanwire.broker.topic_policy import TopicPolicy
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import AuthenticationError, AuthorizationError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import FORMAT_STOMP
 from spanwire.model.secret import Secret
-from spanwire.network.bridge import START_DEADLINE, NetworkBridge, State
+from spanwire.network.bridge.bridge import START_DEADLINE, NetworkBridge, State
 from spanwire.network.settings import BridgeSettings
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from tests.support.network_dialogue import Inbox, Link, Network, Site
 
 Q = "queue://Q"

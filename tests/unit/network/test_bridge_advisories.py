@@ -6,8 +6,8 @@ import pytest
 
 from spanwire.model.message import FORMAT_OPENWIRE_10
 from spanwire.network.settings import BridgeSettings
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import decode_message
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import decode_message
 from spanwire.protocols.primitive_map import decode_map
 from tests.support.network_dialogue import Inbox, Network
 

@@ -10,12 +10,12 @@ import pytest
 from spanwire.model.errors import JmsError
 from spanwire.model.ids import SessionId
 from spanwire.model.info import ConnectionInfo
-from spanwire.network.bridge import ENDINGS, LIVING, START_DEADLINE, TRANSITIONS, Event, State
+from spanwire.network.bridge.bridge import ENDINGS, LIVING, START_DEADLINE, TRANSITIONS, Event, State
 from spanwire.network.settings import BridgeSettings
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameEncoder
-from spanwire.protocols.openwire.schema import Throwable
-from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, wire_format_info
 from tests.unit.network.test_rogue_remotes import Q, Remote
 
 PAGE = Path(__file__).parents[3] / "docs" / "howto" / "networks.md"

@@ -13,9 +13,9 @@ from spanwire.broker.broker import Broker
 from spanwire.discovery.group import MulticastSettings
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.model.environment import Time
-from spanwire.network.connector import DiscoverySettings, Link, NetworkConnectorSettings, RemoteAddress
-from spanwire.network.connectors import NetworkConnector
-from spanwire.network.routes import NetworkRoutes
+from spanwire.network.connector.link import DiscoverySettings, Link, NetworkConnectorSettings, RemoteAddress
+from spanwire.network.connector.network_connector import NetworkConnector
+from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Network
 
@@ -23,7 +23,7 @@ PATIENCE_S = 5.0
 
 
 class SlowClock:
-    """Duck-typed to the clock of a `spanwire.transports.turn.Turn`: whatever is done takes half a minute."""
+    """Duck-typed to the clock of a `spanwire.transports.loop.turn.Turn`: whatever is done takes half a minute."""
 
     def __init__(self) -> None:
         self._monotonic = 0.0

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from spanwire.broker.bridge_policy import BridgePolicy
-from spanwire.broker.policy import PolicyEntry, PolicyMap
-from spanwire.broker.queue_policy import QueuePolicy
-from spanwire.cli.network import beyond
-from spanwire.cli.status import counted
+from spanwire.broker.policy.bridge_policy import BridgePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.cli.network.network import beyond
+from spanwire.cli.process.status import counted
 from spanwire.model.destination import parse_destination
 from spanwire.model.routing import NetworkFilter
-from spanwire.network.bridge import NetworkBridge
-from spanwire.network.connector import accepted_view
-from spanwire.network.counts import LinkCounts
+from spanwire.network.bridge.bridge import NetworkBridge
+from spanwire.network.bridge_statistics import LinkCounts
+from spanwire.network.connector.link import accepted_view
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Link, Network
 

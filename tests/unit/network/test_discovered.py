@@ -13,9 +13,9 @@ import pytest
 from spanwire.discovery.group import MulticastSettings
 from spanwire.model.environment import Time
 from spanwire.model.secret import Secret
-from spanwire.network.connector import DiscoverySettings, NetworkConnectorSettings
-from spanwire.network.discovered import MAX_LINKS, MAX_NEW_LINKS, MAX_REASONS, MAX_TOLD, DiscoveredLinks
-from spanwire.network.routes import NetworkRoutes
+from spanwire.network.connector.discovered_links import MAX_LINKS, MAX_NEW_LINKS, MAX_REASONS, MAX_TOLD, DiscoveredLinks
+from spanwire.network.connector.link import DiscoverySettings, NetworkConnectorSettings
+from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.tls.settings import ClientTlsSettings, TrustStore
 from tests.support.network_dialogue import Network

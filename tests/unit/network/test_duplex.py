@@ -8,8 +8,8 @@ import pytest
 
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import JmsError
-from spanwire.network.duplex import DuplexAcceptor
-from spanwire.network.properties import MAX_TEXT, properties_of, settings_of
+from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
+from spanwire.network.bridge.settings_codec import MAX_TEXT, properties_of, settings_of
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Link, Network, Site
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spanwire.network.durable_sync import MAX_TOLD, subscriptions_in
+from spanwire.network.demand.durable_sync import MAX_TOLD, subscriptions_in
 from spanwire.network.settings import BridgeSettings
-from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import _marshallers as wire
 
 
 def told(name: str | None, client_id: str = "c") -> wire.ConsumerInfo:

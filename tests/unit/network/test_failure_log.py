@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.network.failure_log import MAX_REASONS, FailureLog
+from spanwire.network.connector.failure_log import MAX_REASONS, FailureLog
 
 
 def lines(log: FailureLog, reason: str, times: range) -> list[str]:

@@ -14,17 +14,17 @@ from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import AuthorizationError, JmsError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.routing import UNNAMED
-from spanwire.network.duplex import MAX_HEARD_OUT
-from spanwire.network.linked import LinkedBrokers
-from spanwire.network.properties import properties_of
-from spanwire.network.remote import ADVISORY_ACK_AT
+from spanwire.network.bridge.duplex_bridge import MAX_HEARD_OUT
+from spanwire.network.bridge.remote_broker import ADVISORY_ACK_AT
+from spanwire.network.bridge.settings_codec import properties_of
+from spanwire.network.demand.remote_registry import LinkedBrokers
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ConnectionSettings
-from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
-from spanwire.protocols.openwire.schema import DataStructure, Throwable
-from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.codec.schema import DataStructure, Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, wire_format_info
 from tests.support.network_dialogue import Network, Site
 
 

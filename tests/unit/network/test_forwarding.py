@@ -7,18 +7,18 @@ from random import Random
 
 import pytest
 
-from spanwire.broker.formats import MessageFormats
+from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import JmsError
 from spanwire.model.message import Message
-from spanwire.network.forwarding import MessageForwarder
+from spanwire.network.bridge.frame_encoder import MessageForwarder
 from spanwire.protocols.base import MAX_FRAME_SIZE
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameDecoder, decode_message
-from spanwire.protocols.openwire.message_body import KINDS, MAX_DEFLATED_OCTETS, neutral_body
-from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat, format_id_of
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, decode_message
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.messages.message_body import KINDS, MAX_DEFLATED_OCTETS, neutral_body
+from spanwire.protocols.openwire.messages.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat, format_id_of
 from spanwire.protocols.openwire.output import SEPARATE_CHUNK_BYTES, OutputBuffer
-from spanwire.protocols.openwire.wire_format import WireFormat
 from tests.support.openwire_structures import load_vectors, normalised, structure_of, values_of
 
 CASES = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.broker.connection_state import MAX_PARKED_BYTES
+from spanwire.broker.connections.connection_state import MAX_PARKED_BYTES
 from spanwire.model.destination import parse_destination
 from spanwire.model.message import FORMAT_STOMP
 from tests.support.network_dialogue import Network, Site

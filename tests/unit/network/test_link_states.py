@@ -15,8 +15,8 @@ from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import AuthenticationError, JmsError
 from spanwire.model.info import ConnectionInfo
-from spanwire.network.bridge import LIVING, NEWS_PATIENCE, NetworkBridge, State
-from spanwire.network.connector import (
+from spanwire.network.bridge.bridge import LIVING, NEWS_PATIENCE, NetworkBridge, State
+from spanwire.network.connector.link import (
     Link,
     LinkView,
     NetworkConnectorSettings,
@@ -26,14 +26,14 @@ from spanwire.network.connector import (
 )
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
-from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
-from spanwire.protocols.openwire.codec import FrameEncoder
-from spanwire.protocols.openwire.schema import Throwable
-from spanwire.protocols.openwire.wire_format import WireFormat
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
 from spanwire.transports.base import StreamTransport
-from spanwire.transports.pump import SocketPump
-from spanwire.transports.turn import Turn
+from spanwire.transports.loop.pump import SocketPump
+from spanwire.transports.loop.turn import Turn
 from tests.support.network_dialogue import STARTED_MS, Inbox, Network, Site
 from tests.support.virtual_loop import End, VirtualLoop, Wire
 
@@ -81,7 +81,7 @@ class Doorman:
 
 
 class Far:
-    """A broker that accepts connections; duck-typed to `spanwire.transports.pump.Acceptor`."""
+    """A broker that accepts connections; duck-typed to `spanwire.transports.loop.pump.Acceptor`."""
 
     def __init__(self, site: Site, turn: Turn) -> None:
         self.site = site

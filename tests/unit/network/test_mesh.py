@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.policy import PolicyEntry, PolicyMap
-from spanwire.broker.topic_policy import TopicPolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.topic_policy import TopicPolicy
 from spanwire.model.destination import parse_destination
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Link, Network, Site

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from spanwire.broker.bridge_policy import BridgePolicy
-from spanwire.broker.policy import PolicyEntry, PolicyMap
-from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.broker.policy.bridge_policy import BridgePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.queue_policy import QueuePolicy
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, Destination, parse_destination
 from spanwire.network.plan import (
     MAX_WAYS,

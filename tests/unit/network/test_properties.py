@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from spanwire.model.destination import TOPIC, Destination
-from spanwire.network.properties import properties_of, settings_of
+from spanwire.network.bridge.settings_codec import properties_of, settings_of
 from spanwire.network.settings import BridgeSettings
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from spanwire.network.bridge import NetworkBridge, State
+from spanwire.network.bridge.bridge import NetworkBridge, State
 from spanwire.network.settings import BridgeSettings
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
-from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, wire_format_info
 from tests.support.network_dialogue import Network
 from tests.support.openwire_dialogue import World
 from tests.support.openwire_structures import load_vectors, normalised, structure_of, values_of

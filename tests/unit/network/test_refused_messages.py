@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.ports import WRITE
-from spanwire.network.bridge import State
-from spanwire.network.refused import FIRST_PAUSE, MAX_TRIES, NO_ROOM, pause_after
+from spanwire.network.bridge.bridge import State
+from spanwire.network.bridge.forward_retries import FIRST_PAUSE, MAX_TRIES, NO_ROOM, pause_after
 from spanwire.network.settings import BridgeSettings
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.schema import Throwable
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.schema import Throwable
 from tests.support.network_dialogue import Network
 from tests.support.recording_authorizer import RecordingAuthorizer
 from tests.unit.network.test_rogue_remotes import Q, Remote

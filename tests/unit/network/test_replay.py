@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spanwire.broker.bridge_policy import BridgePolicy
-from spanwire.broker.policy import PolicyEntry, PolicyMap
-from spanwire.broker.queue_policy import QueuePolicy
+from spanwire.broker.policy.bridge_policy import BridgePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.queue_policy import QueuePolicy
 from spanwire.model.destination import parse_destination
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Network, Site

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.network.bridge import State
+from spanwire.network.bridge.bridge import State
 from spanwire.network.settings import BridgeSettings
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.schema import DataStructure
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.schema import DataStructure
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, wire_format_info
 from tests.unit.network.test_rogue_remotes import Remote
 
 ID = "ID:remote:1"

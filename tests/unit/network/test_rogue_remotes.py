@@ -10,16 +10,16 @@ from spanwire.model.errors import AuthorizationError
 from spanwire.model.message import FORMAT_OPENWIRE_10, FORMAT_STOMP
 from spanwire.model.routing import MAX_PATH
 from spanwire.model.secret import Secret
-from spanwire.network import demand
-from spanwire.network.bridge import NetworkBridge, State
-from spanwire.network.remote import RemoteBroker
+from spanwire.network.bridge.bridge import NetworkBridge, State
+from spanwire.network.bridge.remote_broker import RemoteBroker
+from spanwire.network.demand import demand
 from spanwire.network.settings import BridgeSettings
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.answer_run import AnswerRun
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.answer_run import AnswerRun
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.codec.schema import DataStructure, Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, wire_format_info
 from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES
-from spanwire.protocols.openwire.schema import DataStructure, Throwable
-from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, wire_format_info
 from tests.support.network_dialogue import Network
 
 Q = "queue://Q"

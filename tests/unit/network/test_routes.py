@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 import time
 
-from spanwire.broker.reference import MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.model.ids import ConsumerId
 from spanwire.model.info import ConsumerInfo
 from spanwire.model.message import Message
-from spanwire.network.demand import DemandSubscription, RemoteConsumer
-from spanwire.network.routes import NetworkRoutes
+from spanwire.network.demand.demand import DemandSubscription, RemoteConsumer
+from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 
 NOW = Time(1.0, 1_000)
 
 
 class Bridge:
-    """Duck-typed to `spanwire.network.demand.Forwarding`; remembers what it is to look at again."""
+    """Duck-typed to `spanwire.network.demand.demand.Forwarding`; remembers what it is to look at again."""
 
     def __init__(self) -> None:
         self.again: list[str] = []

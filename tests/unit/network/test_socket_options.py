@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from spanwire.network.socket_options import SocketOptions
+from spanwire.network.connector.socket_options import SocketOptions
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from spanwire.broker.upkeep import UpkeepSettings
+from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.model.destination import parse_destination
-from spanwire.network.routes import NetworkRoutes
+from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import MAX_OPENWIRE_FRAME_BEFORE_LOGIN
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameDecoder
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameDecoder
 from tests.support.network_dialogue import Link, Network, Site
 
 T = "topic://T"

@@ -7,13 +7,13 @@ import logging
 import pytest
 
 from spanwire.model.routing import UNNAMED
-from spanwire.network.linked import LinkedBrokers, name_elsewhere
-from spanwire.network.remote import refusal_of
+from spanwire.network.bridge.remote_broker import refusal_of
+from spanwire.network.demand.remote_registry import LinkedBrokers, name_elsewhere
 from spanwire.network.settings import BridgeSettings
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameEncoder
-from spanwire.protocols.openwire.schema import Throwable
-from spanwire.protocols.openwire.wire_format import WireFormat
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
 from tests.support.network_dialogue import Link, Network, Site
 from tests.unit.network.test_false_brokers import Impostor
 

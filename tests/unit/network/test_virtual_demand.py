@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.virtual_route import VirtualRoutes
-from spanwire.broker.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings, VirtualTopic
+from spanwire.broker.dispatch.virtual_route import VirtualRoutes
+from spanwire.broker.dispatch.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings, VirtualTopic
 from spanwire.model.destination import TOPIC, Destination, parse_destination
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Network, Site

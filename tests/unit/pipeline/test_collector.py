@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from spanwire.pipeline.collector import COLLECT_AFTER, RareCollections
+from spanwire.pipeline.spark.gc_tuning import COLLECT_AFTER, RareCollections
 
 BEFORE = (700, 10, 10)
 
@@ -79,7 +79,7 @@ def test_cycles_of_others_are_still_freed_inside() -> None:
 
 KEEPING = """
 import gc
-from spanwire.pipeline.collector import LOADED_MODULES
+from spanwire.pipeline.spark.gc_tuning import LOADED_MODULES
 class Ring:
     def __init__(self):
         self.me = self
@@ -102,7 +102,7 @@ def test_what_a_worker_has_loaded_is_not_looked_through_again_and_what_comes_lat
 
 GROWING = """
 import gc, sys, types, weakref
-from spanwire.pipeline.collector import LOADED_MODULES
+from spanwire.pipeline.spark.gc_tuning import LOADED_MODULES
 class Ring:
     def __init__(self):
         self.me = self

@@ -23,13 +23,13 @@ from spanwire.model.message_view import (
     STRING_VALUE,
     PropertyValue,
 )
-from spanwire.pipeline.body_types import BODY_KINDS
-from spanwire.pipeline.columns import record_batch
-from spanwire.pipeline.gathering import MAX_KNOWN_TEXT, MAX_KNOWN_TEXTS, MessageGatherer
-from spanwire.pipeline.schema import arrow_schema
-from spanwire.pipeline.variant import decode_variant
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.schema import DataStructure
+from spanwire.pipeline.arrow.record_batch import record_batch
+from spanwire.pipeline.arrow.schema import arrow_schema
+from spanwire.pipeline.columns.body_types import BODY_KINDS
+from spanwire.pipeline.columns.column_decoder import MAX_KNOWN_TEXT, MAX_KNOWN_TEXTS, MessageGatherer
+from spanwire.pipeline.columns.variant import decode_variant
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.schema import DataStructure
 from tests.support.pipeline_messages import Raw, id_of, raw, raw_of, structure
 
 
@@ -342,8 +342,8 @@ def test_a_row_is_the_same_whatever_came_before_it(found: list[Raw]) -> None:
 def test_pandas_is_not_loaded_for_a_record_batch() -> None:
     program = f"""
 import sys
-from spanwire.pipeline.columns import record_batch
-from spanwire.pipeline.gathering import MessageGatherer
+from spanwire.pipeline.arrow.record_batch import record_batch
+from spanwire.pipeline.columns.column_decoder import MessageGatherer
 gatherer = MessageGatherer(frozenset({{"text", "map"}}))
 for raw in {[raw(1, "t", {"n": (INT_VALUE, 1)}).raw, raw(2).raw, raw(3, {"k": (INT_VALUE, 1)}).raw]!r}:
     gatherer.add(raw, {raw(1).version}, 0)

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.client import blocking
-from spanwire.client.outgoing import Outgoing
+from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.ids import XaTransactionId
-from spanwire.pipeline.batch_sink import Batch
-from spanwire.pipeline.committing import batch_of_stream, commit_parts, stage_part
-from spanwire.pipeline.ledger import MAX_PARTS, branch_name
-from spanwire.pipeline.ledger_link import FORMAT_ID, is_ours, name_of, xid_of
 from spanwire.pipeline.options import write_options
+from spanwire.pipeline.sink.batch_sink import Batch
+from spanwire.pipeline.sink.exactly_once import batch_of_stream, commit_parts, stage_part
+from spanwire.pipeline.sink.xa_ledger_link import FORMAT_ID, is_ours, name_of, xid_of
+from spanwire.pipeline.sink.xa_ledger_sink import MAX_PARTS, branch_name
 from spanwire.testing.broker import Broker
 
 ONCE = {"qualityOfServiceMode": "ONCE_AND_ONLY_ONCE"}

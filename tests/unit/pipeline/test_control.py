@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from spanwire.client import blocking
-from spanwire.client.outgoing import Outgoing
-from spanwire.pipeline.control import (
+from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.pipeline.link.control_client import (
     CONTROL,
     MAX_STAGED,
     Begun,

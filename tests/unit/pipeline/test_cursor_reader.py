@@ -10,7 +10,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spanwire.client import blocking
 from spanwire.pipeline.datasource.cursor_reader import CursorStreamReader
-from spanwire.pipeline.offsets import number_of
+from spanwire.pipeline.source.offsets import number_of
 from spanwire.testing.broker import Broker
 
 COUNT = 20

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 
 from spanwire.model.errors import ConfigurationError, JmsError
-from spanwire.pipeline.batch_sink import Batch, StagedPart
-from spanwire.pipeline.control import MAX_HELD, Held
-from spanwire.pipeline.control_sink import ControlSink
-from spanwire.pipeline.cursor_reading import CursorReading, gathered_batches
-from spanwire.pipeline.gathering import MAX_CHUNK_BYTES, MAX_CHUNK_ROWS
-from spanwire.pipeline.offsets import cursor_offset, number_of, offset
+from spanwire.pipeline.columns.column_decoder import MAX_CHUNK_BYTES, MAX_CHUNK_ROWS
+from spanwire.pipeline.link.control_client import MAX_HELD, Held
 from spanwire.pipeline.options import ReadOptions, read_options
+from spanwire.pipeline.sink.batch_sink import Batch, StagedPart
+from spanwire.pipeline.sink.control_sink import ControlSink
+from spanwire.pipeline.source.cursor_source import CursorReading, gathered_batches
+from spanwire.pipeline.source.offsets import cursor_offset, number_of, offset
 from tests.support.fake_control import FakeControl
 from tests.support.fake_ledger import KilledError, bodies
 from tests.support.pipeline_messages import id_of, raw

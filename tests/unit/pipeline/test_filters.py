@@ -14,7 +14,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from spanwire.pipeline.filters import MAX_MEMBERS, selector_of, selector_with
+from spanwire.pipeline.selectors.filter_pushdown import MAX_MEMBERS, selector_of, selector_with
 from spanwire.selector.parser import parse_selector
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)

@@ -21,13 +21,14 @@ def test_the_data_source_loads_no_broker() -> None:
 
 
 def test_finding_java_loads_neither_spark_nor_arrow() -> None:
-    program = "import sys, spanwire.pipeline.java; print({'pyspark', 'pyarrow'} & set(sys.modules) or 'none')"
+    program = "import sys, spanwire.pipeline.spark.java; print({'pyspark', 'pyarrow'} & set(sys.modules) or 'none')"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "none"
 
 
 def test_dead_letters_and_the_control_destination_need_no_package_of_the_extra() -> None:
-    modules = "spanwire.pipeline.redriving, spanwire.pipeline.control, spanwire.pipeline.options, spanwire.cli.pipeline"
+    modules = "spanwire.pipeline.archive.redriving, spanwire.pipeline.link.control_client, spanwire.pipeline.options"
+    modules += ", spanwire.cli.pipeline.pipeline"
     program = f"import sys, {modules}; print({{'pyspark', 'pyarrow', 'yaml'}} & set(sys.modules) or 'none')"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "none"

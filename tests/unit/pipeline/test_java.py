@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.java import java_home, java_version, wrapped_home
+from spanwire.pipeline.spark.java import java_home, java_version, wrapped_home
 
 
 def fake_java(home: Path, version: str) -> Path:

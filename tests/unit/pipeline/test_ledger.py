@@ -9,8 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanwire.model.errors import ConfigurationError, JmsError
-from spanwire.pipeline.batch_sink import Batch, BatchSink, StagedPart
-from spanwire.pipeline.ledger import MAX_PARTS, MAX_RUNS, Entry, LedgerSink, batch_of, branch_name, entry_of
+from spanwire.pipeline.sink.batch_sink import Batch, BatchSink, StagedPart
+from spanwire.pipeline.sink.xa_ledger_sink import (
+    MAX_PARTS,
+    MAX_RUNS,
+    Entry,
+    LedgerSink,
+    batch_of,
+    branch_name,
+    entry_of,
+)
 from tests.support.fake_ledger import FakeBrancher, FakeBroker, FakeLedger, KilledError, bodies
 
 BATCHES = 3

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.model.errors import MessageFormatError
-from spanwire.pipeline.octet_column import MAX_COLUMN_OCTETS, MAX_MICROS_MS, OctetColumn, TimeColumn, end_of, valid_bits
+from spanwire.pipeline.columns.column_builder import (
+    MAX_COLUMN_OCTETS,
+    MAX_MICROS_MS,
+    OctetColumn,
+    TimeColumn,
+    end_of,
+    valid_bits,
+)
 
 
 def valid(nulls: list[int], rows: int) -> pa.Buffer | None:

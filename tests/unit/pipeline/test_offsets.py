@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.offsets import offset, segment_of, segments_between
+from spanwire.pipeline.source.offsets import offset, segment_of, segments_between
 
 
 def test_a_batch_is_the_one_segment_that_its_end_names() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.body_types import BODY_KINDS
+from spanwire.pipeline.columns.body_types import BODY_KINDS
 from spanwire.pipeline.options import MAX_ROWS, check_browsable, read_options, staging_directory, write_options
 
 CANARY = "canary-6b1f"

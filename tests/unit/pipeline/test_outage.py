@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from spanwire.model.errors import ConfigurationError, JmsError
-from spanwire.pipeline.offsets import offset, segment_of
-from spanwire.pipeline.outage import MAX_OUTAGE_S, Outage
+from spanwire.pipeline.source.offsets import offset, segment_of
+from spanwire.pipeline.source.retry_window import MAX_OUTAGE_S, Outage
 
 
 def test_a_broker_that_was_never_there_is_an_error_at_once() -> None:

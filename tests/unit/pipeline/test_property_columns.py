@@ -25,8 +25,8 @@ from spanwire.model.message_view import (
     STRING_VALUE,
     PropertyValue,
 )
-from spanwire.pipeline.property_columns import MAX_LAYOUT, PropertyColumns
-from spanwire.pipeline.variant import NO_NAMES, encode_variant
+from spanwire.pipeline.columns.property_columns import MAX_LAYOUT, PropertyColumns
+from spanwire.pipeline.columns.variant import NO_NAMES, encode_variant
 from spanwire.protocols.primitive_map import encode_map
 
 NAMES = st.sampled_from(["a", "b", "symbol", "ä", "", "n\x00"]) | st.text("abcé", max_size=5)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.client.outgoing import property_octets
-from spanwire.client.values import typed_properties
+from spanwire.client.messages.message_encoder import property_octets
+from spanwire.client.messages.typed_values import typed_properties
 from spanwire.model.errors import ConfigurationError, MessageFormatError
 from spanwire.model.message_view import (
     BOOLEAN_VALUE,
@@ -27,9 +27,10 @@ from spanwire.model.message_view import (
     STRING_VALUE,
     PropertyValue,
 )
-from spanwire.pipeline.octet_runs import Run
-from spanwire.pipeline.options import write_options
-from spanwire.pipeline.property_maps import (
+from spanwire.pipeline.arrow.rows import MAX_PORTION_BYTES, MAX_PORTION_ROWS, RowReader
+from spanwire.pipeline.arrow.schema import PROPERTIES
+from spanwire.pipeline.columns.column_view import Run
+from spanwire.pipeline.columns.property_maps import (
     MAX_KNOWN_NAME,
     MAX_KNOWN_NAMES,
     MAX_LAYOUT,
@@ -37,9 +38,8 @@ from spanwire.pipeline.property_maps import (
     PropertyRuns,
     client_value,
 )
-from spanwire.pipeline.rows import MAX_PORTION_BYTES, MAX_PORTION_ROWS, RowReader
-from spanwire.pipeline.schema import PROPERTIES
-from spanwire.pipeline.variant import NO_NAMES, decode_variant, encode_scalar, encode_variant
+from spanwire.pipeline.columns.variant import NO_NAMES, decode_variant, encode_scalar, encode_variant
+from spanwire.pipeline.options import write_options
 from spanwire.protocols.primitive_map import BIG_STRING_LENGTH, decode_map, encode_map
 
 LETTERS = st.characters(exclude_categories=["Cs"])

@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from spanwire.model.errors import StoreError
+from spanwire.pipeline.arrow.segments import SegmentWriter, StagingDirectory, read_rows
 from spanwire.pipeline.options import read_options
-from spanwire.pipeline.read_ahead import ReadAhead
-from spanwire.pipeline.segments import SegmentWriter, StagingDirectory, read_rows
-from spanwire.pipeline.staging import Staging
+from spanwire.pipeline.source.prefetch import ReadAhead
+from spanwire.pipeline.source.staging import Staging
 from spanwire.protocols.octets import INT_MAX
 from tests.support.pipeline_messages import FakeQueue, Raw, id_of, raw
 

@@ -5,10 +5,10 @@ from typing import cast
 import pytest
 
 from spanwire.client import blocking
-from spanwire.client.message import Message
+from spanwire.client.messages.message import Message
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.redriving import send_back
+from spanwire.pipeline.archive.redriving import send_back
 
 
 class Letter:

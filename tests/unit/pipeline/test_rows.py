@@ -7,9 +7,9 @@ from itertools import accumulate, chain
 import pyarrow as pa
 import pytest
 
-from spanwire.client.outgoing import Outgoing
-from spanwire.client.producer import MAX_TIME_TO_LIVE_MS
-from spanwire.client.values import EncodedText, Int, Serialized
+from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.client.messages.typed_values import EncodedText, Int, Serialized
+from spanwire.client.protocol.producer import MAX_TIME_TO_LIVE_MS
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.message_view import (
     BOOLEAN_VALUE,
@@ -27,19 +27,19 @@ from spanwire.model.message_view import (
     STRING_VALUE,
     PropertyValue,
 )
-from spanwire.pipeline.body_types import BODY_KINDS
-from spanwire.pipeline.columns import record_batch
-from spanwire.pipeline.gathering import MessageGatherer
-from spanwire.pipeline.octet_column import MAX_MICROS_MS
+from spanwire.pipeline.arrow.record_batch import record_batch
+from spanwire.pipeline.arrow.rows import RowReader, check_columns, refusals
+from spanwire.pipeline.arrow.schema import TIMESTAMP, VARIANT
+from spanwire.pipeline.columns.body_types import BODY_KINDS
+from spanwire.pipeline.columns.column_builder import MAX_MICROS_MS
+from spanwire.pipeline.columns.column_decoder import MessageGatherer
+from spanwire.pipeline.columns.variant import encode_variant
+from spanwire.pipeline.link.batch_sender import SENT_AT_ONCE, portions, send_all
 from spanwire.pipeline.options import write_options
-from spanwire.pipeline.rows import RowReader, check_columns, refusals
-from spanwire.pipeline.schema import TIMESTAMP, VARIANT
-from spanwire.pipeline.sending import SENT_AT_ONCE, portions, send_all
-from spanwire.pipeline.variant import encode_variant
 from spanwire.protocols.octets import decode_text
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.message_body import KINDS, deflated, neutral_body
-from spanwire.protocols.openwire.schema import LATEST_VERSION
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.schema import LATEST_VERSION
+from spanwire.protocols.openwire.messages.message_body import KINDS, deflated, neutral_body
 from spanwire.protocols.primitive_map import decode_map
 from tests.support.client_dialogue import PlayedBroker
 from tests.support.pipeline_messages import raw, raw_of, structure
@@ -250,7 +250,7 @@ WITHOUT_PANDAS = """
 import sys
 import pyarrow as pa
 from spanwire.pipeline.options import write_options
-from spanwire.pipeline.rows import RowReader
+from spanwire.pipeline.arrow.rows import RowReader
 with pa.ipc.open_stream(sys.stdin.buffer) as batches:
     reader = RowReader(write_options({"destination": "OUT"}), "ids")
     print(*(row.body.octets.decode() for batch in batches for row in reader.rows(batch)))

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.schema import COLUMNS
-from spanwire.pipeline.segments import StagingDirectory, read_rows, row_count
+from spanwire.pipeline.arrow.schema import COLUMNS
+from spanwire.pipeline.arrow.segments import StagingDirectory, read_rows, row_count
 
 SOURCE = {"destination": "queue://ORDERS", "selector": ""}
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from spanwire.client.outgoing import Outgoing
-from spanwire.client.values import EncodedText
+from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.client.messages.typed_values import EncodedText
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.sending import MAX_SENT_OCTETS, batch_name, portions
+from spanwire.pipeline.link.batch_sender import MAX_SENT_OCTETS, batch_name, portions
 
 
 def test_a_batch_is_named_by_its_query_and_number() -> None:

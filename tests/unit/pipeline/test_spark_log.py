@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.spark_log import CHOICE, CONFIGURATION, FILE, has_own_log, log_of_commands, logging_into
+from spanwire.pipeline.spark.spark_log import CHOICE, CONFIGURATION, FILE, has_own_log, log_of_commands, logging_into
 
 
 @pytest.mark.parametrize(

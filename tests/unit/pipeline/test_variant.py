@@ -21,7 +21,7 @@ from spanwire.model.message_view import (
     STRING_VALUE,
     PropertyValue,
 )
-from spanwire.pipeline.variant import NO_NAMES, decode_variant, encode_scalar, encode_variant
+from spanwire.pipeline.columns.variant import NO_NAMES, decode_variant, encode_scalar, encode_variant
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
 

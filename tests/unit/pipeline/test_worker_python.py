@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.pipeline.worker_python import quoted, worker_python
+from spanwire.pipeline.spark.worker_python import quoted, worker_python
 
 
 @pytest.fixture

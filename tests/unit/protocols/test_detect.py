@@ -20,8 +20,8 @@ from spanwire.protocols.detect import (
     detect,
     foreign_name,
 )
-from spanwire.protocols.openwire.codec import FrameEncoder
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, wire_format_info
 from tests.unit.transports.stage import FakeConnection
 
 START = Time(1000.0, 1_700_000_000_000)

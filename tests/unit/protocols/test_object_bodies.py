@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from spanwire.protocols.base import ConnectionSettings
-from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.stomp.broker_connection import StompBrokerConnection
 from spanwire.protocols.stomp.message_format import stomp_formats
 from tests.support.openwire_dialogue import World

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.protocols.octets import OctetReader, OctetWriter, decode_text, encode_text
-from spanwire.protocols.openwire.errors import OpenWireEncodeError, OpenWireProtocolError
+from spanwire.protocols.openwire.codec.errors import OpenWireEncodeError, OpenWireProtocolError
 
 # Text, and what java.io.DataOutputStream.writeUTF writes behind the length.
 TEXTS = [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from spanwire.broker.joining import JOIN_STEPS
+from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.protocols.base import REQUEST_STEPS
-from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
+from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.stomp.broker_connection import StompBrokerConnection
 from tests.support.openwire_dialogue import OpenWirePeer, World
 from tests.support.stomp_dialogue import Stage

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import pytest
 
-from spanwire.broker.authentication import User, simple_authenticator
-from spanwire.broker.authorization_map import AccessList, AuthorizationEntry, AuthorizationMap
 from spanwire.broker.ports import Authorizer
+from spanwire.broker.security.authentication import User, simple_authenticator
+from spanwire.broker.security.authorization_map import AccessList, AuthorizationEntry, AuthorizationMap
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.secret import Secret
-from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import _marshallers as wire
 from tests.support import stomp_dialogue
 from tests.support.canary import CANARY
 from tests.support.openwire_dialogue import OpenWirePeer, World

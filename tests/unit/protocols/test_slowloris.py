@@ -14,10 +14,10 @@ from spanwire.protocols.base import (
     ConnectionSettings,
     ProtocolConnection,
 )
-from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
-from spanwire.protocols.openwire.codec import FrameEncoder
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, wire_format_info
 from spanwire.protocols.stomp.broker_connection import StompBrokerConnection
 from tests.support.openwire_dialogue import World
 from tests.support.stomp_dialogue import Peer, Stage

@@ -7,7 +7,7 @@ import sys
 
 FREE_AND_TELL = """
 import resource
-from spanwire.service.allocator import keep_freed_memory
+from spanwire.service.machine.allocator import keep_freed_memory
 asked = {asked} and keep_freed_memory()
 for _ in range(50):
     blocks = [bytearray(1024 * 1024) for _ in range(16)]

@@ -10,10 +10,10 @@ from urllib.parse import quote
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.document import snake_case
+from spanwire.service.config.interpretation.network import CONNECTOR
 from spanwire.service.config.loading import load_configuration, read_configuration
-from spanwire.service.config.network import CONNECTOR
-from spanwire.service.config.rules import YES
+from spanwire.service.config.tables.handling import YES
+from spanwire.service.config.values.diagnostics import snake_case
 from spanwire.service.connector_views import connector_view
 
 URI = "static:(tcp://b:61616)"

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from spanwire.service.environment import RealEnvironment, SystemClock
+from spanwire.service.machine.environment import RealEnvironment, SystemClock
 
 
 class Machine:

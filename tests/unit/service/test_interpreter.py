@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from spanwire.service.interpreter import YOUNG_COLLECTIONS, YOUNG_OBJECTS
+from spanwire.service.machine.interpreter import YOUNG_COLLECTIONS, YOUNG_OBJECTS
 
 SETTLED = """
 import gc
-from spanwire.service.interpreter import settle_interpreter
+from spanwire.service.machine.interpreter import settle_interpreter
 settle_interpreter()
 print(gc.get_freeze_count() > 1_000, *gc.get_threshold()[:2])
 """

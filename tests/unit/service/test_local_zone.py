@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spanwire.broker.cron import Cron
-from spanwire.service.local_zone import LocalZone
+from spanwire.broker.scheduler.cron import Cron
+from spanwire.service.machine.local_zone import LocalZone
 
 
 @pytest.fixture

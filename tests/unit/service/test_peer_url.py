@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.model.errors import JmsError
-from spanwire.service.vm_url import parse_vm_url
+from spanwire.service.embedding.vm_url import parse_vm_url
 
 
 def test_a_peer_announces_a_connector_in_its_group_and_looks_for_others() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
-from spanwire.stores.journal.segment import RESERVE_NAME
+from spanwire.stores.journal.segments.segment import RESERVE_NAME
 from tests.support.journal_store_driver import JournalStoreDriver
 from tests.support.plain_format import plain_message
 

@@ -17,10 +17,10 @@ from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import Batch
-from spanwire.stores.journal.fetch import Fetch, Read, StoredBytes
-from spanwire.stores.journal.fetch_blocks import MAX_BLOCK_BYTES, blocks
+from spanwire.stores.journal.fetching.fetch import Fetch, Read, StoredBytes
+from spanwire.stores.journal.fetching.fetch_blocks import MAX_BLOCK_BYTES, blocks
 from spanwire.stores.journal.group_commit import MAX_WAIT, MIN_CLIENTS
-from spanwire.stores.journal.segment import segment_name
+from spanwire.stores.journal.segments.segment import segment_name
 from spanwire.stores.journal_store import ACK_SYNC_DELAY, ANSWER_SLICE, StartProgress
 from spanwire.stores.reader import JournalReader
 from spanwire.stores.writer import JournalWriter

@@ -19,9 +19,9 @@ from spanwire.transports.base import (
     SWEEP_INTERVAL,
     StreamTransport,
 )
-from spanwire.transports.pump import SocketPump
+from spanwire.transports.loop.pump import SocketPump
+from spanwire.transports.loop.turn import Turn
 from spanwire.transports.rationing import STALL_SECONDS
-from spanwire.transports.turn import Turn
 from tests.unit.transports.stage import (
     FakeBroker,
     FakeConnection,

@@ -8,7 +8,7 @@ import pytest
 
 from spanwire.model.environment import Time
 from spanwire.transports.base import SWEEP_BUDGET, SWEEP_INTERVAL, SWEEP_SLICE
-from spanwire.transports.turn import Turn
+from spanwire.transports.loop.turn import Turn
 from tests.unit.transports.stage import FakeBroker, FakeLoop, FakeStore
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spanwire.model.environment import Time
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.transports.admission import Admission
-from spanwire.transports.turn import Turn
+from spanwire.transports.loop.turn import Turn
 from spanwire.transports.vm import VmClient, VmConnector
 from tests.unit.transports.stage import FakeBroker, FakeConnection, FakeLoop
 

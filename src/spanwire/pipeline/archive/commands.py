@@ -12,11 +12,11 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.archiving import STATE, ArchiveQuery
 from spanwire.pipeline.archive.replaying import Choice, Replay, Sum, sums
 from spanwire.pipeline.options import read_options, write_options
-from spanwire.pipeline.routes.model import Patience
 from spanwire.pipeline.routes.running import session_on
 from spanwire.pipeline.routes.supervisor import News, Supervised, run_all
-from spanwire.pipeline.selecting import parsed
-from spanwire.pipeline.spark_log import NAME as SPARK_LOG
+from spanwire.pipeline.selectors.selector_evaluation import parsed
+from spanwire.pipeline.spark.spark_log import NAME as SPARK_LOG
+from spanwire.routes.model import Patience
 
 NAME: Final = "archive"
 

@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.archiving import DAY, DESTINATION, PARTITIONS
-from spanwire.pipeline.schema import COLUMNS, DDL
+from spanwire.pipeline.arrow.schema import COLUMNS, DDL
 from spanwire.pipeline.selector_column import selector_column
 
 ARCHIVE_DDL: Final = f"{DDL}, {DESTINATION} string, {DAY} date"

@@ -19,14 +19,14 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 
 from spanwire.client import blocking
 from spanwire.model.errors import ConfigurationError, JmsError
-from spanwire.pipeline.collector import LOADED_MODULES, RARE_COLLECTIONS
-from spanwire.pipeline.control import Control, FencedError, NotHeldError
-from spanwire.pipeline.cursor_reading import CursorReading, gathered_batches
 from spanwire.pipeline.datasource.partitions import MIN_PARTITION_ROWS
-from spanwire.pipeline.ledger_link import connected
-from spanwire.pipeline.offsets import cursor_offset, number_of
+from spanwire.pipeline.link.control_client import Control, FencedError, NotHeldError
 from spanwire.pipeline.options import read_options
-from spanwire.pipeline.outage import PAUSE_S, Outage
+from spanwire.pipeline.sink.xa_ledger_link import connected
+from spanwire.pipeline.source.cursor_source import CursorReading, gathered_batches
+from spanwire.pipeline.source.offsets import cursor_offset, number_of
+from spanwire.pipeline.source.retry_window import PAUSE_S, Outage
+from spanwire.pipeline.spark.gc_tuning import LOADED_MODULES, RARE_COLLECTIONS
 
 EMPTY_PAUSE_S: Final = 0.1  # before a query without a trigger interval asks an empty queue again
 WAITING: Final = "waiting"

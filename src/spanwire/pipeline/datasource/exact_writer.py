@@ -16,11 +16,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.batch_sink import Batch, StagedPart
-from spanwire.pipeline.collector import LOADED_MODULES, RARE_COLLECTIONS
-from spanwire.pipeline.committing import batch_of_stream, commit_parts, stage_part
+from spanwire.pipeline.arrow.rows import RowReader
 from spanwire.pipeline.options import ONCE_AND_ONLY_ONCE, write_options
-from spanwire.pipeline.rows import RowReader
+from spanwire.pipeline.sink.batch_sink import Batch, StagedPart
+from spanwire.pipeline.sink.exactly_once import batch_of_stream, commit_parts, stage_part
+from spanwire.pipeline.spark.gc_tuning import LOADED_MODULES, RARE_COLLECTIONS
 
 # Names that Spark gives to what a task knows of its batch.
 QUERY_ID = "sql.streaming.queryId"

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pyspark.sql.datasource import Filter
 
 from spanwire.pipeline.datasource.reader import SpanwireReader
-from spanwire.pipeline.filters import selector_with
+from spanwire.pipeline.selectors.filter_pushdown import selector_with
 
 
 class FilteringReader(SpanwireReader):

@@ -8,7 +8,7 @@ from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
-from spanwire.pipeline.segments import row_count
+from spanwire.pipeline.arrow.segments import row_count
 
 MIN_PARTITION_ROWS: Final = 1000  # fewer are not worth a task of their own
 

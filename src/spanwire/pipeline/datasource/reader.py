@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from spanwire.pipeline.broker_link import browse, consume
-from spanwire.pipeline.cursor_reading import gathered_batches
+from spanwire.pipeline.arrow.segments import read_rows
 from spanwire.pipeline.datasource.partitions import StagedRows, staged_partitions
+from spanwire.pipeline.link.broker_link import browse, consume
 from spanwire.pipeline.options import BROWSE, ReadOptions, read_options, staging_directory
-from spanwire.pipeline.segments import read_rows
-from spanwire.pipeline.staging import Staging
+from spanwire.pipeline.source.cursor_source import gathered_batches
+from spanwire.pipeline.source.staging import Staging
 
 
 class SpanwireReader(DataSourceReader):

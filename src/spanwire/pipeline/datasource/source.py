@@ -15,6 +15,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.arrow.rows import check_columns
+from spanwire.pipeline.arrow.schema import COLUMNS, DDL
 from spanwire.pipeline.datasource.cursor_reader import CursorStreamReader
 from spanwire.pipeline.datasource.exact_writer import ExactStreamWriter, ExactWriter
 from spanwire.pipeline.datasource.filtering_reader import FilteringReader
@@ -31,8 +33,6 @@ from spanwire.pipeline.options import (
     staging_directory,
     write_options,
 )
-from spanwire.pipeline.rows import check_columns
-from spanwire.pipeline.schema import COLUMNS, DDL
 
 PATH_NAMES: Final = frozenset(name.lower() for name in PATHS)
 

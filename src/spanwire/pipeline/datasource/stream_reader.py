@@ -17,15 +17,15 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from spanwire.model.errors import ConfigurationError, JmsError
-from spanwire.pipeline.broker_link import consume
-from spanwire.pipeline.collector import LOADED_MODULES
+from spanwire.pipeline.arrow.segments import read_rows
 from spanwire.pipeline.datasource.partitions import StagedRows, staged_partitions
-from spanwire.pipeline.offsets import offset, segment_of, segments_between
+from spanwire.pipeline.link.broker_link import consume
 from spanwire.pipeline.options import read_options, staging_directory
-from spanwire.pipeline.outage import PAUSE_S, Outage
-from spanwire.pipeline.read_ahead import ReadAhead
-from spanwire.pipeline.segments import read_rows
-from spanwire.pipeline.staging import Staging
+from spanwire.pipeline.source.offsets import offset, segment_of, segments_between
+from spanwire.pipeline.source.prefetch import ReadAhead
+from spanwire.pipeline.source.retry_window import PAUSE_S, Outage
+from spanwire.pipeline.source.staging import Staging
+from spanwire.pipeline.spark.gc_tuning import LOADED_MODULES
 
 BEHIND_MS: Final = "behindMs"
 

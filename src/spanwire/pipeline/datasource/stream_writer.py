@@ -10,8 +10,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
 from spanwire.pipeline.datasource.writer import Sent, send_partition
+from spanwire.pipeline.link.batch_sender import batch_name
 from spanwire.pipeline.options import write_options
-from spanwire.pipeline.sending import batch_name
 
 # Names that Spark gives to what a task knows of its batch.
 QUERY_ID: Final = "sql.streaming.queryId"

@@ -11,11 +11,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from spanwire.pipeline.broker_link import produce
-from spanwire.pipeline.collector import LOADED_MODULES, RARE_COLLECTIONS
+from spanwire.pipeline.arrow.rows import RowReader
+from spanwire.pipeline.link.batch_sender import send_all
+from spanwire.pipeline.link.broker_link import produce
 from spanwire.pipeline.options import WriteOptions, write_options
-from spanwire.pipeline.rows import RowReader
-from spanwire.pipeline.sending import send_all
+from spanwire.pipeline.spark.gc_tuning import LOADED_MODULES, RARE_COLLECTIONS
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import ArrayType, CalendarIntervalType, DataType, MapType, NullType, StructType
 
 from spanwire.model.errors import ConfigurationError, SpanwireError
+from spanwire.pipeline.arrow.segments import sync
 from spanwire.pipeline.parquet import PARQUET, with_parquet_options
-from spanwire.pipeline.segments import sync
 
 NAME: Final = re.compile(r"(.+)-(\d{10,})")
 TEMPORARY: Final = ".tmp"

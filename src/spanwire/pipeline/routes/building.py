@@ -14,12 +14,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.body_types import BYTES_BODY, TEXT_BODY, UNREADABLE
+from spanwire.pipeline.arrow.rows import BODY_COLUMNS, COLUMN_TYPES, check_columns, refusals
+from spanwire.pipeline.columns.body_types import BYTES_BODY, TEXT_BODY, UNREADABLE
 from spanwire.pipeline.options import write_options
 from spanwire.pipeline.routes.format_jars import jars_told_of
 from spanwire.pipeline.routes.functions import TextFunction
-from spanwire.pipeline.routes.masking import masked
-from spanwire.pipeline.routes.model import (
+from spanwire.pipeline.selector_column import selector_column
+from spanwire.pipeline.selectors.selector_evaluation import property_entry
+from spanwire.routes.masking import masked
+from spanwire.routes.model import (
     BROKER,
     CONSTANT,
     SELECTOR,
@@ -37,10 +40,7 @@ from spanwire.pipeline.routes.model import (
     To,
     Transform,
 )
-from spanwire.pipeline.routes.nodes import Place
-from spanwire.pipeline.rows import BODY_COLUMNS, COLUMN_TYPES, check_columns, refusals
-from spanwire.pipeline.selecting import property_entry
-from spanwire.pipeline.selector_column import selector_column
+from spanwire.routes.nodes import Place
 
 ERROR: Final = "_spanwire_error"
 REASON: Final = "_spanwire_reason"  # why a row failed, while it is asked whether it can be a message at all

@@ -23,7 +23,8 @@ from spanwire.pipeline.routes.building import (
     for_endpoint,
     split_by_answer,
 )
-from spanwire.pipeline.routes.model import (
+from spanwire.pipeline.routes.writing import BatchWriter, commits_once
+from spanwire.routes.model import (
     BROKER,
     CONSTANT,
     SELECTOR,
@@ -43,7 +44,6 @@ from spanwire.pipeline.routes.model import (
     endpoints_of,
     is_branching,
 )
-from spanwire.pipeline.routes.writing import BatchWriter, commits_once
 
 BRANCH: Final = "_spanwire_branch"  # which way of a choice a row takes
 

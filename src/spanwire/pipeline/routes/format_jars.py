@@ -15,8 +15,8 @@ import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from spanwire.pipeline.routes.endpoints import FILE_FORMATS
-from spanwire.pipeline.routes.model import BROKER, Endpoint
+from spanwire.routes.endpoints import FILE_FORMATS
+from spanwire.routes.model import BROKER, Endpoint
 
 # The newest that were tried, as Spark's --packages takes them, and the newest Spark that each works with; the whole
 # table is in docs/howto/routes.md.

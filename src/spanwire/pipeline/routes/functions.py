@@ -17,7 +17,7 @@ from typing import Final, cast
 
 from pyspark import cloudpickle
 
-from spanwire.pipeline.routes.model import CallFunction
+from spanwire.routes.model import CallFunction
 
 TextFunction = Callable[[str | None, dict[str, object]], str | None]
 PREFIX: Final = "spanwire_route_functions_"  # keeps a module called json from being the library's

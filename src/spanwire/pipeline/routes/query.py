@@ -20,10 +20,13 @@ from spanwire.pipeline.parquet import with_parquet_options
 from spanwire.pipeline.routes.batch_rows import BatchRows, unkept_column
 from spanwire.pipeline.routes.building import StepBuilder, check_endpoint, for_endpoint, place_of
 from spanwire.pipeline.routes.delivering import Delivery, gives_the_same, must_agree, must_keep
-from spanwire.pipeline.routes.endpoints import FILE_FORMATS
 from spanwire.pipeline.routes.format_jars import jars_told_of
 from spanwire.pipeline.routes.functions import TextFunction
-from spanwire.pipeline.routes.model import (
+from spanwire.pipeline.routes.route_state import RouteState
+from spanwire.pipeline.routes.supervisor import told
+from spanwire.pipeline.routes.writing import BatchWriter
+from spanwire.routes.endpoints import FILE_FORMATS
+from spanwire.routes.model import (
     BROKER,
     CallFunction,
     Choice,
@@ -35,10 +38,7 @@ from spanwire.pipeline.routes.model import (
     branches_of,
     is_branching,
 )
-from spanwire.pipeline.routes.nodes import Place
-from spanwire.pipeline.routes.route_state import RouteState
-from spanwire.pipeline.routes.supervisor import told
-from spanwire.pipeline.routes.writing import BatchWriter
+from spanwire.routes.nodes import Place
 
 AVAILABLE_NOW: Final = "available-now"
 QUERY_PROPERTY: Final = "sql.streaming.queryId"  # what Spark tells of itself to whoever works on a batch

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.routes.model import BROKER, Route
+from spanwire.routes.model import BROKER, Route
 
 RUN_DIGITS: Final = 12  # of the name of a run
 

@@ -21,12 +21,12 @@ from pyspark.sql import SparkSession
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.executors import check_executors
 from spanwire.pipeline.routes.functions import TextFunction, load_functions
-from spanwire.pipeline.routes.parsing import RouteFile
 from spanwire.pipeline.routes.query import AVAILABLE_NOW, RouteQuery
 from spanwire.pipeline.routes.route_state import open_state
 from spanwire.pipeline.routes.supervisor import JAVA_IS_GONE, News, Supervised, run_all, told
 from spanwire.pipeline.session import local_session, machine_cores, prepare_cluster_environment, started_session
-from spanwire.pipeline.spark_log import NAME, log_of_commands
+from spanwire.pipeline.spark.spark_log import NAME, log_of_commands
+from spanwire.routes.parsing import RouteFile
 
 MORE_MEMORY: Final = "4g"  # Spark takes 1g; some messages of 99 MiB at a time fit into this
 END_S: Final = 5.0  # from the last word of a Java process that ends until it has ended

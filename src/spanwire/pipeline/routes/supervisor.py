@@ -16,8 +16,8 @@ from typing import Final, Protocol
 
 from py4j.protocol import Py4JNetworkError
 
-from spanwire.pipeline.routes.masking import masked
-from spanwire.pipeline.routes.model import Patience
+from spanwire.routes.masking import masked
+from spanwire.routes.model import Patience
 
 POLL_S: Final = 0.25  # while a batch is waited for
 LOOK_S: Final = 0.5  # between two looks: each asks Java, which is most of what an idle route takes

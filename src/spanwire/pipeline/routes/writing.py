@@ -24,9 +24,9 @@ from pyspark.sql import DataFrame
 
 from spanwire.pipeline.options import write_options
 from spanwire.pipeline.parquet import with_parquet_options
-from spanwire.pipeline.routes.endpoints import FILE_FORMATS
 from spanwire.pipeline.routes.format_jars import jars_told_of
-from spanwire.pipeline.routes.model import BROKER, Endpoint
+from spanwire.routes.endpoints import FILE_FORMATS
+from spanwire.routes.model import BROKER, Endpoint
 
 DELTA: Final = "delta"
 ENDPOINT_DIGITS: Final = 16  # of the hash of an endpoint in the name of its ledger

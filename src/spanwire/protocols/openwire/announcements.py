@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from spanwire.model.info import ConsumerInfo, ProducerInfo
 from spanwire.model.routing import NetworkFilter
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.identities import consumer_id_of, destination_of, producer_id_of
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.messages.identities import consumer_id_of, destination_of, producer_id_of
 
 
 def producer_info_of(command: wire.ProducerInfo) -> ProducerInfo:

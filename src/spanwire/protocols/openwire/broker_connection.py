@@ -22,26 +22,26 @@ from spanwire.model.errors import (
 )
 from spanwire.protocols.base import REQUEST_STEPS, ConnectionSettings, ProtocolConnection
 from spanwire.protocols.cluster import ClusterMember
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.ack_run import AckRun
 from spanwire.protocols.openwire.client_commands import ClientCommands
-from spanwire.protocols.openwire.codec import FrameDecoder
-from spanwire.protocols.openwire.duplex import NetworkAcceptor, ReverseBridge
-from spanwire.protocols.openwire.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.exceptions import invalid_selector, rollback_only, throwable_of
-from spanwire.protocols.openwire.inactivity import InactivityMonitor
-from spanwire.protocols.openwire.login import Login, minimum_version, preferences_of
-from spanwire.protocols.openwire.message_format import OpenWireMessageFormat, format_id_of
-from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES, OutputBuffer
-from spanwire.protocols.openwire.schema import Throwable
-from spanwire.protocols.openwire.states import TRANSITIONS, State
-from spanwire.protocols.openwire.wire_format import (
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.ack_run import AckRun
+from spanwire.protocols.openwire.codec.codec import FrameDecoder
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import (
     WireFormat,
     WireFormatPreferences,
     answering,
     negotiate,
     wire_format_info,
 )
+from spanwire.protocols.openwire.duplex import NetworkAcceptor, ReverseBridge
+from spanwire.protocols.openwire.exceptions import invalid_selector, rollback_only, throwable_of
+from spanwire.protocols.openwire.inactivity import InactivityMonitor
+from spanwire.protocols.openwire.login import Login, minimum_version, preferences_of
+from spanwire.protocols.openwire.messages.message_format import OpenWireMessageFormat, format_id_of
+from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES, OutputBuffer
+from spanwire.protocols.openwire.states import TRANSITIONS, State
 
 CLOSE_DELAY: Final = 2.0  # seconds for the client to read why its login was refused; ActiveMQ waits as long
 MAX_LOGGED_REFUSALS: Final = 10  # of one connection; a peer must not fill the log

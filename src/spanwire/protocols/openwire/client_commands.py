@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from spanwire.broker.audit import printable
 from spanwire.broker.broker import Broker
-from spanwire.broker.connection_state import ConnectionState
-from spanwire.broker.dead_letters import POISONED
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.subscription import Subscription
-from spanwire.broker.xa_transactions import XA_OK
+from spanwire.broker.routing.dead_letters import POISONED
+from spanwire.broker.security.audit_log import printable
+from spanwire.broker.transactions.xa_transactions import XA_OK
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, POISON_ACK
 from spanwire.model.environment import Time
 from spanwire.model.errors import (
@@ -26,13 +26,13 @@ from spanwire.model.errors import (
 )
 from spanwire.model.ids import AnyTransactionId, MessageId, ProducerId, TransactionId, XaTransactionId
 from spanwire.model.routing import UNLIMITED_TTL, NetworkFilter
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.ack_run import AckPattern, AckRun
 from spanwire.protocols.openwire.announcements import consumer_info_of, producer_info_of
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.ack_run import AckPattern, AckRun
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.consumer import OpenWireConsumer, Undelivered
-from spanwire.protocols.openwire.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.exceptions import throwable_text
-from spanwire.protocols.openwire.identities import (
+from spanwire.protocols.openwire.messages.identities import (
     connection_id_of,
     consumer_id_of,
     destination_of,
@@ -41,7 +41,7 @@ from spanwire.protocols.openwire.identities import (
     session_id_of,
     transaction_id_of,
 )
-from spanwire.protocols.openwire.message_format import OpenWireMessageFormat
+from spanwire.protocols.openwire.messages.message_format import OpenWireMessageFormat
 from spanwire.protocols.openwire.output import OutputBuffer
 from spanwire.protocols.openwire.producers import AnnouncedProducers, delivered_before, transaction_of, window_size_of
 from spanwire.protocols.openwire.xa_commands import BEGIN, COMMIT_ONE_PHASE, END, RECOVER, ROLLBACK, XaCommands

@@ -5,17 +5,23 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from spanwire.broker.formats import MessageFormats
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import MessageConsumer
-from spanwire.broker.subscription import Subscription
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.ids import ConsumerId, MessageId
 from spanwire.model.message import Message
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.dispatch import append_dispatch, dispatch_chunks, dispatch_head, full_dispatch, passes
-from spanwire.protocols.openwire.identities import wire_consumer_id, wire_destination
-from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, CARRYING, OpenWireMessageFormat
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.messages.dispatch import (
+    append_dispatch,
+    dispatch_chunks,
+    dispatch_head,
+    full_dispatch,
+    passes,
+)
+from spanwire.protocols.openwire.messages.identities import wire_consumer_id, wire_destination
+from spanwire.protocols.openwire.messages.message_format import CANONICAL_VERSIONS, CARRYING, OpenWireMessageFormat
 from spanwire.protocols.openwire.output import SEPARATE_CHUNK_BYTES, OutputBuffer
 
 logger = logging.getLogger(__name__)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.ports import ClientConnection
 from spanwire.model.environment import Time
-from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
 from spanwire.protocols.openwire.output import OutputBuffer
-from spanwire.protocols.openwire.wire_format import WireFormat
 
 
 class ReverseBridge(Protocol):

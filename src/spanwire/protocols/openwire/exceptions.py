@@ -23,7 +23,7 @@ from spanwire.model.errors import (
     SpanwireError,
     XaError,
 )
-from spanwire.protocols.openwire.schema import Throwable
+from spanwire.protocols.openwire.codec.schema import Throwable
 
 JMS_EXCEPTION: Final = "javax.jms.JMSException"
 SECURITY_EXCEPTION: Final = "java.lang.SecurityException"  # Java clients make it a JMSSecurityException

@@ -13,11 +13,11 @@ from spanwire.model.errors import ConfigurationError, InvalidClientIdError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.routing import UNNAMED
 from spanwire.protocols.base import ConnectionSettings
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameEncoder
-from spanwire.protocols.openwire.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.identities import connection_id_of
-from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences
+from spanwire.protocols.openwire.messages.identities import connection_id_of
 
 PROTOCOL_NAME: Final = "openwire"
 MAX_KEEP_ALIVES: Final = 4  # before the login: it has 10 s, and a peer's keep-alive period is 10 s by default

@@ -6,11 +6,11 @@ from typing import Final
 
 from librt.strings import BytesWriter, write_i32_be
 
-from spanwire.protocols.openwire._marshallers import Response
-from spanwire.protocols.openwire.codec import FrameEncoder
-from spanwire.protocols.openwire.large_message import LargeMessage
-from spanwire.protocols.openwire.schema import DataStructure
-from spanwire.protocols.openwire.wire_format import WireFormat
+from spanwire.protocols.openwire.codec._marshallers import Response
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.schema import DataStructure
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.messages.large_message import LargeMessage
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB

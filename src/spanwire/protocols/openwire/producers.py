@@ -12,16 +12,16 @@ from typing import Final
 from librt.strings import BytesWriter, read_i32_be
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.model.errors import JmsError
 from spanwire.model.ids import AnyTransactionId, ProducerId
 from spanwire.model.info import ProducerInfo
 from spanwire.model.message import Message
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.identities import transaction_id_of, wire_producer_id
-from spanwire.protocols.openwire.loose import LooseReader, LooseWriter
-from spanwire.protocols.openwire.message_format import TRANSACTED, OpenWireMessageFormat
-from spanwire.protocols.openwire.schema import LATEST_VERSION
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.loose import LooseReader, LooseWriter
+from spanwire.protocols.openwire.codec.schema import LATEST_VERSION
+from spanwire.protocols.openwire.messages.identities import transaction_id_of, wire_producer_id
+from spanwire.protocols.openwire.messages.message_format import TRANSACTED, OpenWireMessageFormat
 
 PRODUCER_OFFSET: Final = 6
 MINIMUM_MESSAGE_SIZE: Final = 1024  # what every message counts in a producer's window beside content and properties

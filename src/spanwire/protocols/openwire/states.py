@@ -15,7 +15,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import _marshallers as wire
 
 
 class State(Enum):

@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.xa_transactions import LATER
+from spanwire.broker.transactions.xa_transactions import LATER
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.model.ids import XaTransactionId
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.identities import wire_xa_transaction_id
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.schema import DataStructure
+from spanwire.protocols.openwire.messages.identities import wire_xa_transaction_id
 from spanwire.protocols.openwire.output import OutputBuffer
-from spanwire.protocols.openwire.schema import DataStructure
 
 BEGIN: Final = 0
 PREPARE: Final = 1

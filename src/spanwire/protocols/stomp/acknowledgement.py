@@ -9,8 +9,8 @@ from typing import Final
 
 from spanwire.model.acks import INDIVIDUAL_ACK, POISON_ACK, STANDARD_ACK
 from spanwire.model.ids import MessageId
-from spanwire.protocols.stomp.errors import StompRequestError
-from spanwire.protocols.stomp.frames import NACK, V1_0, V1_1, V1_2
+from spanwire.protocols.stomp.codec.errors import StompRequestError
+from spanwire.protocols.stomp.codec.frames import NACK, V1_0, V1_1, V1_2
 from spanwire.protocols.stomp.layout import parse_message_id
 from spanwire.protocols.stomp.subscription import AUTO, CLIENT, StompSubscription
 

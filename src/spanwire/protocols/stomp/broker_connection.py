@@ -12,9 +12,9 @@ import logging
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.connection_state import ConnectionState
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import NO_TOKEN, ClientConnection
-from spanwire.broker.subscription import Subscription
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
@@ -23,11 +23,10 @@ from spanwire.model.ids import ConsumerId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConsumerInfo, ProducerInfo
 from spanwire.protocols.base import REQUEST_STEPS, ConnectionSettings, ProtocolConnection
 from spanwire.protocols.stomp.acknowledgement import Acknowledgement
-from spanwire.protocols.stomp.codec import FrameDecoder
-from spanwire.protocols.stomp.destinations import DestinationNames
-from spanwire.protocols.stomp.encoding import escaped
-from spanwire.protocols.stomp.errors import StompProtocolError, StompRequestError, error_frame
-from spanwire.protocols.stomp.frames import (
+from spanwire.protocols.stomp.codec.codec import FrameDecoder
+from spanwire.protocols.stomp.codec.encoding import escaped
+from spanwire.protocols.stomp.codec.errors import StompProtocolError, StompRequestError, error_frame
+from spanwire.protocols.stomp.codec.frames import (
     ABORT,
     ACK,
     BEGIN,
@@ -43,6 +42,7 @@ from spanwire.protocols.stomp.frames import (
     Frame,
     HeaderBlock,
 )
+from spanwire.protocols.stomp.destinations import DestinationNames
 from spanwire.protocols.stomp.heart_beat import HeartBeat
 from spanwire.protocols.stomp.layout import id_line
 from spanwire.protocols.stomp.login import Login

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.protocols.stomp.errors import StompProtocolError
+from spanwire.protocols.stomp.codec.errors import StompProtocolError
 
 MIN_SEND_INTERVAL_MS: Final = 5  # no client may ask for a timer that fires more often
 MAX_INTERVAL_DIGITS: Final = 10  # of an interval in milliseconds; more would be beyond 100 days

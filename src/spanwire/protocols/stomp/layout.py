@@ -27,9 +27,9 @@ from spanwire.model.destination import Destination
 from spanwire.model.errors import InvalidDestinationError, RemoteProtocolError
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import Message
+from spanwire.protocols.stomp.codec.encoding import escaped, unescaped
+from spanwire.protocols.stomp.codec.frames import V1_2
 from spanwire.protocols.stomp.destinations import has_prefix, read_destination
-from spanwire.protocols.stomp.encoding import escaped, unescaped
-from spanwire.protocols.stomp.frames import V1_2
 
 HAS_ESCAPES: Final = 1  # a line behind the first has an escape: 1.0 reads it otherwise
 HAS_RETURN: Final = 2  # one of them is the return, which 1.1 reads otherwise too

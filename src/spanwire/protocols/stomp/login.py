@@ -7,9 +7,9 @@ from typing import Final
 from spanwire import __version__
 from spanwire.model.info import ConnectionInfo
 from spanwire.protocols.base import ConnectionSettings
-from spanwire.protocols.stomp.encoding import encode_frame
-from spanwire.protocols.stomp.errors import StompProtocolError
-from spanwire.protocols.stomp.frames import CONNECTED, V1_0, V1_1, V1_2, VERSION_NAMES, Frame
+from spanwire.protocols.stomp.codec.encoding import encode_frame
+from spanwire.protocols.stomp.codec.errors import StompProtocolError
+from spanwire.protocols.stomp.codec.frames import CONNECTED, V1_0, V1_1, V1_2, VERSION_NAMES, Frame
 from spanwire.protocols.stomp.heart_beat import HeartBeat, negotiate
 
 SERVER: Final = f"Spanwire/{__version__}"

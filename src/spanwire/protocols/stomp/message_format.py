@@ -15,10 +15,19 @@ from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import DEFAULT_PRIORITY, FORMAT_STOMP, Message
 from spanwire.model.message_view import BYTES, MAP, STRING_VALUE, TEXT, MessageView, PropertyValue
 from spanwire.protocols.primitive_map import encode_map
+from spanwire.protocols.stomp.bodies.map_body import read_map
+from spanwire.protocols.stomp.bodies.properties import property_text, typed_property
+from spanwire.protocols.stomp.bodies.transformation import (
+    MAP_TRANSFORMATIONS,
+    TRANSFORMATION,
+    TRANSFORMATION_ERROR,
+    map_text,
+    read_map_text,
+)
+from spanwire.protocols.stomp.codec.encoding import encode_headers, encode_writable
+from spanwire.protocols.stomp.codec.errors import StompProtocolError
+from spanwire.protocols.stomp.codec.frames import V1_2
 from spanwire.protocols.stomp.destinations import destination_text, has_prefix, read_destination
-from spanwire.protocols.stomp.encoding import encode_headers, encode_writable
-from spanwire.protocols.stomp.errors import StompProtocolError
-from spanwire.protocols.stomp.frames import V1_2
 from spanwire.protocols.stomp.layout import (
     FLAG_BITS,
     FLAGS,
@@ -30,15 +39,6 @@ from spanwire.protocols.stomp.layout import (
     read_lines,
     reply_to_of,
     tail_of,
-)
-from spanwire.protocols.stomp.map_body import read_map
-from spanwire.protocols.stomp.properties import property_text, typed_property
-from spanwire.protocols.stomp.transformation import (
-    MAP_TRANSFORMATIONS,
-    TRANSFORMATION,
-    TRANSFORMATION_ERROR,
-    map_text,
-    read_map_text,
 )
 
 STANDARD_HEADERS: Final = frozenset(

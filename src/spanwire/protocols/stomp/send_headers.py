@@ -12,13 +12,8 @@ from typing import Final
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import DEFAULT_PRIORITY, FORMAT_STOMP, Message
-from spanwire.protocols.stomp.destinations import DestinationNames, destination_text, has_prefix
-from spanwire.protocols.stomp.encoding import encode_headers
-from spanwire.protocols.stomp.errors import StompRequestError
-from spanwire.protocols.stomp.frames import V1_2, Frame, HeaderBlock, Prepared
-from spanwire.protocols.stomp.layout import FLAG_BITS, line_flags
-from spanwire.protocols.stomp.properties import INT_MAX, LONG_MAX, TYPES, typed_property, whole_number
-from spanwire.protocols.stomp.transformation import (
+from spanwire.protocols.stomp.bodies.properties import INT_MAX, LONG_MAX, TYPES, typed_property, whole_number
+from spanwire.protocols.stomp.bodies.transformation import (
     BYTE,
     MAP_TRANSFORMATIONS,
     MAX_SHOWN,
@@ -27,6 +22,11 @@ from spanwire.protocols.stomp.transformation import (
     TRANSFORMATION,
     TRANSFORMATION_ERROR,
 )
+from spanwire.protocols.stomp.codec.encoding import encode_headers
+from spanwire.protocols.stomp.codec.errors import StompRequestError
+from spanwire.protocols.stomp.codec.frames import V1_2, Frame, HeaderBlock, Prepared
+from spanwire.protocols.stomp.destinations import DestinationNames, destination_text, has_prefix
+from spanwire.protocols.stomp.layout import FLAG_BITS, line_flags
 
 NOT_PASSED_ON: Final = frozenset(
     {

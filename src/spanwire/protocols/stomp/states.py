@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.protocols.stomp.frames import (
+from spanwire.protocols.stomp.codec.frames import (
     ABORT,
     ACK,
     BEGIN,

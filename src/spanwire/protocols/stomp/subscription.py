@@ -11,17 +11,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.formats import MessageFormats
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import MessageConsumer
-from spanwire.broker.subscription import Subscription
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, MessageFormatError
 from spanwire.model.message import FORMAT_STOMP, Message
 from spanwire.model.message_view import MAP, PLAIN, STRING_VALUE, TEXT, MessageView
+from spanwire.protocols.stomp.bodies.map_body import read_map
+from spanwire.protocols.stomp.bodies.transformation import (
+    MAP_TRANSFORMATIONS,
+    TRANSFORMATION,
+    check_asked,
+    map_text,
+)
+from spanwire.protocols.stomp.codec.encoding import encode_frame, encode_headers, encode_writable
+from spanwire.protocols.stomp.codec.errors import StompRequestError, error_frame
+from spanwire.protocols.stomp.codec.frames import MESSAGE, V1_0, V1_1, V1_2
 from spanwire.protocols.stomp.destinations import DestinationNames
-from spanwire.protocols.stomp.encoding import encode_frame, encode_headers, encode_writable
-from spanwire.protocols.stomp.errors import StompRequestError, error_frame
-from spanwire.protocols.stomp.frames import MESSAGE, V1_0, V1_1, V1_2
 from spanwire.protocols.stomp.layout import (
     FLAG_BITS,
     HAS_ESCAPES,
@@ -31,13 +38,6 @@ from spanwire.protocols.stomp.layout import (
     head_of,
     reply_to_of,
     tail_of,
-)
-from spanwire.protocols.stomp.map_body import read_map
-from spanwire.protocols.stomp.transformation import (
-    MAP_TRANSFORMATIONS,
-    TRANSFORMATION,
-    check_asked,
-    map_text,
 )
 
 AUTO: Final = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.model.ids import TransactionId
-from spanwire.protocols.stomp.errors import StompRequestError
+from spanwire.protocols.stomp.codec.errors import StompRequestError
 
 
 class NamedTransactions:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from spanwire.model.destination import Destination
-from spanwire.network.connector import NetworkConnectorSettings
+from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.service.config.model import BrokerConfiguration
 
 # What the fields of a configuration are called in its file.

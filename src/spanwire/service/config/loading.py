@@ -12,15 +12,15 @@ from typing import Final
 from spanwire.documents.element import Element
 from spanwire.documents.xml import read_xml
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.broker_uri import BROKER, PROPERTIES, broker_element, properties_element
-from spanwire.service.config.decryption import Decryption
-from spanwire.service.config.document import Findings, read_text_file
-from spanwire.service.config.interpretation import Interpreter, replace_placeholders
-from spanwire.service.config.java_options import definitions
+from spanwire.service.config.interpretation.interpretation import Interpreter, replace_placeholders
 from spanwire.service.config.model import BrokerConfiguration, default_configuration
-from spanwire.service.config.properties import Variables
-from spanwire.service.config.spring import SpringDocument
+from spanwire.service.config.readers.broker_uri import BROKER, PROPERTIES, broker_element, properties_element
+from spanwire.service.config.readers.java_options import definitions
+from spanwire.service.config.readers.properties import Variables
+from spanwire.service.config.readers.spring import SpringDocument
 from spanwire.service.config.toml import read_toml
+from spanwire.service.config.values.decryption import Decryption
+from spanwire.service.config.values.diagnostics import Findings, read_text_file
 
 LATER_REFERENCES: Final = ("fabric:", "http:", "https:")
 BROKER_SOURCE: Final = "the broker: uri"  # as errors name it, for it may hold secrets

@@ -10,20 +10,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from spanwire.broker.authorization_map import AccessList, AuthorizationEntry
-from spanwire.broker.plugged_broker import PluginSettings
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.producer_audit import MAX_PRODUCERS
-from spanwire.broker.schedule import DEFAULT_MAX_REPEAT, SchedulerSettings
-from spanwire.broker.sequence_window import DEFAULT_DEPTH
-from spanwire.broker.transactions import MAX_UNCOMMITTED
-from spanwire.broker.upkeep import UpkeepSettings
-from spanwire.broker.usage import DEFAULT_MEMORY_LIMIT_BYTES
-from spanwire.broker.virtual_settings import VirtualSettings
+from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
+from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
+from spanwire.broker.dispatch.memory_usage import DEFAULT_MEMORY_LIMIT_BYTES
+from spanwire.broker.dispatch.virtual_settings import VirtualSettings
+from spanwire.broker.persistence.producer_audit import MAX_PRODUCERS
+from spanwire.broker.persistence.sequence_window import DEFAULT_DEPTH
+from spanwire.broker.plugins.plugged_broker import PluginSettings
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.scheduler.schedule import DEFAULT_MAX_REPEAT, SchedulerSettings
+from spanwire.broker.security.authorization_map import AccessList, AuthorizationEntry
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
-from spanwire.network.connector import NetworkConnectorSettings
-from spanwire.service.local_zone import LocalZone
+from spanwire.network.connector.link import NetworkConnectorSettings
+from spanwire.service.machine.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
 
 MIB: Final = 1024 * 1024
@@ -122,8 +122,8 @@ class CertifiedSource(Protocol):
 class LoginModuleConfiguration:
     """One way to log in: as ``guest`` with its groups, by a certificate of ``certified``, or else as one of ``users``.
 
-    ``flag`` is that of `spanwire.broker.authentication`. A guest ``without_credentials`` lets in nobody who gives a
-    name or a password.
+    ``flag`` is that of `spanwire.broker.security.authentication`. A guest ``without_credentials`` lets in nobody who
+    gives a name or a password.
     """
 
     flag: str

@@ -24,9 +24,10 @@ from typing import Final
 
 from spanwire.documents.element import MAX_DEPTH, MAX_DOCUMENT_BYTES, MAX_ELEMENTS, Attribute, Element
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config import network, persistence, words
-from spanwire.service.config.document import snake_case
-from spanwire.service.config.rules import LATER, Words
+from spanwire.service.config.interpretation import network, persistence
+from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables.handling import LATER, Words
+from spanwire.service.config.values.diagnostics import snake_case
 
 KEY: Final = r"(?:[A-Za-z0-9_-]+|\"[^\"]*\"|'[^']*')"
 TABLE_LINE: Final = re.compile(rf"\s*\[\[?\s*({KEY}(?:\s*\.\s*{KEY})*)\s*\]\]?")

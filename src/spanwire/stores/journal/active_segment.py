@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.stores.journal.batch import NewSegment
-from spanwire.stores.journal.checkpoint import encode_checkpoint
-from spanwire.stores.journal.index import Entry, JournalIndex
-from spanwire.stores.journal.record import (
+from spanwire.stores.journal.index.index import Entry, JournalIndex
+from spanwire.stores.journal.index.sequences import GONE
+from spanwire.stores.journal.recovery.checkpoint import encode_checkpoint
+from spanwire.stores.journal.recovery.replay import BODIES
+from spanwire.stores.journal.recovery.summary import SummaryDraft
+from spanwire.stores.journal.segments.record import (
     BODY,
     DESTINATION,
     DESTINATION_REMOVED,
@@ -32,18 +35,15 @@ from spanwire.stores.journal.record import (
     encode_header,
     encode_message_header,
 )
-from spanwire.stores.journal.replay import BODIES
-from spanwire.stores.journal.segment import (
+from spanwire.stores.journal.segments.segment import (
     BATCH_HEAD_SIZE,
     FORMAT_VERSION,
     encode_batch_head,
     encode_segment_header,
     segment_seed,
 )
-from spanwire.stores.journal.sequences import GONE
+from spanwire.stores.journal.segments.transfers import decode_transfer
 from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
-from spanwire.stores.journal.summary import SummaryDraft
-from spanwire.stores.journal.transfers import decode_transfer
 
 LARGE_PAYLOAD: Final = 32 * 1024  # from here on a body is handed over as it is instead of being copied together
 

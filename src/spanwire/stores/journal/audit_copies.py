@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from spanwire.broker.facts import PRODUCER_AUDIT
+from spanwire.broker.metadata import PRODUCER_AUDIT
 from spanwire.broker.ports import AuditSource
-from spanwire.stores.journal.index import JournalIndex
+from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.outbox import Outbox
-from spanwire.stores.journal.record import AUDIT_MARK
+from spanwire.stores.journal.segments.record import AUDIT_MARK
 
 
 class AuditCopies:

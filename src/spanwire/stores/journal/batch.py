@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.index import Entry
-from spanwire.stores.journal.segment import SPARE_NAME, segment_name
-from spanwire.stores.journal.summary import Summary, summary_name, try_summary
+from spanwire.stores.journal.index.index import Entry
+from spanwire.stores.journal.recovery.summary import Summary, summary_name, try_summary
+from spanwire.stores.journal.segments.disk_port import Disk
+from spanwire.stores.journal.segments.segment import SPARE_NAME, segment_name
 
 
 class NewSegment:

@@ -16,10 +16,11 @@ from typing import Final
 
 from spanwire.model.message import DEFAULT_PRIORITY
 from spanwire.stores.journal.active_segment import ActiveSegment
-from spanwire.stores.journal.cleanup import SegmentState
-from spanwire.stores.journal.index import Entry, JournalIndex, SharedBody, StoredDestination
+from spanwire.stores.journal.index.cleanup import SegmentState
+from spanwire.stores.journal.index.index import Entry, JournalIndex, SharedBody, StoredDestination
+from spanwire.stores.journal.index.sequences import GONE, packed_location
 from spanwire.stores.journal.outbox import MAX_UNIT_BYTES
-from spanwire.stores.journal.record import (
+from spanwire.stores.journal.segments.record import (
     BODY,
     FACT,
     HEADER_SIZE,
@@ -32,8 +33,7 @@ from spanwire.stores.journal.record import (
     read_record,
     record_size,
 )
-from spanwire.stores.journal.segment import BATCH_HEAD_SIZE, SEGMENT_HEADER_SIZE
-from spanwire.stores.journal.sequences import GONE, packed_location
+from spanwire.stores.journal.segments.segment import BATCH_HEAD_SIZE, SEGMENT_HEADER_SIZE
 from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
 from spanwire.stores.journal.spare_files import kept_bytes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.facts import PRODUCER_AUDIT, Fact, check_fact
+from spanwire.broker.metadata import PRODUCER_AUDIT, Fact, check_fact
 from spanwire.broker.ports import AuditSource, MessageStore, Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ResourceAllocationError
@@ -18,11 +18,13 @@ from spanwire.stores.journal.active_segment import ActiveSegment
 from spanwire.stores.journal.audit_copies import AuditCopies
 from spanwire.stores.journal.batch import Batch, NewSegment
 from spanwire.stores.journal.compaction import Compaction, Scan
-from spanwire.stores.journal.fetch import Fetch, fetch_of, sizes_of
-from spanwire.stores.journal.index import Entry, JournalIndex, StoredDestination
+from spanwire.stores.journal.fetching.fetch import Fetch, fetch_of, sizes_of
+from spanwire.stores.journal.fetching.readers import Readers
+from spanwire.stores.journal.index.index import Entry, JournalIndex, StoredDestination
+from spanwire.stores.journal.index.sequences import GONE
 from spanwire.stores.journal.outbox import Outbox, check_unit, transfer_bytes
-from spanwire.stores.journal.readers import Readers
-from spanwire.stores.journal.record import (
+from spanwire.stores.journal.recovery.recovery import Recovery
+from spanwire.stores.journal.segments.record import (
     AUDIT_MARK,
     CLEAN_STOP,
     DESTINATION,
@@ -34,14 +36,12 @@ from spanwire.stores.journal.record import (
     REFERENCE,
     SEGMENT_DROPPED,
 )
-from spanwire.stores.journal.recovery import Recovery
-from spanwire.stores.journal.segment import (
+from spanwire.stores.journal.segments.segment import (
     BATCH_HEAD_SIZE,
     DEFAULT_SEGMENT_BYTES,
     MAX_SEGMENT_BYTES,
     MIN_SEGMENT_BYTES,
 )
-from spanwire.stores.journal.sequences import GONE
 from spanwire.stores.journal.space import DiskSpace
 from spanwire.stores.journal.spare_files import wanted_reserve
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.stores.journal.batch import write_batch
-from spanwire.stores.journal.disk_port import Disk
 from spanwire.stores.journal.journal import Journal
-from spanwire.stores.journal.recovery import Progress, Recovery, recover, repair, write_summaries
-from spanwire.stores.journal.segment import DEFAULT_SEGMENT_BYTES
+from spanwire.stores.journal.recovery.recovery import Progress, Recovery, recover, repair, write_summaries
+from spanwire.stores.journal.segments.disk_port import Disk
+from spanwire.stores.journal.segments.segment import DEFAULT_SEGMENT_BYTES
 from spanwire.stores.journal.space import possible_segment
 
 

@@ -6,12 +6,12 @@ from array import array
 from struct import Struct
 from typing import Final
 
-from spanwire.broker.facts import Fact, check_fact
+from spanwire.broker.metadata import Fact, check_fact
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
-from spanwire.stores.journal.index import Arrival, Entry, SharedBody, StoredDestination
-from spanwire.stores.journal.record import (
+from spanwire.stores.journal.index.index import Arrival, Entry, SharedBody, StoredDestination
+from spanwire.stores.journal.segments.record import (
     BODY,
     CANCELLED,
     EXPIRATION_SIZE,
@@ -27,7 +27,7 @@ from spanwire.stores.journal.record import (
     TRANSFER,
     record_size,
 )
-from spanwire.stores.journal.transfers import FIXED_BYTES, RUN_BYTES, TransferRuns, encode_transfer
+from spanwire.stores.journal.segments.transfers import FIXED_BYTES, RUN_BYTES, TransferRuns, encode_transfer
 
 MIB: Final = 1024 * 1024
 MAX_BATCH_BYTES: Final = 4 * MIB  # encoding one batch must not hold the loop for more than some milliseconds

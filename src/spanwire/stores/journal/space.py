@@ -15,10 +15,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from spanwire.broker.facts import PRODUCER_AUDIT
-from spanwire.stores.journal.disk_port import DISK_FULL, Disk
-from spanwire.stores.journal.index import Entry
-from spanwire.stores.journal.record import (
+from spanwire.broker.metadata import PRODUCER_AUDIT
+from spanwire.stores.journal.index.index import Entry
+from spanwire.stores.journal.index.sequences import GONE
+from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
+from spanwire.stores.journal.segments.record import (
     CANCELLED,
     CLEAN_STOP,
     DESTINATION,
@@ -29,8 +30,7 @@ from spanwire.stores.journal.record import (
     REMOVAL,
     SEGMENT_DROPPED,
 )
-from spanwire.stores.journal.segment import RESERVE_NAME, SPARE_NAME
-from spanwire.stores.journal.sequences import GONE
+from spanwire.stores.journal.segments.segment import RESERVE_NAME, SPARE_NAME
 
 RESERVED_SHARE: Final = 8  # an eighth of 32 MiB holds 65,000 removals that are synced one by one
 LEAST_SEGMENT: Final = 128 * 1024  # bytes with which a start on a full disk begins: room for 2,000 removals

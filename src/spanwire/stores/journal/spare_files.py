@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.unstored import MAX_UNSTORED_BYTES
-from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.segment import MAX_SEGMENT_BYTES, RESERVE_NAME, SPARE_NAME
+from spanwire.broker.persistence.unsynced_bytes import MAX_UNSTORED_BYTES
+from spanwire.stores.journal.segments.disk_port import Disk
+from spanwire.stores.journal.segments.segment import MAX_SEGMENT_BYTES, RESERVE_NAME, SPARE_NAME
 
 STEP_BYTES: Final = 1024 * 1024  # zeros written and synced at a time at least; a batch need not wait long for that
 NO_HURRY: Final = 1 << 62  # bytes: the active segment has room for all that may come while the files grow

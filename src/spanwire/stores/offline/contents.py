@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from spanwire.broker.recovery import RecoveredDestination
-from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.fetch import Read, check_read
-from spanwire.stores.journal.fetch_blocks import blocks
+from spanwire.broker.persistence.recovered import RecoveredDestination
+from spanwire.stores.journal.fetching.fetch import Read, check_read
+from spanwire.stores.journal.fetching.fetch_blocks import blocks
 from spanwire.stores.journal.journal import Journal
-from spanwire.stores.journal.record import HEADER_SIZE
-from spanwire.stores.journal.recovery import Recovery, recover
-from spanwire.stores.journal.segment import damage, segment_name
+from spanwire.stores.journal.recovery.recovery import Recovery, recover
+from spanwire.stores.journal.segments.disk_port import Disk
+from spanwire.stores.journal.segments.record import HEADER_SIZE
+from spanwire.stores.journal.segments.segment import damage, segment_name
 
 MAX_SLICE: Final = 500  # messages located and read together
 

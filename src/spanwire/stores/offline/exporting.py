@@ -21,13 +21,13 @@ import json
 from collections.abc import Callable
 from typing import BinaryIO, Final
 
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.recovery import RecoveredDestination
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.model.destination import SCHEDULE, Destination
 from spanwire.model.errors import SpanwireError, StoreError
 from spanwire.model.message import Message
 from spanwire.model.message_view import MessageView
-from spanwire.stores.journal.disk_port import Disk
+from spanwire.stores.journal.segments.disk_port import Disk
 from spanwire.stores.offline.contents import StoreContents, StoredMessage
 from spanwire.stores.offline.inspection import Progress
 

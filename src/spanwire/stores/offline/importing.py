@@ -17,21 +17,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from spanwire.broker.facts import CURSORS, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, check_fact
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.schedule import stored_form
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.metadata import CURSORS, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, check_fact
+from spanwire.broker.scheduler.schedule import stored_form
 from spanwire.model.destination import SCHEDULE, SCHEMES, Destination, check_name
 from spanwire.model.errors import SpanwireError, StoreError
 from spanwire.model.message import Message
 from spanwire.stores.directory import DIRECTORY_MODE
 from spanwire.stores.disk import FileDisk
 from spanwire.stores.journal.batch import write_batch
-from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.index import destination_of
+from spanwire.stores.journal.index.index import destination_of
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.opening import OpenedJournal, open_journal
-from spanwire.stores.journal.recovery import recover
-from spanwire.stores.journal.segment import DEFAULT_SEGMENT_BYTES, SPARE_NAME, STORE_ID_SIZE, segment_name
+from spanwire.stores.journal.recovery.recovery import recover
+from spanwire.stores.journal.segments.disk_port import Disk
+from spanwire.stores.journal.segments.segment import DEFAULT_SEGMENT_BYTES, SPARE_NAME, STORE_ID_SIZE, segment_name
 from spanwire.stores.offline.exporting import EXPORT_NAME, EXPORT_VERSION
 from spanwire.stores.offline.inspection import TABLES, Progress
 

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from spanwire.broker.formats import MessageFormats
+from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.errors import SpanwireError, StoreError
-from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.findings import MESSAGES, Finding
-from spanwire.stores.journal.record import HEADER_SIZE
-from spanwire.stores.journal.salvage import Salvage
-from spanwire.stores.journal.segment import segment_number
-from spanwire.stores.journal.segment_scan import Hole
-from spanwire.stores.journal.summary import summary_number
+from spanwire.stores.journal.recovery.summary import summary_number
+from spanwire.stores.journal.segments.disk_port import Disk
+from spanwire.stores.journal.segments.record import HEADER_SIZE
+from spanwire.stores.journal.segments.segment import segment_number
 from spanwire.stores.offline.contents import StoreContents
+from spanwire.stores.salvage.findings import MESSAGES, Finding
+from spanwire.stores.salvage.salvage import Salvage
+from spanwire.stores.salvage.segment_scan import Hole
 
 TABLES: Final = {
     1: "durable subscriptions",
@@ -67,7 +67,7 @@ class Inspection:
 
 
 class FormatNames:
-    """Tells a message's destination by means of the message formats; see `spanwire.stores.journal.salvage`."""
+    """Tells a message's destination by means of the message formats; see `spanwire.stores.salvage.salvage`."""
 
     def __init__(self, formats: MessageFormats) -> None:
         self._formats: Final = formats

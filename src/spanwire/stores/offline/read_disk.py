@@ -7,13 +7,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.stores.journal.patches import read_only
+from spanwire.stores.journal.segments.patches import read_only
 
 MAX_OPEN_FILES: Final = 8  # descriptors kept; messages of one line lie in neighbouring segments
 
 
 class ReadDisk:
-    """Does what `spanwire.stores.journal.disk_port.Disk` says, but for everything that changes files."""
+    """Does what `spanwire.stores.journal.segments.disk_port.Disk` says, but for everything that changes files."""
 
     def __init__(self, directory: Path) -> None:
         self._directory: Final = directory

@@ -14,10 +14,10 @@ from typing import Final
 
 from spanwire.model.errors import StoreError
 from spanwire.stores.disk import FileDisk
-from spanwire.stores.journal.disk_port import Disk
-from spanwire.stores.journal.patches import PLAN_NAME, PatchedFile
-from spanwire.stores.journal.salvage import Salvage
-from spanwire.stores.journal.segment import SUFFIX
+from spanwire.stores.journal.segments.disk_port import Disk
+from spanwire.stores.journal.segments.patches import PLAN_NAME, PatchedFile
+from spanwire.stores.journal.segments.segment import SUFFIX
+from spanwire.stores.salvage.salvage import Salvage
 
 QUARANTINE: Final = "quarantine"
 REPAIRED: Final = ".repaired"

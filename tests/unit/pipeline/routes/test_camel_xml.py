@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.routes.model import To
-from spanwire.pipeline.routes.parsing import RouteFile, read_routes
-from spanwire.pipeline.routes.placeholders import Placeholders
+from spanwire.routes.model import To
+from spanwire.routes.parsing import RouteFile, read_routes
+from spanwire.routes.placeholders import Placeholders
 
 ROUTE = '<route id="r"><from uri="activemq:queue:A"/><to uri="activemq:queue:B"/></route>'
 CONTEXT = f"<camelContext>{ROUTE}</camelContext>"

@@ -9,12 +9,12 @@ from pyspark.sql import DataFrame
 
 from spanwire.pipeline.routes.building import StepBuilder
 from spanwire.pipeline.routes.delivering import Delivery, must_agree, must_keep
-from spanwire.pipeline.routes.model import Endpoint, Expression, Route, Step
-from spanwire.pipeline.routes.parsing import read_routes
-from spanwire.pipeline.routes.placeholders import Placeholders
-from spanwire.pipeline.routes.plan import step_text
 from spanwire.pipeline.routes.query import cut
 from spanwire.pipeline.routes.writing import BatchWriter
+from spanwire.routes.model import Endpoint, Expression, Route, Step
+from spanwire.routes.parsing import read_routes
+from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.plan import step_text
 
 ONCE = "jms:queue:A?qualityOfServiceMode=ONCE_AND_ONLY_ONCE"
 

@@ -6,9 +6,9 @@ import pytest
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.functions import load_functions
-from spanwire.pipeline.routes.model import CallFunction
-from spanwire.pipeline.routes.parsing import read_routes
-from spanwire.pipeline.routes.placeholders import Placeholders
+from spanwire.routes.model import CallFunction
+from spanwire.routes.parsing import read_routes
+from spanwire.routes.placeholders import Placeholders
 
 
 def calls(*names: str) -> list[CallFunction]:

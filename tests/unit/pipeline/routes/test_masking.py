@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.pipeline.routes.masking import HIDDEN, MAX_LINE, masked, without_secrets
+from spanwire.routes.masking import HIDDEN, MAX_LINE, masked, without_secrets
 from tests.support.canary import CANARY
 
 

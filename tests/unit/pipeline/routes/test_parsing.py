@@ -6,12 +6,12 @@ import pytest
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import write_options
-from spanwire.pipeline.routes.endpoints import MAX_PARAMETERS
-from spanwire.pipeline.routes.model import Aggregate, Choice, Filter, Multicast, Patience, Route, SetHeader, To
-from spanwire.pipeline.routes.parsing import RouteFile, read_routes
-from spanwire.pipeline.routes.placeholders import Placeholders
-from spanwire.pipeline.routes.plan import plan_of
-from spanwire.pipeline.routes.steps import sql_of
+from spanwire.routes.endpoints import MAX_PARAMETERS
+from spanwire.routes.model import Aggregate, Choice, Filter, Multicast, Patience, Route, SetHeader, To
+from spanwire.routes.parsing import RouteFile, read_routes
+from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.plan import plan_of
+from spanwire.routes.steps import sql_of
 from tests.support.certificates import Authority
 
 SAMPLES = Path(__file__).resolve().parents[3] / "vectors/configurations"

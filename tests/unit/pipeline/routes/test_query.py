@@ -9,10 +9,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.routes.parsing import read_routes
-from spanwire.pipeline.routes.placeholders import Placeholders
 from spanwire.pipeline.routes.query import AVAILABLE_NOW, RouteQuery
 from spanwire.pipeline.routes.route_state import open_state
+from spanwire.routes.parsing import read_routes
+from spanwire.routes.placeholders import Placeholders
 
 ROUTE = b"""
 - from:

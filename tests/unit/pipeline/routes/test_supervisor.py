@@ -6,8 +6,8 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.routes.model import Patience
 from spanwire.pipeline.routes.supervisor import DRAIN_S, REPEATED, News, Supervised, behind_of, lasts, run_all, told
+from spanwire.routes.model import Patience
 
 
 class Query:

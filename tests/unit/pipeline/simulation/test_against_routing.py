@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from spanwire.cli.network_arrays import read_plan
+from spanwire.cli.network.network_arrays import read_plan
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.routing import network_priority
 from spanwire.network.plan import MAX_WAYS, NetworkPlan, PlannedBroker, PlannedLink

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.ack_run import AckRun
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
-from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.ack_run import AckRun
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, wire_format_info
 from tests.support.openwire_dialogue import LateStore, OpenWirePeer, World
 
 QUEUE = wire.ActiveMQQueue("Q")

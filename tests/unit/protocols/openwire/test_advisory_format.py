@@ -6,16 +6,20 @@ import zlib
 
 import pytest
 
-from spanwire.broker.formats import MessageFormats
+from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.ports import AdvisedMessage, LongNumber
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import FORMAT_STOMP, Message
 from spanwire.model.message_view import INT_VALUE, LONG_VALUE, MAP, STREAM, STRING_VALUE, TEXT, MessageView
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.advisory_format import OpenWireAdvisoryFormat
-from spanwire.protocols.openwire.codec import decode_message
-from spanwire.protocols.openwire.message_format import CANONICAL_VERSIONS, OpenWireMessageFormat, openwire_formats
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import decode_message
+from spanwire.protocols.openwire.messages.advisory_format import OpenWireAdvisoryFormat
+from spanwire.protocols.openwire.messages.message_format import (
+    CANONICAL_VERSIONS,
+    OpenWireMessageFormat,
+    openwire_formats,
+)
 from spanwire.protocols.primitive_map import decode_map, encode_map
 from spanwire.protocols.stomp.message_format import StompMessageFormat
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.answer_run import AnswerRun
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder
-from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.answer_run import AnswerRun
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, wire_format_info
 
 
 def decoded(commands: list[wire.Response], wire_format: WireFormat, *, gathers: bool = True) -> list[wire.Command]:

@@ -13,7 +13,7 @@ import pytest
 from spanwire.model.errors import MessageFormatError
 from spanwire.model.message_view import BYTES, MAP, STREAM, TEXT
 from spanwire.protocols.octets import encode_text
-from spanwire.protocols.openwire._marshallers import (
+from spanwire.protocols.openwire.codec._marshallers import (
     BrokerInfo,
     ConnectionError,  # noqa: A004
     ConnectionInfo,
@@ -24,11 +24,11 @@ from spanwire.protocols.openwire._marshallers import (
     Message,
     MessageAck,
 )
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder, StructureDecoder
-from spanwire.protocols.openwire.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.message_body import KINDS, neutral_body
-from spanwire.protocols.openwire.schema import Throwable
-from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder, StructureDecoder
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.messages.message_body import KINDS, neutral_body
 from spanwire.protocols.primitive_map import decode_map
 from tests.support.openwire_structures import load_vectors, wire_format_of
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spanwire.model.errors import MessageFormatError
-from spanwire.protocols.openwire._marshallers import (
+from spanwire.protocols.openwire.codec._marshallers import (
     BrokerId,
     Command,
     ControlCommand,
@@ -16,10 +16,10 @@ from spanwire.protocols.openwire._marshallers import (
     Message,
     WireFormatInfo,
 )
-from spanwire.protocols.openwire.codec import FrameDecoder, StructureDecoder
-from spanwire.protocols.openwire.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.message_body import KINDS, neutral_body
-from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, negotiate
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, StructureDecoder
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, negotiate
+from spanwire.protocols.openwire.messages.message_body import KINDS, neutral_body
 from spanwire.protocols.primitive_map import decode_map
 from tests.support.openwire_structures import load_vectors, wire_format_of
 

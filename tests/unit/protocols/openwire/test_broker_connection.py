@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
+from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.ports import NO_TOKEN, MessageFormat, Principal
-from spanwire.broker.usage import UsageLimits
 from spanwire.model.destination import Destination
 from spanwire.model.errors import (
     AuthenticationError,
@@ -21,11 +21,11 @@ from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import FORMAT_STOMP, Message
 from spanwire.model.message_view import BOOLEAN_VALUE, STRING_VALUE, TEXT, MessageView, PropertyValue
 from spanwire.protocols.base import LOGIN_DEADLINE, ConnectionSettings
-from spanwire.protocols.openwire import _marshallers as wire
 from spanwire.protocols.openwire.broker_connection import CLOSE_DELAY, OpenWireBrokerConnection
-from spanwire.protocols.openwire.codec import FrameEncoder
-from spanwire.protocols.openwire.schema import Throwable
-from spanwire.protocols.openwire.wire_format import WireFormatProperties
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormatProperties
 from spanwire.protocols.primitive_map import MAX_PROPERTIES, decode_plain_map, encode_map
 from spanwire.protocols.stomp.message_format import StompMessageFormat
 from tests.support.openwire_dialogue import BROKER_ID, LateStore, World, text_of

@@ -13,12 +13,12 @@ from spanwire.broker.ports import ADMIN, READ, WRITE, Principal
 from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthorizationError
 from spanwire.protocols.base import ConnectionSettings
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameEncoder
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameEncoder
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences, wire_format_info
 from spanwire.protocols.openwire.login import MAX_BROKER_INFO_BYTES, MAX_KEEP_ALIVES
 from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES
-from spanwire.protocols.openwire.schema import Throwable
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences, wire_format_info
 from tests.support.openwire_dialogue import OpenWirePeer, World, text_of
 
 MIB = 1024 * 1024

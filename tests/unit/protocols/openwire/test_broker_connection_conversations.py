@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.primitive_map import decode_plain_map
 from tests.support.openwire_dialogue import OpenWirePeer, World
 from tests.support.openwire_structures import load_vectors, normalised, structure_of, values_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from librt.strings import BytesWriter
 
-from spanwire.protocols.openwire._marshallers import (
+from spanwire.protocols.openwire.codec._marshallers import (
     ActiveMQQueue,
     ActiveMQTextMessage,
     Command,
@@ -22,10 +22,10 @@ from spanwire.protocols.openwire._marshallers import (
     Response,
     WireFormatInfo,
 )
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder, decode_message
-from spanwire.protocols.openwire.errors import OpenWireEncodeError, OpenWireProtocolError
-from spanwire.protocols.openwire.schema import Throwable
-from spanwire.protocols.openwire.wire_format import WireFormat, WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder, decode_message
+from spanwire.protocols.openwire.codec.errors import OpenWireEncodeError, OpenWireProtocolError
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, wire_format_info
 
 KEEP_ALIVE = bytes.fromhex("000000060a0000000000")
 TIGHT = WireFormat(tight=True, cache=True, cache_size=128)

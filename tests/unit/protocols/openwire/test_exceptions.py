@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.model import errors
-from spanwire.protocols.openwire.errors import OpenWireEncodeError, OpenWireProtocolError
+from spanwire.protocols.openwire.codec.errors import OpenWireEncodeError, OpenWireProtocolError
 from spanwire.protocols.openwire.exceptions import MAX_TEXT_LENGTH, invalid_selector, rollback_only, throwable_of
 
 

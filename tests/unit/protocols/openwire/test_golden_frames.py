@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from spanwire.protocols.openwire._marshallers import MessageFrame
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder, StructureDecoder
-from spanwire.protocols.openwire.wire_format import WireFormat
+from spanwire.protocols.openwire.codec._marshallers import MessageFrame
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder, StructureDecoder
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
 from spanwire.protocols.primitive_map import decode_map, encode_map
 from tests.support.openwire_structures import (
     load_vectors,

@@ -8,9 +8,9 @@ from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import FORMAT_OPENWIRE_10, Message
 from spanwire.model.message_view import BYTES, MessageView
-from spanwire.protocols.openwire.dispatch import dispatch_chunks
-from spanwire.protocols.openwire.large_message import LargeMessage
-from spanwire.protocols.openwire.message_format import FLAG_BITS, openwire_formats
+from spanwire.protocols.openwire.messages.dispatch import dispatch_chunks
+from spanwire.protocols.openwire.messages.large_message import LargeMessage
+from spanwire.protocols.openwire.messages.message_format import FLAG_BITS, openwire_formats
 from spanwire.protocols.openwire.output import OutputBuffer
 
 MIB = 1024 * 1024

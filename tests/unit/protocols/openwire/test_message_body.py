@@ -8,7 +8,7 @@ import pytest
 
 from spanwire.model.errors import MessageFormatError
 from spanwire.model.message_view import BYTES, TEXT
-from spanwire.protocols.openwire.message_body import neutral_body
+from spanwire.protocols.openwire.messages.message_body import neutral_body
 
 PLAIN = b"\x00\x00\x00\x05hello"
 

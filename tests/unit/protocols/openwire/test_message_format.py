@@ -19,9 +19,12 @@ from spanwire.model.message import (
 )
 from spanwire.model.message_view import BYTES, INT_VALUE, MAP, STREAM, STRING_VALUE, TEXT, MessageView
 from spanwire.protocols.octets import encode_text
-from spanwire.protocols.openwire import _marshallers as wire
-from spanwire.protocols.openwire.codec import FrameDecoder, FrameEncoder, StructureDecoder, decode_message
-from spanwire.protocols.openwire.dispatch import (
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder, StructureDecoder, decode_message
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.messages.dispatch import (
     append_dispatch,
     dispatch_chunks,
     dispatch_head,
@@ -29,17 +32,14 @@ from spanwire.protocols.openwire.dispatch import (
     in_format,
     passes,
 )
-from spanwire.protocols.openwire.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.large_message import LargeMessage
-from spanwire.protocols.openwire.message_body import neutral_body
-from spanwire.protocols.openwire.message_format import (
+from spanwire.protocols.openwire.messages.large_message import LargeMessage
+from spanwire.protocols.openwire.messages.message_body import neutral_body
+from spanwire.protocols.openwire.messages.message_format import (
     CANONICAL_VERSIONS,
     OpenWireMessageFormat,
     format_id_of,
     openwire_formats,
 )
-from spanwire.protocols.openwire.schema import Throwable
-from spanwire.protocols.openwire.wire_format import WireFormat
 from spanwire.protocols.primitive_map import decode_map, decode_stream, encode_map
 from tests.support.openwire_structures import load_vectors, normalised, properties_of, property_of, structure_of
 

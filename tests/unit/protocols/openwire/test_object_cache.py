@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.protocols.openwire._marshallers import (
+from spanwire.protocols.openwire.codec._marshallers import (
     ActiveMQQueue,
     ActiveMQTopic,
     BrokerId,
@@ -16,9 +16,9 @@ from spanwire.protocols.openwire._marshallers import (
     SessionId,
     XATransactionId,
 )
-from spanwire.protocols.openwire.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.object_cache import MAX_CACHED_OCTETS, NO_SLOT, ReaderCache, WriterCache
-from spanwire.protocols.openwire.schema import DataStructure
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.object_cache import MAX_CACHED_OCTETS, NO_SLOT, ReaderCache, WriterCache
+from spanwire.protocols.openwire.codec.schema import DataStructure
 
 
 def test_the_writer_numbers_new_values_in_order_and_finds_them_again_by_value() -> None:

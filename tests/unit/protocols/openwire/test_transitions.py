@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.states import TRANSITIONS, State
 
 

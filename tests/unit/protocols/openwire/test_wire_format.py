@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from spanwire.model.message_view import BOOLEAN_VALUE, INT_VALUE, LONG_VALUE, STRING_VALUE, PropertyValue
-from spanwire.protocols.openwire._marshallers import WireFormatInfo
-from spanwire.protocols.openwire.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.wire_format import (
+from spanwire.protocols.openwire.codec._marshallers import WireFormatInfo
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.wire_format import (
     WireFormat,
     WireFormatPreferences,
     WireFormatProperties,

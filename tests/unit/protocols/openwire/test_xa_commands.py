@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.protocols.openwire import _marshallers as wire
+from spanwire.protocols.openwire.codec import _marshallers as wire
 from tests.support.openwire_dialogue import LateStore, OpenWirePeer, World, text_of
 
 VECTORS = Path(__file__).parents[3] / "vectors" / "exceptions.json"

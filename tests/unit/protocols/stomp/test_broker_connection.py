@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.usage import UsageLimits
+from spanwire.broker.dispatch.memory_usage import UsageLimits
+from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import JmsError, MessageFormatError, StoreError
 from spanwire.model.ids import MessageId, ProducerId

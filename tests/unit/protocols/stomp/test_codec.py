@@ -7,9 +7,9 @@ import tracemalloc
 import pytest
 
 from spanwire.model.errors import LocalProtocolError
-from spanwire.protocols.stomp.codec import MAX_BODY, MAX_HEADER_BLOCK, FrameDecoder
-from spanwire.protocols.stomp.encoding import encode_frame, escaped, unescaped
-from spanwire.protocols.stomp.frames import V1_0, V1_1, V1_2, Frame
+from spanwire.protocols.stomp.codec.codec import MAX_BODY, MAX_HEADER_BLOCK, FrameDecoder
+from spanwire.protocols.stomp.codec.encoding import encode_frame, escaped, unescaped
+from spanwire.protocols.stomp.codec.frames import V1_0, V1_1, V1_2, Frame
 
 KIB = 1024
 MIB = 1024 * 1024

@@ -28,13 +28,13 @@ from spanwire.model.message_view import (
     TEXT,
     MessageView,
 )
-from spanwire.protocols.stomp.codec import FrameDecoder
+from spanwire.protocols.stomp.bodies.properties import java_number, shortest_float32
+from spanwire.protocols.stomp.codec.codec import FrameDecoder
+from spanwire.protocols.stomp.codec.errors import StompProtocolError
+from spanwire.protocols.stomp.codec.frames import V1_2
 from spanwire.protocols.stomp.destinations import DestinationNames
-from spanwire.protocols.stomp.errors import StompProtocolError
-from spanwire.protocols.stomp.frames import V1_2
 from spanwire.protocols.stomp.layout import id_line, parse_message_id
 from spanwire.protocols.stomp.message_format import StompMessageFormat, stomp_formats
-from spanwire.protocols.stomp.properties import java_number, shortest_float32
 from spanwire.protocols.stomp.send_headers import SendHeaders, new_message
 
 PRODUCER = ProducerId("ID:host-1-2-0:7", -1, 1)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from spanwire.broker.formats import MessageFormats
+from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.ports import Principal
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
 from spanwire.model.errors import AuthenticationError, AuthorizationError
@@ -39,7 +39,7 @@ from spanwire.model.message_view import (
     PropertyValue,
 )
 from spanwire.protocols.primitive_map import encode_map
-from spanwire.protocols.stomp.map_body import read_map
+from spanwire.protocols.stomp.bodies.map_body import read_map
 from spanwire.protocols.stomp.message_format import StompMessageFormat
 from tests.support.stomp_dialogue import FORMAT_VIEW, WALL_MS, JmsClient, Peer, Stage, ViewFormat
 

@@ -4,7 +4,7 @@ Message Delivery").
 
 from __future__ import annotations
 
-from spanwire.broker.schedule import SchedulerSettings
+from spanwire.broker.scheduler.schedule import SchedulerSettings
 from tests.support.stomp_dialogue import Peer, Stage
 
 

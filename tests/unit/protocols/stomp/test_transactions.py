@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.protocols.stomp.errors import StompRequestError
+from spanwire.protocols.stomp.codec.errors import StompRequestError
 from spanwire.protocols.stomp.transactions import NamedTransactions
 
 

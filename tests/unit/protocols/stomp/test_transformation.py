@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.formats import MessageFormats
+from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import MessageFormatError
 from spanwire.model.ids import MessageId, ProducerId
@@ -34,9 +34,9 @@ from spanwire.model.message_view import (
     PropertyValue,
 )
 from spanwire.protocols.primitive_map import encode_map
-from spanwire.protocols.stomp.map_body import MAX_MAP_BYTES, read_map
+from spanwire.protocols.stomp.bodies.map_body import MAX_MAP_BYTES, read_map
+from spanwire.protocols.stomp.bodies.transformation import JSON, MAX_TEXT_BYTES, XML, map_text, read_map_text
 from spanwire.protocols.stomp.message_format import StompMessageFormat
-from spanwire.protocols.stomp.transformation import JSON, MAX_TEXT_BYTES, XML, map_text, read_map_text
 from tests.support.stomp_dialogue import FORMAT_VIEW, JmsClient, Stage, ViewFormat
 
 FORMAT = StompMessageFormat()

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.policy import DeadLetterStrategy
+from spanwire.broker.policy.policy_entry import DeadLetterStrategy
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import load_configuration, read_configuration
 from spanwire.service.config.model import BrokerConfiguration
-from spanwire.service.local_zone import LocalZone
+from spanwire.service.machine.local_zone import LocalZone
 
 PATH = Path("/etc/spanwire/conf/activemq.xml")
 MIB = 1024 * 1024

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.policy import PolicyEntry
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.changes import OF_THE_READING, WORDS, Changes, changes, taken_over

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from spanwire.cli.main import main
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
-from spanwire.service.config.encryption import Encryption, encryption
 from spanwire.service.config.loading import load_configuration
+from spanwire.service.config.values.encryption import Encryption, encryption
 from tests.support.canary import CANARY
 
 DES = "PBEWithMD5AndDES"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.service.config.java_options import ASSUMED_HEAP_BYTES, definitions, heap_bytes
+from spanwire.service.config.readers.java_options import ASSUMED_HEAP_BYTES, definitions, heap_bytes
 
 MIB = 1024 * 1024
 

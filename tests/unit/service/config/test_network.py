@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.discovery.agents import FabricSettings, ZeroconfSettings
+from spanwire.discovery.agent_settings import FabricSettings, ZeroconfSettings
 from spanwire.discovery.group import MulticastSettings
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import FAILED_SIGHTING
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
-from spanwire.network.connector import NetworkConnectorSettings, RemoteAddress
+from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddress
+from spanwire.network.connector.socket_options import SocketOptions
 from spanwire.network.settings import BridgeSettings
-from spanwire.network.socket_options import SocketOptions
-from spanwire.protocols.openwire.wire_format import WireFormatPreferences
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration
 

@@ -8,12 +8,12 @@ from typing import Final
 import pytest
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.discarding import DiscardingSettings
-from spanwire.broker.event_log import EventLogSettings
-from spanwire.broker.logged_broker import LoggedBroker
-from spanwire.broker.plugged_broker import PluggedBroker, PluginSettings
-from spanwire.broker.redelivery import RedeliveryEntry, RedeliveryPolicy, RedeliverySettings
-from spanwire.broker.stamping import TimeStampSettings
+from spanwire.broker.plugins.discarding_plugin import DiscardingSettings
+from spanwire.broker.plugins.event_log import EventLogSettings
+from spanwire.broker.plugins.logging_plugin import LoggedBroker
+from spanwire.broker.plugins.plugged_broker import PluggedBroker, PluginSettings
+from spanwire.broker.plugins.redelivery_plugin import RedeliveryEntry, RedeliveryPolicy, RedeliverySettings
+from spanwire.broker.plugins.timestamp_plugin import TimeStampSettings
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import read_configuration

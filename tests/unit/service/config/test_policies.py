@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.advisory_policy import AdvisoryPolicy
-from spanwire.broker.policy import DeadLetterStrategy, IndividualNames, PolicyMap
-from spanwire.broker.queue_policy import GroupMap, QueuePolicy
-from spanwire.broker.slow_policy import SlowConsumerPolicy
-from spanwire.broker.topic_policy import (
+from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
+from spanwire.broker.policy.policy_entry import DeadLetterStrategy, IndividualNames, PolicyMap
+from spanwire.broker.policy.queue_policy import GroupMap, QueuePolicy
+from spanwire.broker.policy.slow_consumer_policy import SlowConsumerPolicy
+from spanwire.broker.policy.topic_policy import (
     CLIENT_ID_FILTER,
     PRIORITY,
     PRIORITY_NETWORK,

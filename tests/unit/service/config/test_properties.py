@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.service.config.properties import read_properties
+from spanwire.service.config.readers.properties import read_properties
 
 
 @pytest.mark.parametrize(

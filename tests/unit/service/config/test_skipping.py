@@ -8,14 +8,14 @@ import pytest
 
 from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config import words
-from spanwire.service.config.decryption import Decryption
-from spanwire.service.config.document import Findings
-from spanwire.service.config.interpretation import Interpreter
+from spanwire.service.config.interpretation.interpretation import Interpreter
 from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration
-from spanwire.service.config.properties import Variables
-from spanwire.service.config.rules import LATER, ONLY, Words
+from spanwire.service.config.readers.properties import Variables
+from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables.handling import LATER, ONLY, Words
+from spanwire.service.config.values.decryption import Decryption
+from spanwire.service.config.values.diagnostics import Findings
 
 PATH = Path("/etc/spanwire/conf/activemq.xml")
 TABLES = {name: table for name, table in vars(words).items() if isinstance(table, Words)}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.redelivery import RedeliveryPolicy, RedeliverySettings
+from spanwire.broker.plugins.redelivery_plugin import RedeliveryPolicy, RedeliverySettings
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration

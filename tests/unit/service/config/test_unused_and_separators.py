@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.upkeep import UpkeepSettings
+from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import read_configuration
 from spanwire.service.config.model import BrokerConfiguration

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.policy import PolicyEntry
-from spanwire.broker.transactions import MAX_UNCOMMITTED
-from spanwire.broker.usage import UsageLimits
+from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
+from spanwire.broker.dispatch.memory_usage import UsageLimits
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import read_configuration

@@ -6,8 +6,8 @@ import pytest
 
 from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.document import Findings
-from spanwire.service.config.values import Settings, as_flag, as_size
+from spanwire.service.config.values.diagnostics import Findings
+from spanwire.service.config.values.values import Settings, as_flag, as_size
 
 CANARY = "c4n4ry-pa55word"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.virtual_settings import (
+from spanwire.broker.dispatch.virtual_settings import (
     CompositeDestination,
     ForwardTo,
     MirroredQueues,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from spanwire.registry import TRANSPORT_SCHEMES
-from spanwire.service.config import words
-from spanwire.service.config.document import snake_case
-from spanwire.service.config.rules import HONOURED, LATER, NO_EFFECT, ONLY, Words
+from spanwire.service.config.interpretation.uri import LATER_SCHEMES, SOCKET, STOMP, WIRE_FORMAT
+from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables.handling import HONOURED, LATER, NO_EFFECT, ONLY, Words
 from spanwire.service.config.toml import KNOWN
 from spanwire.service.config.toml import TABLES as TOML_TABLES
-from spanwire.service.config.uri import LATER_SCHEMES, SOCKET, STOMP, WIRE_FORMAT
+from spanwire.service.config.values.diagnostics import snake_case
 
 TABLES = {name: table for name, table in vars(words).items() if isinstance(table, Words)}
 

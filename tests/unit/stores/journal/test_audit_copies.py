@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spanwire.broker.facts import PRODUCER_AUDIT, Fact
+from spanwire.broker.metadata import PRODUCER_AUDIT, Fact
 from spanwire.model.destination import QUEUE, Destination
-from spanwire.stores.journal.record import AUDIT_MARK, FACT, MESSAGE
-from spanwire.stores.journal.segment import SegmentReader, segment_number
+from spanwire.stores.journal.segments.record import AUDIT_MARK, FACT, MESSAGE
+from spanwire.stores.journal.segments.segment import SegmentReader, segment_number
 from tests.support.journal_driver import JournalDriver
 from tests.support.plain_format import plain_message
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from spanwire.broker.facts import CURSORS
-from spanwire.broker.producer_audit import ProducerAudit
+from spanwire.broker.metadata import CURSORS
+from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import Message
-from spanwire.stores.journal.audited import recover_audit
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.journal import Journal
 from spanwire.stores.journal.opening import open_journal
+from spanwire.stores.journal.recovery.audited import recover_audit
 from spanwire.stores.journal.space import UNMANAGED
 from tests.simulation.disk import SimulatedDisk
 from tests.support.plain_format import plain_formats, plain_message

@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
-from spanwire.broker.facts import SUBSCRIPTIONS
+from spanwire.broker.metadata import SUBSCRIPTIONS
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.compaction import MAX_SCAN_BYTES, SCAN_BYTES, SCAN_RECORDS, Scan, usual_step
-from spanwire.stores.journal.segment import segment_name, segment_number
+from spanwire.stores.journal.segments.segment import segment_name, segment_number
 from spanwire.stores.journal.space import UNMANAGED
 from spanwire.stores.reader import read_all, read_block
 from tests.simulation.disk import SimulatedDisk

@@ -6,17 +6,17 @@ import pytest
 
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
-from spanwire.stores.journal import record, segment
 from spanwire.stores.journal.opening import open_journal
-from spanwire.stores.journal.record import encode_header
-from spanwire.stores.journal.segment import (
+from spanwire.stores.journal.recovery.summary import summary_name
+from spanwire.stores.journal.segments import record, segment
+from spanwire.stores.journal.segments.record import encode_header
+from spanwire.stores.journal.segments.segment import (
     BATCH_HEAD_SIZE,
     SegmentReader,
     encode_batch_head,
     segment_name,
     segment_seed,
 )
-from spanwire.stores.journal.summary import summary_name
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import STORE_ID, JournalDriver, recovered_state
 from tests.support.plain_format import body_of, plain_message

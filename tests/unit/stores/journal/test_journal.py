@@ -10,10 +10,16 @@ import pytest
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.stores.journal.batch import Batch, write_batch
+from spanwire.stores.journal.index.sequences import (
+    GONE,
+    SequenceIndex,
+    location_offset,
+    location_segment,
+    packed_location,
+)
 from spanwire.stores.journal.outbox import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_UNIT_BYTES
-from spanwire.stores.journal.record import CANCELLED, MESSAGE
-from spanwire.stores.journal.segment import MAX_SEGMENT_BYTES, SegmentReader
-from spanwire.stores.journal.sequences import GONE, SequenceIndex, location_offset, location_segment, packed_location
+from spanwire.stores.journal.segments.record import CANCELLED, MESSAGE
+from spanwire.stores.journal.segments.segment import MAX_SEGMENT_BYTES, SegmentReader
 from tests.support.journal_driver import JournalDriver
 from tests.support.plain_format import body_of, plain_message
 

@@ -7,7 +7,7 @@ from zlib import crc32
 
 import pytest
 
-from spanwire.stores.journal.record import MESSAGE, encode_header, encode_message_header, read_record
+from spanwire.stores.journal.segments.record import MESSAGE, encode_header, encode_message_header, read_record
 
 SHORTS = [0, 1, 0x7FFF, 0x8000, 0xFFFF]
 NUMBERS = [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]

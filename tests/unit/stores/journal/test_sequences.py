@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.stores.journal.sequences import (
+from spanwire.stores.journal.index.sequences import (
     BLOCK_SEQUENCES,
     GONE,
     MAX_LATE_RUNS,
@@ -17,7 +17,7 @@ from spanwire.stores.journal.sequences import (
     SequenceBlock,
     SequenceIndex,
 )
-from spanwire.stores.journal.traits import Traits
+from spanwire.stores.journal.segments.traits import Traits
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.booleans()), max_size=200))

@@ -6,12 +6,12 @@ import errno
 
 import pytest
 
-from spanwire.broker.facts import Fact
+from spanwire.broker.metadata import Fact
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.stores.journal.batch import Batch
-from spanwire.stores.journal.recovery import recover
-from spanwire.stores.journal.segment import SPARE_NAME
+from spanwire.stores.journal.recovery.recovery import recover
+from spanwire.stores.journal.segments.segment import SPARE_NAME
 from spanwire.stores.journal.space import LEAST_SEGMENT, RESERVED_SHARE, possible_segment
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import JournalDriver

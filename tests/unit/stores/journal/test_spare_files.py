@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.stores.journal.segment import MAX_SEGMENT_BYTES, RESERVE_NAME, SPARE_NAME
+from spanwire.stores.journal.segments.segment import MAX_SEGMENT_BYTES, RESERVE_NAME, SPARE_NAME
 from spanwire.stores.journal.space import LEAST_SEGMENT, possible_segment
 from spanwire.stores.journal.spare_files import STEP_BYTES, SpareFiles, wanted_reserve
 from tests.simulation.disk import SimulatedDisk

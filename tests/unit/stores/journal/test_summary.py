@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from spanwire.broker.facts import Fact
+from spanwire.broker.metadata import Fact
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.opening import open_journal
-from spanwire.stores.journal.recovery import Recovery, recover
-from spanwire.stores.journal.segment import segment_name
-from spanwire.stores.journal.summary import LEAST_SHARE, SUMMARY_HEADER_SIZE, summary_name, summary_number
+from spanwire.stores.journal.recovery.recovery import Recovery, recover
+from spanwire.stores.journal.recovery.summary import LEAST_SHARE, SUMMARY_HEADER_SIZE, summary_name, summary_number
+from spanwire.stores.journal.segments.segment import segment_name
 from tests.simulation.disk import SimulatedDisk
 from tests.support.journal_driver import STORE_ID, JournalDriver
 from tests.support.plain_format import plain_message

@@ -12,11 +12,17 @@ from spanwire.broker.ports import Transfer
 from spanwire.model.destination import QUEUE, TRANSACTION, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.stores.journal.batch import write_batch
-from spanwire.stores.journal.fetch import PassedRead, check_read
+from spanwire.stores.journal.fetching.fetch import PassedRead, check_read
 from spanwire.stores.journal.outbox import transfer_bytes
-from spanwire.stores.journal.record import MESSAGE, MOVED, TRANSFER, Record
-from spanwire.stores.journal.segment import SegmentReader, segment_name, segment_number
-from spanwire.stores.journal.transfers import NOT_PASSED, Labels, TransferRuns, decode_transfer, encode_transfer
+from spanwire.stores.journal.segments.record import MESSAGE, MOVED, TRANSFER, Record
+from spanwire.stores.journal.segments.segment import SegmentReader, segment_name, segment_number
+from spanwire.stores.journal.segments.transfers import (
+    NOT_PASSED,
+    Labels,
+    TransferRuns,
+    decode_transfer,
+    encode_transfer,
+)
 from tests.support.journal_driver import JournalDriver, recovered_state
 from tests.support.plain_format import body_of, plain_message
 from tests.unit.stores.offline.test_salvage import repaired

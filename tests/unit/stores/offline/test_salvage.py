@@ -17,7 +17,7 @@ import pytest
 from spanwire._build import COMPILED
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.errors import StoreError
-from spanwire.stores.journal.record import (
+from spanwire.stores.journal.segments.record import (
     BODY,
     CHECKPOINT,
     DESTINATION,
@@ -34,8 +34,8 @@ from spanwire.stores.journal.record import (
     encode_header,
     expiration_size,
 )
-from spanwire.stores.journal.segment import BATCH_HEAD_SIZE, SEGMENT_HEADER_SIZE, SegmentReader, segment_number
-from spanwire.stores.journal.transfers import decode_transfer
+from spanwire.stores.journal.segments.segment import BATCH_HEAD_SIZE, SEGMENT_HEADER_SIZE, SegmentReader, segment_number
+from spanwire.stores.journal.segments.transfers import decode_transfer
 from spanwire.stores.offline.contents import StoreContents
 from spanwire.stores.offline.inspection import Inspection, inspect
 from spanwire.stores.offline.repair import finish, is_interrupted, repair

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.facts import CURSORS, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, Fact
-from spanwire.broker.formats import MessageFormats
-from spanwire.broker.schedule import stored_form
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.metadata import CURSORS, SCHEDULES, STAGED_BATCHES, XA_BRANCHES, Fact
+from spanwire.broker.scheduler.schedule import stored_form
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.errors import RemoteProtocolError, SpanwireError, StoreError
 from spanwire.model.message import Message

@@ -1,0 +1,78 @@
+"""What an operator does to the things of a broker other than messages: remove a durable subscription or a destination,
+disconnect a client. No rights are asked: an operator is no client.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.connection_cleanup import Departures
+from spanwire.broker.connections.connections import Connections
+from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.destinations.durable_subscriptions import Durables
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.model.destination import Destination
+from spanwire.model.environment import Time
+from spanwire.model.errors import InvalidDestinationError, JmsError
+
+DISCONNECTED: Final = "an operator has disconnected this client"
+
+
+class Administration:
+    """Removes what nobody uses any more, and ends connections. Messages are left to `Operations`."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        connections: Connections,
+        departures: Departures,
+        destinations: Destinations,
+        durables: Durables,
+        flow: FlowControl,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._connections: Final[Connections] = connections
+        self._departures: Final[Departures] = departures
+        self._destinations: Final[Destinations] = destinations
+        self._durables: Final[Durables] = durables
+        self._flow: Final[FlowControl] = flow
+
+    def remove_subscription(self, client_id: str, name: str, now: Time) -> int:
+        """Delete a durable subscription whose subscriber is away; gives how many messages waited for it. Raises
+        `InvalidDestinationError` when there is none, `JmsError` while it is in use.
+        """
+        self._turn(now)
+        pending = self._durables.pending(client_id, name)
+        self._durables.remove(client_id, name)
+        self._flow.unpark()
+        return pending
+
+    def remove_destination(self, destination: Destination, now: Time) -> None:
+        """Remove a queue or topic that is empty and has no consumer. Raises `InvalidDestinationError` when there is
+        none, `JmsError` while it is in use.
+        """
+        self._turn(now)
+        if destination.is_temporary or destination.is_advisory:
+            raise JmsError(f"{destination.qualified_name} goes with those who use it and cannot be removed")
+        if not self._destinations.remove_own(destination):
+            raise InvalidDestinationError(f"there is no {destination.qualified_name}")
+        self._flow.unpark()
+
+    def disconnect(self, name: str, now: Time) -> list[str]:
+        """Close the connections of this id, client id or remote address; gives the ids of their connections."""
+        self._turn(now)
+        found = [
+            state
+            for state in self._connections.all()
+            if name in (state.connection_id, state.info.client_id, state.info.remote_address)
+        ]
+        for state in found:
+            state.outlet.close_with(JmsError(DISCONNECTED))
+            if not state.removed:
+                self._departures.leave(state)
+        return [state.connection_id for state in found]
+
+    def _turn(self, now: Time) -> None:
+        self._context.wall_ms = now.wall_ms
+        self._context.monotonic = now.monotonic

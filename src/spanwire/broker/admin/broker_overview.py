@@ -1,0 +1,108 @@
+"""The operator's views of a whole broker, made when asked for. Changes nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.admin.views import (
+    BrokerStatistics,
+    ConnectionView,
+    ConsumerView,
+    DestinationView,
+    DurableView,
+    connection_view,
+    consumer_view,
+    destination_view,
+    durable_view,
+)
+from spanwire.broker.connections.connections import Connections
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.transactions.xa_transactions import XaTransactions
+
+MAX_CONSUMERS: Final = 50_000  # in one answer: as many as destinations, so that the answer fits the control socket
+
+
+class Overview:
+    """What there is in one broker."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        connections: Connections,
+        usage: MemoryUsage,
+        limits: UsageLimits,
+        flow: FlowControl,
+        xa: XaTransactions,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._connections: Final[Connections] = connections
+        self._usage: Final[MemoryUsage] = usage
+        self._limits: Final[UsageLimits] = limits
+        self._flow: Final[FlowControl] = flow
+        self._xa: Final[XaTransactions] = xa
+
+    def destination_views(self) -> list[DestinationView]:
+        """All queues and topics, advisory topics included."""
+        return [destination_view(home, home.consumer_count) for home in self._map.all()]
+
+    def homes(self) -> list[BrokerDestination]:
+        """All queues and topics by name, for who looks at them in slices."""
+        return sorted(self._map.all(), key=_name)
+
+    def destination_view(self, home: BrokerDestination) -> DestinationView:
+        """One queue or topic as it is now."""
+        return destination_view(home, home.consumer_count)
+
+    def durable_views(self, monotonic: float) -> list[DurableView]:
+        """All durable subscriptions, active or away."""
+        return [durable_view(durable, monotonic) for durable in self._map.durables.values()]
+
+    def connection_views(self) -> list[ConnectionView]:
+        """All connections."""
+        return [connection_view(state) for state in self._connections.all()]
+
+    def consumer_views(self) -> list[ConsumerView]:
+        """The consumers of all connections, the first `MAX_CONSUMERS`."""
+        found: list[ConsumerView] = []
+        for state in self._connections.all():
+            for subscription in list(state.consumers.values())[: MAX_CONSUMERS - len(found)]:
+                found.append(consumer_view(state, subscription))
+        return found
+
+    def statistics(self) -> BrokerStatistics:
+        """Totals over all destinations and durable subscriptions."""
+        homes = self._map.all()
+        durables = list(self._map.durables.values())
+        waiting_durably = sum([durable.line.waiting() + durable.line.in_flight for durable in durables])
+        in_flight = sum([queue.in_flight for queue in self._map.queues.values()])
+        store = self._context.store
+        return BrokerStatistics(
+            connections=len(self._connections),
+            destinations=len(homes),
+            enqueued=sum([home.enqueued for home in homes]),
+            dequeued=sum([home.dequeued for home in homes]),
+            dispatched=sum([home.dispatched for home in homes]),
+            expired=sum([home.expired for home in homes]),
+            pending=sum([home.waiting() for home in homes]) + in_flight + waiting_durably,
+            memory_bytes=self._usage.used_bytes,
+            memory_limit_bytes=self._usage.limit_bytes,
+            parked_sends=sum([len(state.parked) for state in self._flow.parked]),
+            durable_subscriptions=len(durables),
+            durable_subscriptions_away=len([durable for durable in durables if not durable.active]),
+            durable_pending=waiting_durably,
+            prepared_transactions=len(self._xa.prepared()),
+            store_bytes=0 if store is None else store.used_bytes(),
+            store_limit_bytes=self._limits.store_bytes,
+            temporary_limit_bytes=self._limits.temporary_bytes,
+            disk_full=store is not None and not store.has_room(),
+        )
+
+
+def _name(home: BrokerDestination) -> str:
+    return home.destination.qualified_name

@@ -1,0 +1,477 @@
+"""What an operator does to the messages of a queue: remove those that a selector chooses, retry dead letters.
+
+Each is one walk over what waits in the queue at the moment of the call, in memory and on the disk, a slice at a time.
+What consumers hold is left alone, and so is what comes in meanwhile. No rights are asked: an operator is no client.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.queue.page import KEPT, SLICE_MESSAGES, TAKEN, Chunk, Packed
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.queue.queue_tasks import LineWalk
+from spanwire.broker.reserved_destinations import is_control
+from spanwire.broker.routing.dead_letters import CAUSE, restore
+from spanwire.broker.topic.durable_subscription import SubscriptionTerms
+from spanwire.broker.topic.topic import Topic
+from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
+from spanwire.model.environment import Time
+from spanwire.model.errors import InvalidDestinationError, JmsError, ProtocolError
+from spanwire.model.message import Message
+from spanwire.selector.expression import Selector
+from spanwire.selector.parser import parse_selector
+
+PAGE_MESSAGES: Final = 100  # messages read back at a time for one walk
+REMOVAL_BYTES: Final = 512  # of memory that a removal takes until it is written
+READ_POLL_SECONDS: Final = 0.02  # between two looks at a piece that the queue itself is reading
+
+
+class OperationObserver(Protocol):
+    """Who asked for an operation."""
+
+    def finished(self, count: int, passed: int) -> None:
+        """It is done: so many messages were chosen, and ``passed`` of the chosen were left because nothing could be
+        done with them.
+        """
+        ...
+
+
+class Disposal(Protocol):
+    """What is done with a chosen message. One that ``is_blind`` needs to know nothing of it."""
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether it does the same with every message, read or not."""
+        ...
+
+    def prepare(self, message: Message) -> Message | None:
+        """The message in the form that `dispose` wants; None if it has to stay where it is."""
+        ...
+
+    def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
+        """``reference`` has left the line of ``queue``: do it."""
+        ...
+
+    def is_behind(self) -> bool:
+        """Whether the disk is too far behind for more."""
+        ...
+
+
+class Discarding(Disposal):
+    """Chosen messages are removed."""
+
+    def __init__(self, unstored: Unstored) -> None:
+        self._unstored: Final[Unstored] = unstored
+
+    @property
+    def is_blind(self) -> bool:
+        """What goes need not be looked at."""
+        return True
+
+    def prepare(self, message: Message) -> Message | None:
+        """Every message can be removed."""
+        return message
+
+    def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
+        """Out of memory and out of the store."""
+        if reference.sequence > 0:
+            self._unstored.add(REMOVAL_BYTES)
+        queue.discard(reference)
+
+    def is_behind(self) -> bool:
+        """Removals take memory until they are written; sends have the room before them."""
+        return self._unstored.is_half_full()
+
+
+class Retrying(Disposal):
+    """Chosen dead letters go back to where they were sent first; one unit in the store, so none is lost or doubled."""
+
+    def __init__(
+        self, context: BrokerContext, destinations: Destinations, formats: MessageFormats, unstored: Unstored
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._destinations: Final[Destinations] = destinations
+        self._formats: Final[MessageFormats] = formats
+        self._unstored: Final[Unstored] = unstored
+
+    @property
+    def is_blind(self) -> bool:
+        """Where a dead letter came from stands in it."""
+        return False
+
+    def prepare(self, message: Message) -> Message | None:
+        """The message as it was sent first; None for one that is no dead letter, or whose destination is gone or
+        takes nothing but what the broker or a program itself says there, and for all while the disk has no room.
+        """
+        store = self._context.store
+        if store is not None and not store.has_room():
+            return None
+        message_format = self._formats.format(message.format_id)
+        try:
+            view = message_format.view(message)
+            target = view.original_destination
+            if CAUSE not in view.properties or target is None or target.is_temporary or target == message.destination:
+                return None
+            if target.is_advisory or is_control(target):  # no message dies there: somebody has made it up
+                return None
+            restore(view, target, self._context.wall_ms)
+            copy = message_format.encode_from_view(view)
+            self._destinations.ensure_own(target)
+        except (JmsError, ProtocolError):
+            return None
+        return copy
+
+    def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
+        """Store and remove as one, then dispatch."""
+        homes = self._homes(prepared)
+        copies: list[Message] = []
+        for _ in homes:
+            copies.append(prepared if len(homes) == 1 else prepared.twin())
+        sequences = self._store(homes, copies, queue, reference)
+        queue.in_flight += 1
+        queue.forgotten(reference)
+        for place, home in enumerate(homes):
+            home.accept(copies[place], sequences[place])
+
+    def is_behind(self) -> bool:
+        """Each is stored again."""
+        return self._unstored.is_full()
+
+    def _homes(self, prepared: Message) -> list[BrokerDestination]:
+        """The destination itself and the durable subscriptions that it serves. What a virtual destination forwarded
+        is not forwarded again: a dead letter comes from the queue in which it died.
+        """
+        home = self._destinations.ensure_own(prepared.destination)
+        homes: list[BrokerDestination] = [home]
+        if isinstance(home, Topic):
+            for durable in home.durables:
+                if durable.wants(prepared):
+                    homes.append(durable.line)
+        return homes
+
+    def _store(
+        self, homes: list[BrokerDestination], copies: list[Message], queue: Queue, reference: MessageReference
+    ) -> list[int]:
+        """The sequences of the copies, 0 for those that the store does not take."""
+        sequences = [0 for _ in homes]
+        store = self._context.store
+        if store is None:
+            return sequences
+        additions: list[tuple[Destination, Message]] = []
+        places: list[int] = []
+        for place, home in enumerate(homes):
+            if copies[place].persistent and home.destination.kind in (QUEUE, SUBSCRIPTION):
+                additions.append((home.destination, copies[place]))
+                places.append(place)
+                self._unstored.add(copies[place].size)
+        removals = [(queue.destination, reference.sequence)] if reference.sequence > 0 else []
+        if additions:
+            for place, sequence in zip(places, store.append_unit(additions, removals, []), strict=True):
+                sequences[place] = sequence
+        elif removals:
+            store.remove(queue.destination, reference.sequence)
+        return sequences
+
+
+class SelectiveWalk(BrokerDestination):
+    """Shows each waiting message of ``queue`` to the selector and hands those it chooses to ``disposal``.
+
+    A destination of its own, so that it has jobs and gets its own pages. Pieces on the disk stay there: only what is
+    chosen leaves them.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        selector: Selector | None,
+        limit: int,
+        disposal: Disposal,
+        unstored: Unstored,
+        values: BoundMessageValues,
+        context: BrokerContext,
+        observer: OperationObserver,
+    ) -> None:
+        super().__init__(queue.destination, queue.policy, queue.usage)
+        self._queue: Final[Queue] = queue
+        self._selector: Final[Selector | None] = selector
+        self._left = limit
+        self._disposal: Final[Disposal] = disposal
+        self._unstored: Final[Unstored] = unstored
+        self._values: Final[BoundMessageValues] = values
+        self._context: Final[BrokerContext] = context
+        self._observer: Final[OperationObserver] = observer
+        self._walks: Final[list[LineWalk]] = [LineWalk(line) for line in queue.walk() if line.count > 0]
+        self._chunk: Chunk | None = None
+        self._packed: Packed | None = None
+        self._page: list[int] = []  # indexes into the packed piece that is being read
+        self._expected: list[int] = []  # the numbers that stood there
+        self._page_end = 0
+        self._count = 0
+        self._passed = 0
+        self._done = False
+
+    def work(self) -> bool:
+        """One slice; True while there is more that can be done now."""
+        if self._disposal.is_behind() and not self._queue.removed:
+            self._context.wake_at(self, self._context.monotonic + READ_POLL_SECONDS)
+            return False
+        budget = SLICE_MESSAGES
+        while budget > 0 and self._walks and self._left > 0 and not self._queue.removed:
+            walk = self._walks[0]
+            chunk = walk.chunk()
+            if chunk is None:
+                walk.close()
+                self._walks.pop(0)
+                continue
+            if chunk.reading:
+                self._context.wake_at(self, self._context.monotonic + READ_POLL_SECONDS)
+                return False
+            if chunk.packed is None:
+                budget -= self._in_memory(walk, chunk, budget)
+            elif self._selector is None and self._disposal.is_blind:
+                budget -= self._unread(walk, chunk, chunk.packed, budget)
+            elif self._ask(walk, chunk, chunk.packed):
+                return False
+            else:
+                budget -= 1
+        if budget > 0:
+            self._finish()
+        return not self._done
+
+    def wake(self) -> None:
+        """Look again whether a piece has come, or whether the disk has caught up."""
+        self._context.schedule(self)
+
+    def _finish(self) -> None:
+        if self._done:
+            return
+        self._done = True
+        for walk in self._walks:
+            walk.close()
+        self._walks.clear()
+        self._observer.finished(self._count, self._passed)
+
+    def _in_memory(self, walk: LineWalk, chunk: Chunk, budget: int) -> int:
+        cursor = walk.cursor
+        start = cursor.offset
+        end = walk.end(chunk, budget)
+        references: list[MessageReference] = []
+        prepared: list[Message] = []
+        index = start
+        while index < end and self._left > 0:
+            item = chunk.items[index]
+            if item is not None:
+                made = self._choose(item.message, item.redelivery_count)
+                if made is not None:
+                    references.append(item)
+                    prepared.append(made)
+                    chunk.items[index] = None
+            index += 1
+        cursor.offset = index
+        walk.line.taken(chunk, len(references))
+        for place, reference in enumerate(references):
+            self._disposal.dispose(self._queue, reference, prepared[place])
+        return end - start
+
+    def _unread(self, walk: LineWalk, chunk: Chunk, packed: Packed, budget: int) -> int:
+        """Messages on the disk that are removed whatever they are need not be read."""
+        store = self._context.store
+        queue = self._queue
+        cursor = walk.cursor
+        start = cursor.offset
+        end = walk.end(chunk, budget)
+        index = start
+        while index < end and self._left > 0:
+            number = TAKEN if packed.numbers[index] == TAKEN else walk.line.take_packed(chunk, index)
+            if number == KEPT:
+                queue.discard(packed.kept.pop(index))
+            elif number != TAKEN and store is not None:
+                queue.removed_on_disk(number)
+                store.remove(queue.destination, number)
+                self._unstored.add(REMOVAL_BYTES)
+            if number != TAKEN:
+                self._count += 1
+                self._left -= 1
+            index += 1
+        cursor.offset = index
+        return end - start
+
+    def _ask(self, walk: LineWalk, chunk: Chunk, packed: Packed) -> bool:
+        """Read the next page of a packed piece; False when there was nothing on the disk to read."""
+        start = walk.cursor.offset
+        end = self._queue.page_end(packed, start, walk.end(chunk, PAGE_MESSAGES))
+        self._page = [index for index in range(start, end) if packed.numbers[index] != TAKEN]
+        self._expected = [packed.numbers[index] for index in self._page]
+        self._page_end = end
+        self._chunk = chunk
+        self._packed = packed
+        sequences = [number for number in self._expected if number > 0]
+        if sequences:
+            self._context.fetch(self, self.destination, sequences)
+            return True
+        self._show([])
+        return False
+
+    def fetched(self, request: int, messages: list[Message | None]) -> None:
+        """A page is here."""
+        self._queue.note_page(messages)
+        if not self._queue.removed and self._walks:
+            self._show(messages)
+        self._context.schedule(self)
+
+    def _show(self, messages: list[Message | None]) -> None:
+        """Choose among a page, unless the piece has been read or cut meanwhile: then it is looked at again."""
+        walk = self._walks[0]
+        chunk = self._chunk
+        packed = self._packed
+        self._chunk = None
+        self._packed = None
+        assert chunk is not None and packed is not None
+        if walk.chunk() is not chunk or chunk.packed is not packed or chunk.reading:
+            return
+        references: list[MessageReference] = []
+        prepared: list[Message] = []
+        read = 0
+        for place, index in enumerate(self._page):
+            number = self._expected[place]
+            message: Message | None = None
+            if number > 0:
+                message = messages[read]
+                read += 1
+            if index >= len(packed.numbers) or packed.numbers[index] != number or self._left <= 0:
+                continue
+            found = self._waiting(packed, index, message)
+            made = None if found is None else self._choose(found.message, found.redelivery_count)
+            if found is not None and made is not None:
+                self._take(walk, chunk, packed, index, found)
+                references.append(found)
+                prepared.append(made)
+        walk.cursor.offset = min(self._page_end, len(chunk))
+        for place, reference in enumerate(references):
+            self._disposal.dispose(self._queue, reference, prepared[place])
+
+    def _waiting(self, packed: Packed, index: int, message: Message | None) -> MessageReference | None:
+        """The message at ``index``: one that only memory has, or ``message`` as the store gave it."""
+        if packed.numbers[index] == KEPT:
+            return packed.kept[index]
+        if message is None:
+            return None
+        return self._queue.from_disk(message, packed.numbers[index])
+
+    def _take(self, walk: LineWalk, chunk: Chunk, packed: Packed, index: int, found: MessageReference) -> None:
+        if found.sequence > 0:
+            self._queue.took_from_disk(found)
+        else:
+            packed.kept.pop(index)
+        walk.line.take_packed(chunk, index)
+
+    def _choose(self, message: Message, redelivery_count: int) -> Message | None:
+        selector = self._selector
+        if selector is not None and not self._values.matches(selector, message, redelivery_count):
+            return None
+        made = self._disposal.prepare(message)
+        if made is None:
+            self._passed += 1
+            return None
+        self._count += 1
+        self._left -= 1
+        return made
+
+
+class Operations:
+    """The operations on one broker's queues. What came of each is told to its observer, in a later turn."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        formats: MessageFormats,
+        unstored: Unstored,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._formats: Final[MessageFormats] = formats
+        self._unstored: Final[Unstored] = unstored
+        self._discarding: Final[Discarding] = Discarding(unstored)
+        self._retrying: Final[Retrying] = Retrying(context, destinations, formats, unstored)
+
+    def queues(self, pattern: Destination) -> list[Destination]:
+        """The queues of this name or pattern, by name."""
+        if not pattern.is_pattern:
+            found = self._map.queue(pattern)
+            return [] if found is None else [found.destination]
+        homes = [home.destination for home in self._map.matching(pattern) if isinstance(home, Queue)]
+        return sorted(homes, key=_name_of)
+
+    def pause(self, destination: Destination, pause: bool, now: Time) -> int:
+        """Let a queue dispatch nothing more, or again; gives how many messages wait in it. Raises
+        `InvalidDestinationError` when there is none of this name.
+        """
+        self._context.wall_ms = now.wall_ms
+        self._context.monotonic = now.monotonic
+        queue = self._map.queue(destination)
+        if queue is None:
+            raise InvalidDestinationError(f"there is no {destination}")
+        if pause:
+            queue.pause()
+        else:
+            queue.resume()
+        return queue.waiting()
+
+    def durable_terms(self, client_id: str | None = None) -> list[SubscriptionTerms]:
+        """The durable subscriptions of one client, or of all, whether or not their subscribers are there."""
+        found = [durable.terms for durable in self._map.durables.values()]
+        return [terms for terms in found if client_id is None or terms.client_id == client_id]
+
+    def terms_of(self, keys: list[str]) -> list[SubscriptionTerms]:
+        """Return those of the durable subscriptions with these keys that there are."""
+        durables = self._map.durables
+        return [durables[key].terms for key in keys if key in durables]
+
+    def remove(
+        self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
+    ) -> None:
+        """Remove the waiting messages that ``selector`` chooses, at most ``limit``. Raises `InvalidSelectorError` and
+        `InvalidDestinationError`.
+        """
+        self._walk(destination, selector, limit, self._discarding, observer, now)
+
+    def retry(
+        self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
+    ) -> None:
+        """Send the waiting dead letters that ``selector`` chooses back to where they came from, at most ``limit``.
+        Raises as `remove`.
+        """
+        self._walk(destination, selector, limit, self._retrying, observer, now)
+
+    def _walk(
+        self,
+        destination: Destination,
+        selector: str | None,
+        limit: int,
+        disposal: Disposal,
+        observer: OperationObserver,
+        now: Time,
+    ) -> None:
+        queue = self._map.queue(destination)
+        if queue is None:
+            raise InvalidDestinationError(f"there is no queue {destination.name}")
+        chooser = parse_selector(selector) if selector is not None and selector.strip() else None
+        self._context.wall_ms = now.wall_ms
+        self._context.monotonic = now.monotonic
+        values = BoundMessageValues(self._formats)
+        walk = SelectiveWalk(queue, chooser, limit, disposal, self._unstored, values, self._context, observer)
+        self._context.schedule(walk)
+
+
+def _name_of(destination: Destination) -> str:
+    return destination.name

@@ -1,0 +1,1 @@
+"""Advisories: messages about connections, consumers, destinations and messages (ActiveMQ, "Advisory Message"). Pure."""

@@ -1,0 +1,62 @@
+"""Advisories on their way to many listeners: in order, and a slice at a time.
+
+A client may announce a thousand consumers in one packet, and each of them may be news to thousands of listeners.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, Protocol
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.topic.topic import Topic
+from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
+from spanwire.model.message import Message
+
+TOLD_AT_ONCE: Final = 50  # listeners of a topic that are told in the turn in which something happens
+TELLING_STEPS: Final = 500  # listeners that are told in one slice; those of one advisory are told together
+MAX_UNTOLD: Final = 10_000  # advisories that wait for their slice, some KiB each; beyond it the oldest is told at once
+
+
+class Handing(Protocol):
+    """Who hands an advisory to the listeners of its topic."""
+
+    def hand(self, topic: Topic, message: Message) -> None:
+        """Hand ``message`` to all of them."""
+        ...
+
+
+class Telling(BrokerDestination):
+    """The line of advisories that are told in slices. A job of the broker and no place for messages of clients."""
+
+    def __init__(self, handing: Handing, context: BrokerContext) -> None:
+        everything = Destination(TOPIC, ADVISORY_PREFIX + ">")
+        super().__init__(everything, PolicyEntry(everything), MemoryUsage(0))
+        self._handing: Final[Handing] = handing
+        self._context: Final[BrokerContext] = context
+        self._untold: Final[deque[tuple[Topic, Message]]] = deque()
+
+    def tell(self, topic: Topic, message: Message) -> None:
+        """Hand ``message`` on, at once where few listen and nothing waits before it."""
+        if not self._untold and len(topic.subscriptions) <= TOLD_AT_ONCE:
+            self._handing.hand(topic, message)
+            return
+        if len(self._untold) >= MAX_UNTOLD:
+            self._next()
+        self._untold.append((topic, message))
+        self._context.schedule(self)
+
+    def _next(self) -> int:
+        topic, message = self._untold.popleft()
+        self._handing.hand(topic, message)
+        return 1 + len(topic.subscriptions)
+
+    def work(self) -> bool:
+        """One slice; True while more wait."""
+        steps = 0
+        while self._untold and steps < TELLING_STEPS:
+            steps += self._next()
+        return len(self._untold) > 0

@@ -1,0 +1,240 @@
+"""What a new listener of advisories is told of that is there already: destinations, bridges, durable subscribers that
+are away, connections, producers and consumers, in the order in which ActiveMQ tells of them.
+
+A client that only wants to hear of temporary destinations, as each client of ActiveMQ does, costs no look at the
+others. A broker is not told of consumers that were heard of through it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.advisories.advisory_topics import (
+    Advisories,
+    anonymous_producer_advisory,
+    behind,
+    connection_advisory,
+    consumer_advisory,
+    destination_advisory,
+    producer_advisory,
+    public,
+    virtual_consumer_advisory,
+)
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.queue.page import SLICE_MESSAGES
+from spanwire.broker.topic.durable_subscription import DurableSubscription
+from spanwire.model.destination import ADVISORY_PREFIX, QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
+from spanwire.model.info import ProducerInfo
+
+LOOKS_PER_SLICE: Final = 1_000  # destinations and connections of which there may be nothing to tell
+
+_PRODUCERS: Final = "Producer."
+_CONSUMERS: Final = "Consumer."
+_VIRTUAL: Final = "VirtualDestination.Consumer."
+
+
+class Replay(BrokerDestination):
+    """Tells one listener, at most `SLICE_MESSAGES` advisories or `LOOKS_PER_SLICE` looks in each slice.
+
+    A job of the broker and no place for messages. What goes before its turn comes is left out; that it went, and what
+    comes meanwhile, is told by others.
+    """
+
+    def __init__(
+        self,
+        advisories: Advisories,
+        destinations: DestinationMap,
+        connections: list[ConnectionState],
+        subscription: Subscription,
+        context: BrokerContext,
+    ) -> None:
+        wanted = subscription.info.destination
+        super().__init__(wanted, PolicyEntry(wanted), destinations.advisory_usage)
+        self._advisories: Final[Advisories] = advisories
+        self._destinations: Final[DestinationMap] = destinations
+        self._subscription: Final[Subscription] = subscription
+        self._context: Final[BrokerContext] = context
+        self._homes: Final[list[BrokerDestination]] = destinations.all()
+        self._connections: Final[list[ConnectionState]] = connections
+        self._of_kind: Final[dict[int, bool]] = {
+            QUEUE: may_hear_of(wanted, "Queue"),
+            TOPIC: may_hear_of(wanted, "Topic"),
+            TEMP_QUEUE: may_hear_of(wanted, "TempQueue"),
+            TEMP_TOPIC: may_hear_of(wanted, "TempTopic"),
+        }
+        self._of_virtual: Final[bool] = may_hear_of(wanted, _VIRTUAL)
+        self._of_connections: Final[bool] = may_hear_of(wanted, "Connection")
+        self._of_producers: Final[bool] = may_hear_of(wanted, _PRODUCERS)
+        self._of_consumers: Final[bool] = self._of_virtual or may_hear_of(wanted, _CONSUMERS)
+        self._durables: Final[list[DurableSubscription]] = (
+            list(destinations.durables.values()) if self._of_virtual else []
+        )
+        self._next_durable = 0
+        self._next_home = 0
+        self._next_connection = 0
+        self._links_told = False
+        self._producers: list[ProducerInfo] = []  # of the connection that is being told of, the next one last
+        self._consumers: list[Subscription] = []
+        self._looks = 0
+        self._told = 0
+
+    def work(self) -> bool:
+        """One slice; True while there is more to tell."""
+        subscription = self._subscription
+        if subscription.removed:
+            return False
+        self._looks = LOOKS_PER_SLICE
+        self._told = 0
+        before = len(subscription.pending)
+        more = self._tell_of_destinations() or self._tell_of_durables() or self._tell_of_connections()
+        self._advisories.replayed(subscription, len(subscription.pending) - before)
+        if subscription.started:
+            subscription.drain(self._context.wall_ms)
+        return more
+
+    def _is_over(self) -> bool:
+        return self._told >= SLICE_MESSAGES or self._looks <= 0
+
+    def _tell(self, topic_name: Destination, subject: object, properties: dict[str, object]) -> None:
+        if self._advisories.tell_one(self._subscription, topic_name, subject, properties):
+            self._told += 1
+
+    def _tell_of_destinations(self) -> bool:
+        """True while there are more of them."""
+        if not self._of_virtual and True not in self._of_kind.values():
+            self._next_home = len(self._homes)
+        while self._next_home < len(self._homes):
+            if self._is_over():
+                return True
+            home = self._homes[self._next_home]
+            self._next_home += 1
+            self._looks -= 1
+            if not home.removed and not home.destination.is_advisory:
+                self._tell_of_destination(home.destination)
+        if not self._links_told:
+            self._links_told = True
+            self._advisories.replay_links(self._subscription)
+        return False
+
+    def _tell_of_destination(self, destination: Destination) -> None:
+        if self._of_kind[destination.kind]:
+            self._tell(destination_advisory(destination), self._advisories.destination_subject(destination), {})
+        if self._of_virtual:
+            for source, info in self._advisories.standing_demand(destination):
+                self._tell(virtual_consumer_advisory(source), info, {"consumerCount": 1})
+
+    def _tell_of_durables(self) -> bool:
+        """True while there are more of them."""
+        while self._next_durable < len(self._durables):
+            if self._is_over():
+                return True
+            durable = self._durables[self._next_durable]
+            self._next_durable += 1
+            self._looks -= 1
+            if not durable.active and not durable.line.removed:
+                for source, info in self._advisories.standing_subscriber(durable.terms):
+                    self._tell(virtual_consumer_advisory(source), info, {"consumerCount": 0})
+        return False
+
+    def _tell_of_connections(self) -> bool:
+        """True while there are more of them."""
+        if not (self._of_connections or self._of_producers or self._of_consumers):
+            return False
+        while True:
+            while self._producers or self._consumers:
+                if self._is_over():
+                    return True
+                self._looks -= 1
+                if self._producers:
+                    self._tell_of_producer(self._producers.pop())
+                else:
+                    self._tell_of_consumer(self._consumers.pop())
+            if self._next_connection == len(self._connections):
+                return False
+            if self._is_over():
+                return True
+            self._begin(self._connections[self._next_connection])
+            self._next_connection += 1
+            self._looks -= 1
+
+    def _begin(self, state: ConnectionState) -> None:
+        if state.removed:
+            return
+        if self._of_connections:
+            self._tell(connection_advisory(), public(state.info), {})
+        if self._of_producers:
+            self._producers = list(state.producers.values())
+            self._producers.reverse()
+        if self._of_consumers:
+            self._consumers = list(state.consumers.values())
+            self._consumers.reverse()
+
+    def _tell_of_producer(self, info: ProducerInfo) -> None:
+        state = self._connections[self._next_connection - 1]
+        if state.removed or state.producers.get(str(info.producer_id)) is not info:
+            return
+        if info.destination is None:
+            if self._advisories.tells_of_anonymous_producers:
+                self._tell(anonymous_producer_advisory(), info, {"producerCount": 0})
+            return
+        for part in info.destination.parts():
+            if not part.is_advisory:
+                found = self._destinations.find(part)
+                self._tell(producer_advisory(part), info, {"producerCount": found.producers if found else 0})
+
+    def _tell_of_consumer(self, consumer: Subscription) -> None:
+        info = consumer.info
+        if consumer.removed or info is self._subscription.info:
+            return
+        network_filter = self._subscription.network_filter
+        if network_filter is not None and not network_filter.passes(info.broker_path):
+            return
+        for part in info.destination.parts():
+            if part.is_advisory:
+                continue
+            found = self._destinations.find(part)
+            count = found.consumer_count if found else 0
+            self._tell(consumer_advisory(part), info, {"consumerCount": count})
+            if self._of_virtual:
+                for source in self._destinations.virtual_sources(part):
+                    self._tell(virtual_consumer_advisory(source), behind(info, source), {"consumerCount": count})
+
+
+def may_hear_of(wanted: Destination, family: str) -> bool:
+    """Whether topics whose names begin with ``family``, behind the common prefix, can be among what a listener asked
+    for. Of a pattern only what stands before its first wildcard counts.
+    """
+    begin = ADVISORY_PREFIX + family
+    for part in wanted.parts():
+        if part.kind != TOPIC:
+            continue
+        if not part.is_pattern:
+            if part.name.startswith(begin):
+                return True
+            continue
+        known = ""
+        for element in part.elements:
+            if element in ("*", ">"):
+                break
+            known += element + "."
+        if begin.startswith(known) or known.startswith(begin):
+            return True
+    return False
+
+
+def replay(
+    advisories: Advisories,
+    destinations: DestinationMap,
+    connections: list[ConnectionState],
+    subscription: Subscription,
+    context: BrokerContext,
+) -> None:
+    """Tell a new listener what is there already, the first slice of it now."""
+    job = Replay(advisories, destinations, connections, subscription, context)
+    if job.work():
+        context.schedule(job)

@@ -1,0 +1,498 @@
+"""Advisory topics: the broker tells whoever listens which connections, producers, consumers and destinations come and
+go, and what becomes of messages.
+
+Nothing is built while nobody listens. Who starts to listen is first told what is there already.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.advisories.advisory_delivery import Handing, Telling
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination_events import EXPIRED_NEWS, NEWS, NO_CONSUMER_NEWS, News
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.ports import AdvisedMessage, AdvisoryFormat, LinkedBroker, RemovedSubject, RoutedDestination
+from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.audit_log import printable
+from spanwire.broker.topic.durable_subscription import SubscriptionTerms
+from spanwire.broker.topic.topic import Topic
+from spanwire.model.destination import ADVISORY_PREFIX, QUEUE, TOPIC, Destination
+from spanwire.model.errors import JmsError, ProtocolError, ResourceAllocationError
+from spanwire.model.ids import ConsumerId
+from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
+from spanwire.model.message import Message
+from spanwire.model.routing import BRIDGE_DURABLE_PREFIX, NO_PATH
+
+MAX_UNHEARD: Final = 10_000  # topics remembered as those that nobody listens to; forgotten all at once when it is full
+LEAST_BEHIND: Final = 1_000  # advisories that wait for a listener before it is ended because they take too much memory
+REPLAYS_BEHIND: Final = 2  # times what it was told at its beginning that may wait as well
+_DESTINATION_TOPICS: Final = ("Queue", "Topic", "TempQueue", "TempTopic")
+
+logger = logging.getLogger(__name__)
+
+
+def connection_advisory() -> Destination:
+    """The topic that tells of connections."""
+    return Destination(TOPIC, ADVISORY_PREFIX + "Connection")
+
+
+def destination_advisory(destination: Destination) -> Destination:
+    """The topic that tells of destinations of this kind."""
+    return Destination(TOPIC, ADVISORY_PREFIX + _DESTINATION_TOPICS[destination.kind])
+
+
+def consumer_advisory(destination: Destination) -> Destination:
+    """The topic that tells of the consumers of ``destination``."""
+    return Destination(TOPIC, f"{ADVISORY_PREFIX}Consumer.{_family(destination)}.{destination.name}")
+
+
+def virtual_consumer_advisory(source: Destination) -> Destination:
+    """The topic that tells of the consumers behind the virtual destination ``source``."""
+    return Destination(TOPIC, f"{ADVISORY_PREFIX}VirtualDestination.Consumer.{_family(source)}.{source.name}")
+
+
+def behind(info: ConsumerInfo, source: Destination) -> ConsumerInfo:
+    """A consumer of what is sent to the virtual destination ``source``, in place of one that gets it in the end. Its id
+    is another one, and the same each time. A durable subscriber stays one where ``source`` is a topic.
+    """
+    own = info.consumer_id
+    connection_id = f"{own.connection_id}->{source.qualified_name}"
+    return ConsumerInfo(
+        ConsumerId(connection_id, own.session_id, own.value),
+        source,
+        prefetch_size=info.prefetch_size,
+        priority=info.priority,
+        network_subscription=info.network_subscription,
+        broker_path=info.broker_path,
+        network_consumer_path=info.network_consumer_path,
+        subscription_name=None if source.is_queue else info.subscription_name,
+        client_id=info.client_id,
+    )
+
+
+def producer_advisory(destination: Destination) -> Destination:
+    """The topic that tells of the producers of ``destination``."""
+    return Destination(TOPIC, f"{ADVISORY_PREFIX}Producer.{_family(destination)}.{destination.name}")
+
+
+def anonymous_producer_advisory() -> Destination:
+    """The topic that tells of producers that have no destination."""
+    return Destination(TOPIC, ADVISORY_PREFIX + "Producer.Anonymous")
+
+
+def bridge_advisory() -> Destination:
+    """The topic that tells of the bridges of this broker."""
+    return Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge")
+
+
+def failed_forward_advisory() -> Destination:
+    """The topic that tells of messages that bridges of this broker could not forward."""
+    return Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge.ForwardFailure")
+
+
+def master_advisory() -> Destination:
+    """The topic that tells of brokers that begin to serve."""
+    return Destination(TOPIC, ADVISORY_PREFIX + "MasterBroker")
+
+
+def standing_consumer(connection_id: str, queue: Destination) -> ConsumerInfo:
+    """A consumer that stands for the existence of ``queue``. Its id is the same each time."""
+    return ConsumerInfo(ConsumerId(f"{connection_id}:{queue.name}", 0, 0), queue)
+
+
+def news_advisory(kind: str, destination: Destination) -> Destination:
+    """The topic that tells this kind of news about ``destination``. Two kinds are older than the others and know no
+    temporary destinations.
+    """
+    old = kind == EXPIRED_NEWS or kind == NO_CONSUMER_NEWS
+    family = _family(destination) if old else _DESTINATION_TOPICS[destination.kind]
+    return Destination(TOPIC, f"{ADVISORY_PREFIX}{kind}.{family}.{destination.name}")
+
+
+def _family(destination: Destination) -> str:
+    return "Queue" if destination.is_queue else "Topic"
+
+
+class Advisories(News, Handing):
+    """Publishes advisories to the topics somebody listens to."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destinations: DestinationMap,
+        advisory_format: AdvisoryFormat,
+        rights: Rights,
+        formats: MessageFormats,
+        anonymous_producers: bool,
+        demand_id: str = "",
+    ) -> None:
+        """With a ``demand_id`` a queue behind a virtual destination is told of as if it always had a consumer; the
+        connection of that one has this id.
+        """
+        self._rights: Final[Rights] = rights
+        self._context: Final[BrokerContext] = context
+        self._destinations: Final[DestinationMap] = destinations
+        self._format: Final[AdvisoryFormat] = advisory_format
+        self._formats: Final[MessageFormats] = formats
+        self._anonymous_producers: Final[bool] = anonymous_producers
+        self._demand_id: Final[str] = demand_id
+        self._listeners: Final[dict[Subscription, int]] = {}  # and how many advisories may wait for each
+        self._ended: Subscription | None = None  # a listener that is about to go
+        self._number = 0
+        self._told_patterns = False  # some topic of news was made for a listener with a wildcard
+        self._paths: Final[dict[str, tuple[str, ...]]] = {}  # of temporary destinations that are here for others
+        self._unheard: Final[dict[str, None]] = {}  # news that nobody listened to since the last listener came
+        self._links: Final[list[LinkedBroker]] = []
+        self._telling: Final[Telling] = Telling(self, context)
+        context.news = self
+
+    def listener_added(self, subscription: Subscription) -> None:
+        """Somebody subscribed; it counts if an advisory topic can be among what it asked for."""
+        if may_hear(subscription):
+            self._listeners[subscription] = LEAST_BEHIND
+            self._unheard.clear()
+
+    @property
+    def listener_count(self) -> int:
+        """The number of listeners: the most steps that one advisory takes."""
+        return len(self._listeners)
+
+    def listener_removed(self, subscription: Subscription) -> None:
+        """Somebody left."""
+        self._listeners.pop(subscription, None)
+        if self._ended is subscription:
+            self._ended = None
+
+    def connection_added(self, info: ConnectionInfo) -> None:
+        """A client logged in."""
+        self._publish(connection_advisory(), public(info), {})
+
+    def connection_removed(self, info: ConnectionInfo) -> None:
+        """A client left."""
+        self._publish(connection_advisory(), RemovedSubject(info.connection_id, info.connection_id), {})
+
+    def routed(self, destination: Destination, broker_path: tuple[str, ...]) -> None:
+        """``destination``, about to be made, is a temporary one beyond the brokers of ``broker_path``."""
+        self._paths[destination.qualified_name] = broker_path
+
+    def destination_subject(self, destination: Destination) -> object:
+        path = self._paths.get(destination.qualified_name)
+        return destination if path is None else RoutedDestination(destination, path)
+
+    def destination_added(self, destination: Destination, connection_id: str) -> None:
+        """A queue or topic was made."""
+        if not destination.is_advisory:
+            self._publish(destination_advisory(destination), self.destination_subject(destination), {})
+            for source, info in self.standing_demand(destination):
+                self._publish(virtual_consumer_advisory(source), info, {"consumerCount": 1})
+
+    def standing_demand(self, destination: Destination) -> list[tuple[Destination, ConsumerInfo]]:
+        """The virtual destinations that are demand for as long as ``destination`` exists, and who stands for that."""
+        if not self._demand_id or destination.kind != QUEUE:
+            return []
+        info = standing_consumer(self._demand_id, destination)
+        return [(source, behind(info, source)) for source in self._destinations.virtual_sources(destination)]
+
+    def standing_subscriber(self, terms: SubscriptionTerms) -> list[tuple[Destination, ConsumerInfo]]:
+        """The virtual topics that are demand for as long as this durable subscription exists, and who stands for its
+        subscriber. What bridges subscribe to is left to the brokers behind them.
+        """
+        found: list[tuple[Destination, ConsumerInfo]] = []
+        if not self._demand_id or terms.name.startswith(BRIDGE_DURABLE_PREFIX):
+            return found
+        consumer_id = ConsumerId(f"{self._demand_id}:{terms.key}", 0, 0)
+        for topic in terms.topic.parts():
+            info = ConsumerInfo(consumer_id, topic, subscription_name=terms.name, client_id=terms.client_id)
+            for source in self._destinations.virtual_sources(topic):
+                found.append((source, behind(info, source)))
+        return found
+
+    def destination_removed(self, destination: Destination, connection_id: str) -> None:
+        """A queue or topic is gone, and with it the advisory topics about it that only wildcards listen to."""
+        if destination.is_advisory:
+            return
+        self._paths.pop(destination.qualified_name, None)
+        self._publish(destination_advisory(destination), RemovedSubject(connection_id, destination), {})
+        for source, info in self.standing_demand(destination):
+            gone = RemovedSubject(info.consumer_id.connection_id, info.consumer_id)
+            self._publish(virtual_consumer_advisory(source), gone, {"consumerCount": 0})
+        self._forget(consumer_advisory(destination))
+        self._forget(producer_advisory(destination))
+        if self._told_patterns:
+            for kind in NEWS:
+                self._forget(news_advisory(kind, destination))
+
+    def _forget(self, topic_name: Destination) -> None:
+        topic = self._destinations.topic(topic_name)
+        if topic is None:
+            return
+        for subscription in topic.subscriptions:
+            if topic_name in subscription.info.destination.parts():
+                return
+        for subscription in topic.subscriptions:
+            del subscription.homes[topic]
+        topic.subscriptions.clear()
+        self._destinations.remove(topic_name)
+
+    def consumer_added(self, info: ConsumerInfo, destination: Destination, count: int) -> None:
+        """``destination`` has one more consumer, ``count`` in all."""
+        if not destination.is_advisory:
+            path = info.broker_path
+            self._publish(consumer_advisory(destination), info, {"consumerCount": count}, path)
+            for source in self._destinations.virtual_sources(destination):
+                self._publish(virtual_consumer_advisory(source), behind(info, source), {"consumerCount": count}, path)
+
+    def consumer_removed(self, info: ConsumerInfo, destination: Destination, count: int) -> None:
+        """``destination`` has one consumer fewer."""
+        if not destination.is_advisory:
+            subject = RemovedSubject(info.consumer_id.connection_id, info.consumer_id)
+            path = info.broker_path
+            self._publish(consumer_advisory(destination), subject, {"consumerCount": count}, path)
+            for source in self._destinations.virtual_sources(destination):
+                gone = behind(info, source).consumer_id
+                self._publish(
+                    virtual_consumer_advisory(source),
+                    RemovedSubject(gone.connection_id, gone),
+                    {"consumerCount": count},
+                    path,
+                )
+            if destination.is_pattern:
+                self._forget(consumer_advisory(destination))  # no destination goes that could take it along
+
+    def subscription_removed(self, terms: SubscriptionTerms, connection_id: str) -> None:
+        """A durable subscriber wants no more messages."""
+        for topic in terms.topic.parts():
+            if not topic.is_advisory:
+                self._publish(consumer_advisory(topic), RemovedSubject(connection_id, terms), {})
+                for source in self._destinations.virtual_sources(topic):
+                    self._publish(virtual_consumer_advisory(source), RemovedSubject(connection_id, terms), {})
+        for source, info in self.standing_subscriber(terms):
+            gone = RemovedSubject(info.consumer_id.connection_id, info.consumer_id)
+            self._publish(virtual_consumer_advisory(source), gone, {"consumerCount": 0})
+
+    def producer_added(self, info: ProducerInfo, destination: Destination, count: int) -> None:
+        """``destination`` has one more producer."""
+        if not destination.is_advisory:
+            self._publish(producer_advisory(destination), info, {"producerCount": count})
+
+    def producer_removed(self, info: ProducerInfo, destination: Destination, count: int) -> None:
+        """``destination`` has one producer fewer."""
+        if not destination.is_advisory:
+            subject = RemovedSubject(info.producer_id.connection_id, info.producer_id)
+            self._publish(producer_advisory(destination), subject, {"producerCount": count})
+
+    def anonymous_producer_added(self, info: ProducerInfo) -> None:
+        """A producer came that has no destination."""
+        if self._anonymous_producers:
+            self._publish(anonymous_producer_advisory(), info, {"producerCount": 0})
+
+    def anonymous_producer_removed(self, info: ProducerInfo) -> None:
+        """It left."""
+        if self._anonymous_producers:
+            subject = RemovedSubject(info.producer_id.connection_id, info.producer_id)
+            self._publish(anonymous_producer_advisory(), subject, {"producerCount": 0})
+
+    def bridge_started(self, link: LinkedBroker) -> None:
+        """A bridge to or from another broker is at work."""
+        self._links.append(link)
+        self._publish(bridge_advisory(), link, _bridge_properties(link))
+
+    def bridge_stopped(self, link: LinkedBroker) -> None:
+        """It has ended; one that never was at work is no news."""
+        if link in self._links:
+            self._links.remove(link)
+            self._publish(bridge_advisory(), link, {"started": False})
+
+    def became_master(self) -> None:
+        """This broker has begun to serve."""
+        self._publish(master_advisory(), None, {})
+
+    def forward_failed(self, message: Message, cause: str) -> None:
+        """A bridge could not forward ``message``."""
+        self._publish(failed_forward_advisory(), AdvisedMessage(message, True), {"cause": cause})
+
+    def has_listeners(self, kind: str, about: Destination) -> bool:
+        """Whether somebody hears advisories of this kind about a destination."""
+        return self._news_topic(kind, about) is not None
+
+    def tell(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:
+        """Tell of a consumer, a producer or (None) of the destination itself."""
+        topic = self._news_topic(kind, about)
+        if topic is not None:
+            self._telling.tell(topic, self._message(topic.destination, subject, properties))
+
+    def tell_of_message(
+        self, kind: str, about: Destination, message: Message, whole: bool, properties: dict[str, object]
+    ) -> None:
+        """Tell of a message."""
+        self.tell(kind, about, AdvisedMessage(message, whole), properties)
+
+    def pass_on(self, kind: str, about: Destination, message: Message) -> None:
+        """Give the listeners the message itself."""
+        topic = self._news_topic(kind, about)
+        if topic is not None:
+            self._telling.tell(topic, self._readdressed(message, topic.destination))
+
+    def _news_topic(self, kind: str, about: Destination) -> Topic | None:
+        """The topic that tells this kind of news about ``about``, if somebody listens to it. Who does not is looked for
+        once: a message that expires costs no more where there are many listeners with wildcards. What advisory topics
+        carry is no news.
+        """
+        if not self._listeners or about.is_advisory:
+            return None
+        key = f"{kind} {about.qualified_name}"
+        if key in self._unheard:
+            return None
+        topic = self._topic(news_advisory(kind, about))
+        if topic is None:
+            if len(self._unheard) >= MAX_UNHEARD:
+                self._unheard.clear()
+            self._unheard[key] = None
+        return topic
+
+    def _readdressed(self, message: Message, destination: Destination) -> Message:
+        """A copy without an original destination, as ActiveMQ passes it on; with one if it cannot be decoded."""
+        message_format = self._formats.format(message.format_id)
+        try:
+            view = message_format.view(message)
+            view.destination = destination
+            return message_format.encode_from_view(view)
+        except (JmsError, ProtocolError):
+            return message_format.readdressed(message, destination)
+
+    @property
+    def tells_of_anonymous_producers(self) -> bool:
+        """Whether producers without a destination are told of."""
+        return self._anonymous_producers
+
+    def replay_links(self, subscription: Subscription) -> None:
+        """Tell a new listener of the bridges that are there."""
+        for link in self._links:
+            self.tell_one(subscription, bridge_advisory(), link, _bridge_properties(link))
+
+    def replayed(self, subscription: Subscription, count: int) -> None:
+        """A new listener was told ``count`` things that are there already."""
+        if subscription in self._listeners:
+            self._listeners[subscription] += REPLAYS_BEHIND * count
+
+    def _publish(
+        self,
+        topic_name: Destination,
+        subject: object,
+        properties: dict[str, object],
+        path: tuple[str, ...] = NO_PATH,
+    ) -> None:
+        """Tell all who listen, but no broker of ``path``: what is beyond it is no news to it."""
+        topic = self._topic(topic_name)
+        if topic is not None:
+            message = self._message(topic_name, subject, properties)
+            message.broker_path = path
+            self._telling.tell(topic, message)
+
+    def hand(self, topic: Topic, message: Message) -> None:
+        """Hand ``message`` to the listeners. Nobody's send waits for memory that advisories take: where they take more
+        than their share, the listener that is furthest behind has to go. It may come back and is told anew.
+        """
+        topic.accept(message)
+        share = self._destinations.advisory_usage
+        if 0 < share.limit_bytes < share.used_bytes and self._ended is None:
+            self._end_furthest_behind()
+
+    def _end_furthest_behind(self) -> None:
+        furthest: Subscription | None = None
+        behind = 0
+        too_many = 0
+        for subscription, allowed in self._listeners.items():
+            if len(subscription.pending) >= allowed + too_many:
+                waiting = sum([reference.home.destination.is_advisory for reference in subscription.pending])
+                if waiting >= allowed + too_many:
+                    furthest = subscription
+                    behind = waiting
+                    too_many = waiting - allowed
+        if furthest is None:
+            return
+        self._ended = furthest
+        info = furthest.info
+        reason = ResourceAllocationError(
+            f"{behind} advisories wait for consumer {info.consumer_id} of {info.destination}, and they take more than "
+            f"their share of memoryUsage: read them faster, or listen to fewer"
+        )
+        logger.warning("connection %s is ended: %s", printable(info.consumer_id.connection_id), printable(str(reason)))
+        furthest.outlet.close_with(reason)
+
+    def _topic(self, topic_name: Destination) -> Topic | None:
+        """An advisory topic that somebody listens to."""
+        if not self._listeners:
+            return None
+        topic = self._destinations.topic(topic_name)
+        if topic is None:
+            listeners = self._destinations.pattern_subscriptions(topic_name)
+            if not listeners:
+                return None
+            topic = self._make(topic_name, listeners)
+        elif self._context.joins:
+            self._context.complete_joins(topic)
+        return topic if topic.subscriptions else None
+
+    def _make(self, topic_name: Destination, listeners: list[Subscription]) -> Topic:
+        self._told_patterns = True
+        topic = self._destinations.create(topic_name)
+        assert isinstance(topic, Topic)
+        for subscription in listeners:
+            if self._rights.may_read(subscription.principal, topic_name):
+                topic.attach(subscription)
+        return topic
+
+    def tell_one(
+        self, subscription: Subscription, topic_name: Destination, subject: object, properties: dict[str, object]
+    ) -> bool:
+        """Tell one listener alone, if it asked for this topic and may hear it; whether that is so."""
+        wanted = False
+        for part in subscription.info.destination.parts():
+            wanted = wanted or part.matches(topic_name)
+        if not wanted:
+            return False
+        topic = self._destinations.topic(topic_name)
+        if topic is None:
+            topic = self._make(topic_name, self._destinations.pattern_subscriptions(topic_name))
+        elif self._context.joins:
+            self._context.complete_joins(topic)
+        if topic not in subscription.homes:
+            return False
+        message = self._message(topic_name, subject, properties)
+        topic.hold(message)
+        subscription.pending.append(MessageReference(topic, message, 0, self._context.next_order(), 0))
+        return True
+
+    def _message(self, topic_name: Destination, subject: object, properties: dict[str, object]) -> Message:
+        self._number += 1
+        return self._format.advisory(topic_name, subject, properties, self._number, self._context.wall_ms)
+
+
+def _bridge_properties(link: LinkedBroker) -> dict[str, object]:
+    return {"started": True, "createdByDuplex": link.by_duplex, "remoteIp": link.remote_address}
+
+
+def public(info: ConnectionInfo) -> ConnectionInfo:
+    """The announcement without its password."""
+    return ConnectionInfo(
+        connection_id=info.connection_id,
+        client_id=info.client_id,
+        user_name=info.user_name,
+        remote_address=info.remote_address,
+        protocol=info.protocol,
+        fault_tolerant=info.fault_tolerant,
+    )
+
+
+def may_hear(subscription: Subscription) -> bool:
+    """Whether advisory topics can be among what a subscription asked for."""
+    for part in subscription.info.destination.parts():
+        if part.is_advisory or (part.is_pattern and part.kind == TOPIC):
+            return True
+    return False

@@ -1,0 +1,147 @@
+"""A connection goes, or a session of it: what becomes of everything it had, a slice at a time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.advisories.advisory_topics import Advisories
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.connections import Connections
+from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.routing.consumer_removal import Leaving
+from spanwire.broker.routing.consumers import Consuming
+from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.routing.message_return import LEAVING_STEPS, ReturningJob
+from spanwire.broker.routing.producers import Producing
+from spanwire.broker.transactions.xa_transactions import XaTransactions
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
+from spanwire.model.destination import QUEUE, Destination
+
+_NOWHERE: Final = Destination(QUEUE, "-")
+
+
+class Departures:
+    """Rolls back, gives back and drops what a connection leaves behind, in an order in which nothing is dispatched to
+    it any more.
+    """
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        connections: Connections,
+        xa: XaTransactions,
+        consuming: Consuming,
+        producing: Producing,
+        flow: FlowControl,
+        destinations: Destinations,
+        advisories: Advisories | None,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._connections: Final[Connections] = connections
+        self._xa: Final[XaTransactions] = xa
+        self._consuming: Final[Consuming] = consuming
+        self._producing: Final[Producing] = producing
+        self._flow: Final[FlowControl] = flow
+        self._destinations: Final[Destinations] = destinations
+        self._advisories: Final[Advisories | None] = advisories
+
+    def leave(self, state: ConnectionState) -> None:
+        """The connection is gone; once for each. Its ids are free at once, and nothing is dispatched to it any more;
+        the rest takes as many slices as it needs.
+        """
+        state.removed = True
+        self._connections.leave(state)
+        for subscription in state.consumers.values():
+            subscription.leaving = True
+        self._xa.connection_removed(state)
+        consumers = self._consuming.let_go(state, list(state.consumers), LAST_DELIVERED_UNKNOWN)
+        self._flow.forget(state)
+        state.outlet.leave()
+        temporary = self._destinations.disown(state)
+        departure = Departure(state, consumers, list(state.producers), temporary, self._producing, self._destinations)
+        departure.ends_with(self._advisories, self._flow)
+        if departure.work():
+            self._context.schedule(departure)
+
+    def leave_session(self, state: ConnectionState, session: int, last_delivered_sequence: int) -> None:
+        """A session ends with its consumers and producers."""
+        keys = [key for key, one in state.consumers.items() if one.info.consumer_id.session_id == session]
+        producers = [key for key, one in state.producers.items() if one.producer_id.session_id == session]
+        consumers = self._consuming.let_go(state, keys, last_delivered_sequence)
+        departure = Departure(state, consumers, producers, [], self._producing, self._destinations)
+        if departure.work():
+            self._context.schedule(departure)
+
+    def finish(self) -> None:
+        """Before a stop: what is on its way out is out."""
+        for job in self._context.take_jobs(self._context.job_count()):
+            if isinstance(job, (Departure, Leaving, ReturningJob)):
+                while job.work():
+                    pass
+
+
+class Departure(BrokerDestination):
+    """The way out of a connection or session whose consumers take nothing more. A job of the broker and no place for
+    messages.
+    """
+
+    def __init__(
+        self,
+        state: ConnectionState,
+        consumers: Leaving,
+        producers: list[str],
+        temporary: list[BrokerDestination],
+        producing: Producing,
+        destinations: Destinations,
+    ) -> None:
+        super().__init__(_NOWHERE, PolicyEntry(_NOWHERE), MemoryUsage(0))
+        self._state: Final[ConnectionState] = state
+        self._consumers: Final[Leaving] = consumers
+        self._are_consumers_left = True
+        self._producers: Final[list[str]] = producers
+        self._temporary: Final[list[BrokerDestination]] = temporary
+        self._producing: Final[Producing] = producing
+        self._destinations: Final[Destinations] = destinations
+        self._next_producer = 0
+        self._next_temporary = 0
+        self._advisories: Advisories | None = None
+        self._flow: FlowControl | None = None
+        self.steps = 0
+
+    def ends_with(self, advisories: Advisories | None, flow: FlowControl) -> None:
+        """It is a whole connection: that is told at its end, and sends that wait for room go on."""
+        self._advisories = advisories
+        self._flow = flow
+
+    def work(self) -> bool:
+        """One slice; True while there is more."""
+        if self._are_consumers_left:
+            self._are_consumers_left = self._consumers.work()
+            if self._are_consumers_left:
+                return True
+        end = self.steps + LEAVING_STEPS
+        while self.steps < end:
+            if self._next_producer < len(self._producers):
+                key = self._producers[self._next_producer]
+                self._next_producer += 1
+                if key in self._state.producers:
+                    self.steps += 1 + self._producing.remove(self._state, key)
+            elif self._next_temporary < len(self._temporary):
+                home = self._temporary[self._next_temporary]
+                self._next_temporary += 1
+                self.steps += 1 + self._destinations.drop_left(home, self._state.connection_id)
+            else:
+                self._end()
+                return False
+        return True
+
+    def _end(self) -> None:
+        if self._flow is None:
+            return
+        if self._advisories is not None:
+            self._advisories.connection_removed(self._state.info)
+        self._flow.unpark()

@@ -1,0 +1,1 @@
+"""Connections of clients and what belongs to one: its state, its transactions. Pure."""

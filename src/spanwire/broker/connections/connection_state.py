@@ -1,0 +1,90 @@
+"""What the broker remembers of one client connection."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from spanwire.broker.connections.transaction import LocalTransaction, Uncommitted
+from spanwire.broker.connections.xa_branch import Branch
+from spanwire.broker.dispatch.connection_output import Outlet
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.persistence.producer_audit import AuditedProducer
+from spanwire.broker.ports import NO_TOKEN, Principal
+from spanwire.model.destination import Destination
+from spanwire.model.info import ConnectionInfo, ProducerInfo
+from spanwire.model.message import Message
+
+MIB: Final = 1024 * 1024
+MAX_PARKED_BYTES: Final = 1 * MIB  # sends of one connection that wait for space before we stop reading from it
+MAX_SESSIONS_PER_CONNECTION: Final = 1_000
+MAX_TRANSACTIONS_PER_CONNECTION: Final = 1_000  # open local ones, and as many branches: one per session at the most
+
+
+class ParkedSend:
+    """A send that waits for room in ``home``: its answer is withheld meanwhile, and it is refused at ``deadline``
+    (monotonic seconds).
+    """
+
+    __slots__ = ("deadline", "home", "message", "token")
+
+    def __init__(self, home: BrokerDestination, message: Message, token: int, deadline: float) -> None:
+        self.home: Final[BrokerDestination] = home
+        self.message: Final[Message] = message
+        self.token: Final[int] = token
+        self.deadline: Final[float] = deadline
+
+
+class ConnectionState:
+    """The announced objects, open transactions and back-pressure of one connection. Only the broker changes it.
+
+    ``dirty`` says that the connection stands in the list of those to flush; ``reading_paused`` that the transport
+    should leave the peer's bytes in the kernel. ``forwards`` says that the client is a bridge of another broker,
+    ``repeats`` that it may send what it sent before (`spanwire.broker.persistence.producer_audit`).
+    """
+
+    def __init__(self, outlet: Outlet, info: ConnectionInfo, principal: Principal, max_uncommitted: int) -> None:
+        self.outlet: Final[Outlet] = outlet
+        self.info: Final[ConnectionInfo] = info
+        self.principal: Final[Principal] = principal
+        self.sessions: Final[set[int]] = set()
+        self.producers: Final[dict[str, ProducerInfo]] = {}
+        self.consumers: Final[dict[str, Subscription]] = {}
+        self.automatic: Final[list[Subscription]] = []
+        self.temporary: Final[dict[str, Destination]] = {}
+        self.transactions: Final[dict[str, LocalTransaction]] = {}
+        self.branches: Final[dict[bytes, Branch]] = {}  # begun or joined here, and not finished
+        self.uncommitted: Final[Uncommitted] = Uncommitted(max_uncommitted)
+        self.parked: Final[deque[ParkedSend]] = deque()
+        self.parked_bytes = 0
+        self.reading_paused = False
+        self.network_role = False
+        self.forwards = False
+        self.repeats = info.reconnected
+        self.audited: AuditedProducer | None = None
+        self.removed = False
+
+    @property
+    def connection_id(self) -> str:
+        """The id under which the client announced the connection."""
+        return self.info.connection_id
+
+    def answer_last_parked(self, token: int) -> bool:
+        """Have ``token`` answered with the last send that waits for room; False if none waits, or if that one is
+        answered anyway.
+        """
+        if not self.parked or self.parked[-1].token != NO_TOKEN:
+            return False
+        last = self.parked.pop()
+        self.parked.append(ParkedSend(last.home, last.message, token, last.deadline))
+        return True
+
+    def may_pause_reading(self) -> bool:
+        """Whether nothing that frees space can be waiting in the peer's unread bytes."""
+        if self.network_role or self.transactions or self.branches:
+            return False
+        for subscription in self.consumers.values():
+            if not subscription.info.destination.is_advisory:
+                return False
+        return True

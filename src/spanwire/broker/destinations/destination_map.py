@@ -1,0 +1,294 @@
+"""The queues and topics of one broker by name, and the subscriptions with wildcards that new ones must be offered
+to.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.advisories.message_advisories import new_queue, new_topic
+from spanwire.broker.destinations.wildcard_consumers import COMPARED_PER_STEP, PatternSubscription, WildcardConsumers
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.dispatch.virtual_route import VirtualRoutes
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.reserved_destinations import is_control
+from spanwire.broker.topic.durable_subscription import DurableSubscription
+from spanwire.broker.topic.subscription_recovery import RecoveryMemory
+from spanwire.broker.topic.topic import Topic
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import IllegalStateError, InvalidDestinationError
+
+ADVISORY_SHARE: Final = 25  # percent of memoryUsage that advisories may take that wait for those who listen
+MAX_DESTINATIONS: Final = 50_000  # destinations of one broker; each costs memory and a line in every view
+
+
+class DestinationMap:
+    """Finds, makes and forgets destinations. Rights, advisories and the store are left to the broker."""
+
+    def __init__(self, context: BrokerContext, policies: PolicyMap, usage: MemoryUsage, routes: VirtualRoutes) -> None:
+        self._context: Final[BrokerContext] = context
+        self._policies: Final[PolicyMap] = policies
+        self._usage: Final[MemoryUsage] = usage
+        self._routes: Final[VirtualRoutes] = routes
+        self.advisory_usage: Final[MemoryUsage] = MemoryUsage(usage.limit_bytes * ADVISORY_SHARE // 100, usage)
+        self.queues: Final[dict[str, Queue]] = {}
+        self.topics: Final[dict[str, Topic]] = {}
+        self.wildcards: Final[WildcardConsumers] = WildcardConsumers()
+        self._memory: Final[RecoveryMemory] = RecoveryMemory(usage, context)
+        self._slow_consumers: Final[dict[str, SlowConsumerWatch]] = {}  # by the policy that has a strategy for them
+        self._limited: Final[dict[str, int]] = {}  # destinations under each policy that limits their number
+        self.durables: Final[dict[str, DurableSubscription]] = {}
+        self.swept: Final[dict[int, dict[str, Queue]]] = {}  # by the period of the look for expired messages
+        self.removable: Final[dict[str, BrokerDestination]] = {}  # those that their policy removes when they are idle
+        self.served = 0  # topics of all durable subscriptions together
+        self.changes = 0  # how often a permanent queue, or somebody who listens to a pattern, came or went
+
+    def queue(self, destination: Destination) -> Queue | None:
+        """The queue of this name, if there is one."""
+        return self.queues.get(destination.qualified_name)
+
+    def topic(self, destination: Destination) -> Topic | None:
+        """The topic of this name, if there is one."""
+        return self.topics.get(destination.qualified_name)
+
+    def find(self, destination: Destination) -> BrokerDestination | None:
+        """The queue or topic of this name, if there is one."""
+        if destination.is_queue:
+            return self.queues.get(destination.qualified_name)
+        return self.topics.get(destination.qualified_name)
+
+    def all(self) -> list[BrokerDestination]:
+        """All queues, then all topics, oldest first."""
+        homes: list[BrokerDestination] = []
+        homes.extend(self.queues.values())
+        homes.extend(self.topics.values())
+        return homes
+
+    def create(self, destination: Destination) -> BrokerDestination:
+        """A new queue or topic. Whether there is room is asked before, for clients alone: what the broker makes for
+        itself and what the store brings back is never refused. An advisory topic about consumers of a pattern has the
+        pattern's text in its name.
+        """
+        if not destination.is_advisory:
+            check_physical(destination)
+        policy = self._policies.entry_for(destination)
+        if self.find(destination) is None:
+            self._count(policy, destination)
+        if destination.is_queue:
+            queue = new_queue(destination, policy, self._usage, self._context)
+            if destination.kind == QUEUE:
+                self.changes += 1
+            queue.route = self._routes.find(destination)
+            queue.fans_out = queue.route is not None or is_control(destination)
+            queue.slow_consumers = self.slow_consumers(policy)
+            self.queues[destination.qualified_name] = queue
+            self._note_swept(queue)
+            self._note_removable(queue)
+            return queue
+        slow = self.slow_consumers(policy)
+        usage = self.advisory_usage if destination.is_advisory else self._usage
+        topic = new_topic(destination, policy, usage, self._context, self._memory, slow)
+        topic.route = self._routes.find(destination)
+        topic.fans_out = topic.route is not None
+        self._context.steps += len(self.durables) // COMPARED_PER_STEP
+        for durable in self.durables.values():
+            if durable.covers(destination):
+                topic.serve(durable)
+                self.served += 1
+        self.topics[destination.qualified_name] = topic
+        self._note_removable(topic)
+        return topic
+
+    def serve(self, durable: DurableSubscription) -> None:
+        """Let the topics that ``durable`` covers by the rights of now feed it, and no others."""
+        self._context.steps += len(self.topics) // COMPARED_PER_STEP
+        for topic in self.topics.values():
+            before = topic in durable.topics
+            if durable.covers(topic.destination) == before:
+                continue
+            if before:
+                topic.serve_no_more(durable)
+                self.served -= 1
+            else:
+                topic.serve(durable)
+                self.served += 1
+
+    def serve_no_more(self, durable: DurableSubscription) -> None:
+        """Let no topic feed ``durable``, which is deleted."""
+        self._context.steps += len(durable.topics) // COMPARED_PER_STEP
+        self.served -= len(durable.topics)
+        for topic in list(durable.topics):
+            assert isinstance(topic, Topic)
+            topic.serve_no_more(durable)
+
+    def reread(self) -> None:
+        """Other rights hold: let topics feed the durable subscriptions whose users may read them now. What waits for
+        such a subscription is asked for again when its subscriber comes.
+        """
+        for durable in self.durables.values():
+            if durable.has_pattern:
+                durable.is_checked = False
+                self.serve(durable)
+
+    def _count(self, policy: PolicyEntry, destination: Destination) -> None:
+        if _counts(policy, destination):
+            name = policy.destination.qualified_name
+            self._limited[name] = self._limited.get(name, 0) + 1
+
+    def _note_swept(self, queue: Queue) -> None:
+        if queue.policy.expire_messages_period_ms > 0:
+            swept = self.swept.setdefault(queue.policy.expire_messages_period_ms, {})
+            swept[queue.destination.qualified_name] = queue
+
+    def retune(self) -> None:
+        """The policies have changed: what is there takes over what it looks up when it needs it."""
+        self._limited.clear()
+        self.swept.clear()
+        self.removable.clear()
+        self._slow_consumers.clear()
+        for home in self.all():
+            _tune(home, self._policies.entry_for(home.destination))
+            self._count(home.policy, home.destination)
+            self._note_removable(home)
+        for queue in self.queues.values():
+            self._note_swept(queue)
+        for durable in self.durables.values():
+            _tune(durable.line, self._policies.entry_for(durable.terms.topic.parts()[0]))
+
+    def reroute(self) -> None:
+        """The virtual destinations have changed."""
+        for home in self.all():
+            home.route = self._routes.find(home.destination)
+            served = isinstance(home, Topic) and len(home.durables) > 0
+            home.fans_out = home.route is not None or served or is_control(home.destination)
+        self.changes += 1
+
+    def _note_removable(self, home: BrokerDestination) -> None:
+        if home.policy.gc_inactive and not home.destination.is_temporary and not home.destination.is_advisory:
+            self.removable[home.destination.qualified_name] = home
+
+    def slow_consumers(self, policy: PolicyEntry) -> SlowConsumerWatch | None:
+        """Who looks after the slow consumers under ``policy``, if it has a strategy for them."""
+        strategy = policy.slow_consumers
+        if strategy is None:
+            return None
+        name = policy.destination.qualified_name
+        found = self._slow_consumers.get(name)
+        if found is None:
+            found = SlowConsumerWatch(policy, strategy, self._usage, self._context)
+            self._slow_consumers[name] = found
+        return found
+
+    def check_room(self, wanted: list[Destination]) -> None:
+        """Raises `IllegalStateError` when these new ones would be over `MAX_DESTINATIONS`, or over the number that
+        their policy allows, `ResourceAllocationError` when too many consumers of wildcards would listen there.
+        """
+        if len(self.queues) + len(self.topics) + len(wanted) > MAX_DESTINATIONS:
+            raise IllegalStateError(
+                f"The maximum number of destinations allowed ({MAX_DESTINATIONS}) has already been reached: "
+                f"remove some or use fewer"
+            )
+        if not self.wildcards.has_room() and any(self.wildcards.subscriptions(destination) for destination in wanted):
+            raise self.wildcards.refusal()
+        more: dict[str, int] = {}
+        for destination in wanted:
+            policy = self._policies.entry_for(destination)
+            if _counts(policy, destination):
+                name = policy.destination.qualified_name
+                more[name] = more.get(name, 0) + 1
+                if self._limited.get(name, 0) + more[name] > policy.max_destinations:
+                    raise IllegalStateError(
+                        f"The maximum number of destinations allowed ({policy.max_destinations}) under the policy of "
+                        f"{name} has already been reached: {destination} is not made; remove some or raise "
+                        f"maxDestinations"
+                    )
+
+    def virtual_sources(self, destination: Destination) -> list[Destination]:
+        """The virtual destinations whose messages come to ``destination``, if other brokers are to hear of that."""
+        return self._routes.sources(destination)
+
+    def remove(self, destination: Destination) -> None:
+        """Forget a queue or topic."""
+        found = self.find(destination)
+        if found is not None:
+            found.removed = True
+        if found is not None and _counts(found.policy, destination):
+            self._limited[found.policy.destination.qualified_name] -= 1
+        if destination.is_queue:
+            if destination.kind == QUEUE:
+                self.changes += 1
+            self.queues.pop(destination.qualified_name, None)
+            swept = None if found is None else self.swept.get(found.policy.expire_messages_period_ms)
+            if swept is not None:
+                swept.pop(destination.qualified_name, None)
+        else:
+            topic = self.topics.pop(destination.qualified_name, None)
+            if topic is not None:
+                self.served -= len(topic.durables)
+                for durable in topic.durables:
+                    del durable.topics[topic]
+                topic.drop()
+        self.removable.pop(destination.qualified_name, None)
+
+    def matching(self, pattern: Destination) -> list[BrokerDestination]:
+        """All destinations that fall under a name or pattern, oldest first."""
+        if not pattern.is_pattern:
+            found = self.find(pattern)
+            return [] if found is None else [found]
+        homes = self.of_kind(pattern)
+        self._context.steps += len(homes) // COMPARED_PER_STEP
+        return [home for home in homes if pattern.matches(home.destination)]
+
+    def of_kind(self, pattern: Destination) -> list[BrokerDestination]:
+        """All queues, or all topics, whatever ``pattern`` is one for, oldest first."""
+        homes: list[BrokerDestination] = []
+        if pattern.is_queue:
+            homes.extend(self.queues.values())
+        else:
+            homes.extend(self.topics.values())
+        return homes
+
+    def add_pattern(self, pattern: Destination, subscription: Subscription) -> None:
+        """Offer every new destination under ``pattern`` to ``subscription``."""
+        self.wildcards.add(pattern, subscription)
+        self.changes += 1
+
+    def await_again(self, destination: Destination, subscription: Subscription) -> None:
+        """Offer ``destination``, which is removed, to ``subscription`` when it is made again."""
+        if not self.wildcards.listens(subscription, destination):
+            self.add_pattern(destination, subscription)
+
+    def remove_patterns(self, subscription: Subscription) -> None:
+        """Stop offering new destinations to ``subscription``."""
+        if self.wildcards.remove(subscription):
+            self.changes += 1
+
+    def patterns(self) -> list[PatternSubscription]:
+        """The patterns that somebody listens to, by who came first."""
+        return self.wildcards.all()
+
+    def pattern_subscriptions(self, destination: Destination) -> list[Subscription]:
+        """The subscriptions with wildcards that want ``destination``, each once."""
+        self._context.steps += self.wildcards.steps()
+        return self.wildcards.subscriptions(destination)
+
+
+def _tune(home: BrokerDestination, policy: PolicyEntry) -> None:
+    home.policy = policy
+    home.usage.limit_bytes = policy.memory_limit_bytes
+
+
+def _counts(policy: PolicyEntry, destination: Destination) -> bool:
+    """Whether ``destination`` is one of those whose number ``policy`` limits."""
+    return policy.max_destinations >= 0 and not destination.is_temporary and not destination.is_advisory
+
+
+def check_physical(destination: Destination) -> None:
+    """Raises `InvalidDestinationError` for a pattern or composite, which can be no queue or topic itself."""
+    if destination.is_pattern or destination.is_composite:
+        raise InvalidDestinationError(f"{destination} is a pattern or composite; it cannot be created")

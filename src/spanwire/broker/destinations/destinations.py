@@ -1,0 +1,347 @@
+"""Queues and topics come and go: by announcement, implicitly with first use, with the connection that owns them.
+
+The one place where destinations are made and removed, so that the right to do so is checked here, the store remembers
+queues, waiting wildcard subscriptions are attached and advisories go out.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.advisories.advisory_topics import Advisories
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.destinations.destination_map import DestinationMap, check_physical
+from spanwire.broker.destinations.wildcard_matching import Attaching, Joining
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.reserved_destinations import is_control
+from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.audit_log import printable
+from spanwire.broker.topic.topic import Topic
+from spanwire.model.destination import Destination
+from spanwire.model.errors import (
+    DestinationDoesNotExistError,
+    IllegalStateError,
+    InvalidDestinationError,
+    JmsError,
+    ResourceAllocationError,
+)
+
+MAX_TEMPORARY_PER_CONNECTION: Final = 1_000  # temporary destinations of one connection
+MAX_AWAITED_TEMPORARY: Final = 1_000  # of one broker, made by sends before their connections announced them
+MAX_REMOTE_TEMPORARY: Final = 10_000  # of all clients beyond one bridge: as many as there may be connections
+
+logger = logging.getLogger(__name__)
+
+
+class Destinations(Attaching):
+    """Makes and removes destinations on behalf of connections and of the broker itself."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        rights: Rights,
+        advisories: Advisories | None,
+        temporary_by_send: bool,
+    ) -> None:
+        """``temporary_by_send``: a send makes the temporary destination it names, if that is not there."""
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._rights: Final[Rights] = rights
+        self._advisories: Final[Advisories | None] = advisories
+        self._temporary_by_send: Final[bool] = temporary_by_send
+        self._owners: Final[dict[str, ConnectionState]] = {}
+        self._awaited: Final[dict[str, Destination]] = {}  # made by sends; whose they are has not come yet
+
+    def ensure(self, state: ConnectionState, destination: Destination) -> BrokerDestination:
+        """The destination, made now if need be and allowed; a temporary one must exist already."""
+        found = self._map.find(destination)
+        return found if found is not None else self.ensure_all(state, [destination])[0]
+
+    def ensure_all(
+        self, state: ConnectionState, destinations: list[Destination], by_send: bool = False
+    ) -> list[BrokerDestination]:
+        """All of these, in order; the rights to make those that are missing are checked before the first is made.
+        ``by_send`` says that something is to be sent to them.
+        """
+        missing: list[Destination] = []
+        for destination in destinations:
+            if self._map.find(destination) is None:
+                self._check_new(state, destination, by_send)
+                missing.append(destination)
+        if missing:
+            self._map.check_room(missing)
+        homes: list[BrokerDestination] = []
+        for destination in destinations:
+            found = self._map.find(destination)
+            if found is None and destination.is_temporary:
+                found = self._make_awaited(state, destination)
+            homes.append(found if found is not None else self._make(destination, state.connection_id))
+        return homes
+
+    def _make_awaited(self, state: ConnectionState, destination: Destination) -> BrokerDestination:
+        """A temporary destination that is sent to before its connection announces it, or after that has removed it. It
+        goes with that connection, or when there are too many of them, the oldest first.
+        """
+        if len(self._awaited) >= MAX_AWAITED_TEMPORARY:
+            oldest = self._map.find(next(iter(self._awaited.values())))
+            if oldest is not None:
+                self._drop(oldest, state.connection_id)
+        self._awaited[destination.qualified_name] = destination
+        return self._make(destination, state.connection_id)
+
+    def _check_new(self, state: ConnectionState, destination: Destination, by_send: bool = False) -> None:
+        if destination.is_temporary and not (by_send and self._temporary_by_send):
+            raise DestinationDoesNotExistError(destination.qualified_name)
+        check_physical(destination)
+        if not is_control(destination):  # whoever may write there may ask, before anybody else has
+            self._rights.check_create(state, destination)
+
+    def ensure_own(self, destination: Destination) -> BrokerDestination:
+        """The same for the broker's own purposes: a dead letter queue, a configured destination."""
+        found = self._map.find(destination)
+        return found if found is not None else self._make(destination, "")
+
+    def ensure_letters(self, destination: Destination, shared: Destination) -> BrokerDestination:
+        """A dead letter queue; the ``shared`` one when there are too many destinations for one more."""
+        if destination != shared and self._map.find(destination) is None:
+            try:
+                self._map.check_room([destination])
+            except (IllegalStateError, ResourceAllocationError):
+                return self.ensure_own(shared)
+        return self.ensure_own(destination)
+
+    def recovered(self, destination: Destination) -> Queue:
+        """A queue that the store knows already."""
+        found = self._map.queue(destination)
+        if found is None:
+            made = self._map.create(destination)
+            assert isinstance(made, Queue)
+            found = made
+        return found
+
+    def add_all(self, state: ConnectionState, parts: list[Destination]) -> None:
+        """Destinations that a client makes; temporary ones belong to its connection."""
+        self.ensure_all(state, [part for part in parts if not part.is_temporary])
+        for part in parts:
+            if part.is_temporary:
+                self.add_temporary(state, part)
+
+    def add_temporary(self, state: ConnectionState, destination: Destination) -> None:
+        """A temporary destination that lives as long as the connection; its name must begin with the connection's
+        id.
+        """
+        name = destination.qualified_name
+        if self._owners.get(name) is state:
+            return
+        prefix = state.connection_id + ":"
+        own = destination.name.startswith(prefix) and ":" not in destination.name[len(prefix) :]
+        if not own or name in self._owners:
+            reason = " (the name of a temporary destination begins with the connection's id)"
+            self._rights.refuse(state, f"create: {name}", reason)
+        if len(state.temporary) >= MAX_TEMPORARY_PER_CONNECTION:
+            raise ResourceAllocationError(
+                f"Can't add temporary destination on connection {state.connection_id}: "
+                f"at maximum limit: {MAX_TEMPORARY_PER_CONNECTION}"
+            )
+        check_physical(destination)
+        self._rights.check_create(state, destination)
+        self._own(state, destination)
+
+    def add_remote_temporary(
+        self, state: ConnectionState, destination: Destination, broker_path: tuple[str, ...]
+    ) -> None:
+        """A temporary destination of another broker; ``state`` is that of the bridge to it. One that is here already
+        came by another way, or is ours.
+        """
+        name = destination.qualified_name
+        if name in self._owners:
+            return
+        if len(state.temporary) >= MAX_REMOTE_TEMPORARY:
+            raise ResourceAllocationError(f"a bridge announces at most {MAX_REMOTE_TEMPORARY} temporary destinations")
+        check_physical(destination)
+        self._rights.check_create(state, destination)
+        self._map.check_room([destination])
+        if self._advisories is not None:
+            self._advisories.routed(destination, broker_path)
+        self._own(state, destination)
+
+    def _own(self, state: ConnectionState, destination: Destination) -> None:
+        before = self._map.find(destination)
+        if before is not None and destination.qualified_name not in self._awaited:
+            self._drop(before, state.connection_id)  # of a connection with the same id, which is on its way out
+        awaited = self._awaited.pop(destination.qualified_name, None) is not None
+        if not awaited:
+            self._map.check_room([destination])
+        self._owners[destination.qualified_name] = state
+        state.temporary[destination.qualified_name] = destination
+        if not awaited:
+            self._make(destination, state.connection_id)
+
+    def check_owner(self, state: ConnectionState, destination: Destination) -> None:
+        """Raises `InvalidDestinationError` when ``destination`` is another connection's temporary one."""
+        if destination.is_temporary and self._owners.get(destination.qualified_name) is not state:
+            if destination.qualified_name not in self._owners:
+                raise DestinationDoesNotExistError(destination.qualified_name)
+            raise InvalidDestinationError("Cannot use a Temporary destination from another Connection")
+
+    def remove_all(self, state: ConnectionState, destinations: list[Destination]) -> None:
+        """Remove destinations without consumers; one that does not exist is no error. All are checked before the first
+        is removed, also those that do not exist: who may not remove them does not learn that.
+        """
+        homes: list[BrokerDestination] = []
+        for destination in destinations:
+            found = self._map.find(destination)
+            if not destination.is_temporary:
+                self._rights.check_remove(state, destination)
+            elif found is not None:
+                self.check_owner(state, destination)
+            if found is not None:
+                if found.consumer_count > 0:
+                    raise JmsError(f"Destination: {destination} still has an active subscription")
+                if isinstance(found, Queue) and found.cursors > 0:
+                    raise JmsError(f"Destination: {destination} still has a cursor: release it first")
+                homes.append(found)
+        for home in homes:
+            self._drop(home, state.connection_id)
+
+    def remove_own(self, destination: Destination) -> bool:
+        """The same for an operator: also refused while messages or durable subscriptions are there. False when there is
+        no such destination.
+        """
+        found = self._map.find(destination)
+        if found is None:
+            return False
+        if found.consumer_count > 0:
+            raise JmsError(f"{destination.qualified_name} has {found.consumer_count} consumers: end them first")
+        if isinstance(found, Topic) and found.durables:
+            count = len(found.durables)
+            raise JmsError(f"{destination.qualified_name} has {count} durable subscriptions: remove them first")
+        if isinstance(found, Queue) and found.cursors > 0:
+            raise JmsError(f"{destination.qualified_name} has a cursor: release it first")
+        held = found.in_flight if isinstance(found, Queue) else 0
+        if held + found.waiting() > 0:
+            raise JmsError(f"{destination.qualified_name} has {held + found.waiting()} messages: purge it first")
+        self._drop(found, "")
+        return True
+
+    def remove_idle(self, home: BrokerDestination) -> None:
+        """The broker itself removes a destination that is idle; a bridge's consumers wait for it to be made again."""
+        subscriptions = home.subscriptions if isinstance(home, Topic) else []
+        if isinstance(home, Queue):
+            subscriptions = home.subscriptions()
+        for subscription in list(subscriptions):
+            detach(home, subscription)
+            del subscription.homes[home]
+            self._map.await_again(home.destination, subscription)
+        self._drop(home, "")
+
+    def disown(self, state: ConnectionState) -> list[BrokerDestination]:
+        """The owner is gone: its temporary destinations are nobody's, and go with it (`drop_left`). Their names are
+        free for the same client when it connects again.
+        """
+        prefix = state.connection_id + ":"
+        awaited = [one for one in self._awaited.values() if one.name.startswith(prefix)]
+        left: list[BrokerDestination] = []
+        for destination in [*state.temporary.values(), *awaited]:
+            self._owners.pop(destination.qualified_name, None)
+            self._awaited.pop(destination.qualified_name, None)
+            found = self._map.find(destination)
+            if found is not None:
+                left.append(found)
+        state.temporary.clear()
+        return left
+
+    def drop_left(self, home: BrokerDestination, connection_id: str) -> int:
+        """A temporary destination whose owner is gone is removed, unless it was already; gives how many steps that
+        took.
+        """
+        if home.removed:
+            return 0
+        self._drop(home, connection_id)
+        return 1 if self._advisories is None else 1 + self._advisories.listener_count
+
+    def attach(self, home: BrokerDestination, subscription: Subscription) -> None:
+        """Attach a wildcard subscription to one destination that it may read, and, being a bridge's, forward."""
+        network_filter = subscription.network_filter
+        if network_filter is not None and not network_filter.covers(home.destination):
+            return
+        if self._rights.may_read(subscription.principal, home.destination):
+            attach(home, subscription)
+            self._map.wildcards.note_attached()
+
+    def has_room(self) -> bool:
+        """Return True if consumers of wildcards may be attached to further destinations."""
+        return self._map.wildcards.has_room()
+
+    def end(self, subscription: Subscription) -> None:
+        """There is no room for a consumer of wildcards that is being attached: it goes with its connection."""
+        reason = self._map.wildcards.refusal()
+        connection_id = printable(subscription.info.consumer_id.connection_id)
+        logger.warning("connection %s is ended: %s", connection_id, printable(str(reason)))
+        subscription.outlet.close_with(reason)
+
+    def _make(self, destination: Destination, connection_id: str) -> BrokerDestination:
+        if self._context.observer is not None:
+            self._context.observer.destination_event("adding destination", destination.qualified_name)
+        home = self._map.create(destination)
+        store = self._context.store
+        if store is not None and isinstance(home, Queue) and not destination.is_temporary:
+            store.add_destination(destination)
+        listeners = self._map.pattern_subscriptions(destination)
+        if len(listeners) == 1:
+            self.attach(home, listeners[0])
+        elif listeners:
+            Joining(destination, [home], listeners, self, self._context).start()
+        if self._advisories is not None:
+            self._advisories.destination_added(destination, connection_id)
+        return home
+
+    def _drop_mirror(self, destination: Destination, connection_id: str) -> None:
+        """The topic of a mirrored queue goes with it, unless somebody listens."""
+        topic = self._map.topic(destination)
+        if topic is not None and topic.consumer_count == 0 and topic.producers == 0 and not topic.durables:
+            self._drop(topic, connection_id)
+
+    def _drop(self, home: BrokerDestination, connection_id: str) -> None:
+        destination = home.destination
+        if self._context.observer is not None:
+            self._context.observer.destination_event("removing destination", destination.qualified_name)
+        home.removed = True
+        if isinstance(home, Queue):
+            home.drop()
+            if self._context.store is not None and not destination.is_temporary:
+                self._context.store.remove_destination(destination)
+        self._map.remove(destination)
+        if home.route is not None and home.route.mirror is not None:
+            self._drop_mirror(home.route.mirror.destination, connection_id)
+        self._awaited.pop(destination.qualified_name, None)
+        owner = self._owners.pop(destination.qualified_name, None)
+        if owner is not None:
+            owner.temporary.pop(destination.qualified_name, None)
+        if self._advisories is not None:
+            self._advisories.destination_removed(destination, connection_id)
+
+
+def attach(home: BrokerDestination, subscription: Subscription) -> None:
+    """Attach ``subscription`` to a queue or topic, once."""
+    if home in subscription.homes:
+        return
+    if isinstance(home, Queue):
+        home.attach(subscription)
+    elif isinstance(home, Topic):
+        home.attach(subscription)
+
+
+def detach(home: BrokerDestination, subscription: Subscription) -> None:
+    """Detach ``subscription`` from a queue or topic."""
+    if isinstance(home, Queue):
+        home.detach(subscription)
+    elif isinstance(home, Topic):
+        home.detach(subscription)
+    else:
+        home.abandon()

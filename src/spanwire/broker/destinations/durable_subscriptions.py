@@ -1,0 +1,316 @@
+"""Durable subscriptions come and go: made by their first consumer, kept while it is away, deleted when told so.
+
+JMS 1.1, "Durable Subscription"; where that is silent, as ActiveMQ does. What one holds and wants is
+`spanwire.broker.topic.durable_subscription`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.advisories.advisory_topics import Advisories
+from spanwire.broker.advisories.message_advisories import new_line
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.remote_subscribers import RemoteSubscribers
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.metadata import REMOTE_SUBSCRIBERS, SUBSCRIPTIONS
+from spanwire.broker.persistence.recovered import RecoveredDestination
+from spanwire.broker.policy.policy_entry import PolicyMap
+from spanwire.broker.ports import ADMIN, READ, Principal
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.audit_log import printable
+from spanwire.broker.topic.client_id_filter import FilteredDurableSubscription
+from spanwire.broker.topic.durable_subscription import (
+    DurableSubscription,
+    ReadableMessages,
+    SubscriptionTerms,
+    decode_principal,
+    decode_terms,
+    encode_terms,
+    line_of,
+    subscription_key,
+)
+from spanwire.model.destination import Destination
+from spanwire.model.errors import InvalidDestinationError, JmsError, ResourceAllocationError
+from spanwire.model.info import ConsumerInfo
+from spanwire.selector.expression import Selector
+from spanwire.selector.parser import parse_selector
+
+MAX_DURABLE_SUBSCRIPTIONS: Final = 10_000  # of one broker: each copies what it wants while its subscriber is away
+MAX_SERVED: Final = 1_000_000  # topics of all durable subscriptions together, some 120 bytes each
+
+logger = logging.getLogger(__name__)
+
+
+class Durables:
+    """All durable subscriptions of one broker. Rights to read are asked for by who adds the consumer."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        policies: PolicyMap,
+        usage: MemoryUsage,
+        rights: Rights,
+        values: BoundMessageValues,
+        advisories: Advisories | None,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._policies: Final[PolicyMap] = policies
+        self._usage: Final[MemoryUsage] = usage
+        self._rights: Final[Rights] = rights
+        self._values: Final[BoundMessageValues] = values
+        self._advisories: Final[Advisories | None] = advisories
+        self.remote_subscribers: Final[RemoteSubscribers] = RemoteSubscribers(context)
+
+    def lines(self) -> list[Queue]:
+        """The lines of all subscriptions."""
+        return [durable.line for durable in self._map.durables.values()]
+
+    def claim(self, state: ConnectionState, info: ConsumerInfo, selector: Selector | None) -> DurableSubscription:
+        """The subscription that a new consumer asks for: the one it left, or a new one; one whose selector or topic
+        changed is deleted and made anew.
+
+        Raises `JmsError` when it is in use, there is no client id, or it is kept for another user whose rights the
+        new consumer has not.
+        """
+        terms = self._terms(state, info)
+        found = self._map.durables.get(terms.key)
+        if found is not None and found.active:
+            raise JmsError(
+                f"Durable consumer is in use for client: {terms.client_id} and subscriptionName: {terms.name}"
+            )
+        if found is not None and found.terms.agrees_with(terms):
+            self._hand_over(state, found)
+            return found
+        for part in terms.topic.parts():
+            self._rights.check_create(state, part)
+        served = self._map.served - (0 if found is None else len(found.topics))
+        if served >= MAX_SERVED and any(part.is_pattern for part in terms.topic.parts()):
+            raise ResourceAllocationError(
+                f"durable subscriptions get messages of {served} topics together, as many as they may: "
+                f"use narrower wildcards or fewer subscriptions"
+            )
+        if found is not None:
+            self._check_right(state, found, ADMIN, "remove")
+            _check_cursors(found)
+            self._delete(found, state.connection_id)
+        elif len(self._map.durables) >= MAX_DURABLE_SUBSCRIPTIONS:
+            raise ResourceAllocationError(
+                f"the broker is at its maximum of {MAX_DURABLE_SUBSCRIPTIONS} durable subscriptions: "
+                f"unsubscribe those that nobody needs"
+            )
+        made = self._make(terms, state.principal, selector)
+        if info.network_subscription:
+            self.remote_subscribers.begin(terms.key)
+        return made
+
+    def _hand_over(self, state: ConnectionState, durable: DurableSubscription) -> None:
+        """Keep ``durable`` for the principal of the connection, which subscribes to it again. Raises
+        `AuthorizationError` for another user who may not read all of it.
+        """
+        before, principal = durable.principal, state.principal
+        if before is not None:
+            if before.name == principal.name and before.groups == principal.groups:
+                return
+            self._check_right(state, durable, READ, "read from")
+        durable.principal = principal
+        durable.is_checked = False
+        store = self._context.store
+        if store is not None:
+            store.put_fact(SUBSCRIPTIONS, _key(durable.terms), encode_terms(durable.terms, principal))
+        if durable.has_pattern:
+            self._map.serve(durable)
+
+    def _check_right(self, state: ConnectionState, durable: DurableSubscription, action: str, verb: str) -> None:
+        """Raises `AuthorizationError`, and notes it in the audit, unless ``durable`` is kept for the user of the
+        connection, or that has the right on all its topics.
+        """
+        if durable.is_kept_for(state.principal):
+            return
+        terms = durable.terms
+        for part in terms.topic.parts():
+            if not self._rights.may_all(state.principal, action, part):
+                name, client_id = printable(terms.name), printable(terms.client_id)
+                self._rights.refuse(state, f"{verb}: durable subscription {name} of client {client_id}")
+
+    def _terms(self, state: ConnectionState, info: ConsumerInfo) -> SubscriptionTerms:
+        client_id = state.info.client_id
+        name = info.subscription_name
+        if not client_id or name is None:
+            raise JmsError(
+                "You cannot create a durable subscriber without specifying a unique clientID on a Connection"
+            )
+        for part in info.destination.parts():
+            if part.is_temporary:
+                raise JmsError("A durable subscription cannot be created for a temporary topic.")
+            if part.is_queue:
+                raise InvalidDestinationError(f"a durable subscription needs topics; {part} is none")
+            if part.is_advisory:
+                raise JmsError("Cannot create a durable subscription for an advisory Topic")
+        selector = info.selector.strip() if info.selector is not None else ""
+        return SubscriptionTerms(client_id, name, info.destination, selector or None, info.no_local)
+
+    def _make(self, terms: SubscriptionTerms, principal: Principal, selector: Selector | None) -> DurableSubscription:
+        store = self._context.store
+        line = line_of(terms)
+        if store is not None:
+            store.put_fact(SUBSCRIPTIONS, _key(terms), encode_terms(terms, principal))
+            store.add_destination(line)
+        return self._enter(terms, principal, selector, line)
+
+    def _enter(
+        self, terms: SubscriptionTerms, principal: Principal | None, selector: Selector | None, line: Destination
+    ) -> DurableSubscription:
+        policy = self._policies.entry_for(terms.topic.parts()[0])
+        queue = new_line(line, policy, self._usage, self._context, terms.topic.parts()[0])
+        queue.slow_consumers = self._map.slow_consumers(policy)
+        durable = self._made(terms, principal, selector, queue)
+        durable.offline_since = self._context.monotonic
+        self._map.durables[terms.key] = durable
+        self._map.serve(durable)
+        return durable
+
+    def _made(
+        self, terms: SubscriptionTerms, principal: Principal | None, selector: Selector | None, line: Queue
+    ) -> DurableSubscription:
+        values, rights = self._values, self._rights
+        if not self._policies.filters_by_client_id():
+            return DurableSubscription(terms, principal, selector, line, values, rights)
+        formats = self._context.formats
+        return FilteredDurableSubscription(terms, principal, selector, line, values, rights, self._policies, formats)
+
+    def attach(self, durable: DurableSubscription, subscription: Subscription) -> None:
+        """Its consumer is there; dispatch begins when that is started. Where messages may wait that its user may not
+        read, these stay in the line.
+        """
+        line = durable.line
+        if line.waiting() + line.withheld + line.in_flight == 0:
+            durable.is_checked = True
+        elif durable.has_pattern and not durable.is_checked:
+            subscription.read_only(ReadableMessages(durable))
+        durable.connection_id = subscription.info.consumer_id.connection_id
+        durable.active = True
+        durable.line.attach(subscription)
+        if subscription.info.retroactive and durable.line.waiting() == 0:
+            self._recover_kept(durable)
+
+    def _recover_kept(self, durable: DurableSubscription) -> None:
+        """A retroactive subscriber for which nothing waits gets what its topics keep, as far as memory takes it, also
+        what it had before. The store has no part in that.
+        """
+        line = durable.line
+        for topic in self._map.topics.values():
+            if durable.covers(topic.destination):
+                for message in topic.kept_messages():
+                    if durable.wants(message) and line.usage.takes(message.size):
+                        line.accept(message, 0)
+
+    def release(self, subscription: Subscription) -> None:
+        """The consumer left; what it had not acknowledged goes back to the line separately."""
+        durable = self._map.durables.get(
+            subscription_key(subscription.client_id, subscription.info.subscription_name or "")
+        )
+        if durable is not None and durable.line in subscription.homes:
+            durable.active = False
+            durable.offline_since = self._context.monotonic
+
+    def unsubscribe(self, state: ConnectionState, name: str) -> None:
+        """Delete a subscription of this client with all that waits for it. Raises `InvalidDestinationError` when there
+        is none, `AuthorizationError` when it is kept for another user and this one has not the right ``admin`` on its
+        topics, `JmsError` while it has a consumer.
+        """
+        client_id = state.info.client_id or ""
+        found = self._map.durables.get(subscription_key(client_id, name))
+        if found is not None:
+            self._check_right(state, found, ADMIN, "remove")
+        self.remove(client_id, name, state.connection_id)
+
+    def pending(self, client_id: str, name: str) -> int:
+        """How many messages a subscription has that are not acknowledged; 0 when there is none of this name."""
+        found = self._map.durables.get(subscription_key(client_id, name))
+        return 0 if found is None else found.line.waiting() + found.line.in_flight
+
+    def remove(self, client_id: str, name: str, connection_id: str = "") -> None:
+        """The same for the subscription of any client; ``connection_id`` is that of who asks."""
+        found = self._map.durables.get(subscription_key(client_id, name))
+        if found is None:
+            raise InvalidDestinationError(
+                f"No durable subscription exists for clientID: {client_id} and subscriptionName: {name}"
+            )
+        if found.active:
+            raise JmsError("Durable consumer is in use")
+        _check_cursors(found)
+        self._delete(found, connection_id)
+
+    def remove_offline(self, timeout_ms: int, at_most: int) -> bool:
+        """Delete those that have had no subscriber for ``timeout_ms``, counted from this start of the broker at the
+        earliest; True if there are more than ``at_most``.
+        """
+        since = self._context.monotonic - timeout_ms / 1000
+        gone = [
+            durable
+            for durable in self._map.durables.values()
+            if not durable.active
+            and durable.offline_since <= since
+            and durable.line.in_flight == 0
+            and durable.line.cursors == 0
+        ]
+        for durable in gone[:at_most]:
+            logger.info(
+                "durable subscription %s of client %s: no subscriber for %d ms: deleted",
+                printable(durable.terms.name),
+                printable(durable.terms.client_id),
+                timeout_ms,
+            )
+            self._delete(durable, "")
+        return len(gone) > at_most
+
+    def _delete(self, durable: DurableSubscription, connection_id: str) -> None:
+        store = self._context.store
+        durable.line.removed = True
+        durable.line.drop()
+        key = durable.terms.key
+        del self._map.durables[key]
+        self.remote_subscribers.forget(key)
+        if store is not None:
+            store.discard_fact(SUBSCRIPTIONS, _key(durable.terms))
+            store.remove_destination(durable.line.destination)
+        self._map.serve_no_more(durable)
+        if self._advisories is not None:
+            self._advisories.subscription_removed(durable.terms, connection_id)
+
+    def recover(self, facts: dict[int, dict[bytes, bytes]], lines: list[RecoveredDestination], clean: bool) -> None:
+        """What the store kept of subscriptions. A line without a description is left by a crash amid unsubscribing."""
+        for value in facts.get(SUBSCRIPTIONS, {}).values():
+            terms = decode_terms(value)
+            selector = None if terms.selector is None else parse_selector(terms.selector)
+            self._enter(terms, decode_principal(value), selector, line_of(terms))
+        self.remote_subscribers.recover(facts.get(REMOTE_SUBSCRIBERS, {}), set(self._map.durables))
+        for entry in lines:
+            durable = self._map.durables.get(entry.destination.name)
+            if durable is not None:
+                durable.line.recover(entry, clean)
+                durable.is_checked = False  # rights may have changed meanwhile
+            elif self._context.store is not None:
+                self._context.store.remove_destination(entry.destination)
+
+
+def _key(terms: SubscriptionTerms) -> bytes:
+    """What the store knows a subscription by."""
+    return terms.key.encode("utf-8", "surrogatepass")
+
+
+def _check_cursors(durable: DurableSubscription) -> None:
+    if durable.line.cursors > 0:
+        raise JmsError(
+            f"Durable subscription {printable(durable.terms.name)} of client {printable(durable.terms.client_id)} "
+            f"still has a cursor: release it first"
+        )

@@ -1,0 +1,72 @@
+"""When the queues are looked through for expired messages: each as often as its policy says (``expireMessagesPeriod``).
+
+Only the beginning of a look is decided here; the look itself is a job of the queue, a slice at a time.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.queue.queue import Queue
+
+QUEUES_PER_TURN: Final = 500  # queues at which the look for expired messages begins in one turn
+MIN_PERIOD_SECONDS: Final = 0.05  # between two looks at one queue, whatever the policy asks for
+
+
+class ExpirySweep:
+    """Starts `Queue.start_expiry` for all queues and durable subscriptions of one period when it is over.
+
+    ``active_durables``: also for durable subscriptions whose subscriber is there, which else expire what they dispatch.
+    """
+
+    def __init__(
+        self, context: BrokerContext, destination_map: DestinationMap, periods_ms: list[int], active_durables: bool
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._active_durables: Final[bool] = active_durables
+        self._due: dict[int, float] = dict.fromkeys(periods_ms, 0.0)
+        self._next_due: float | None = 0.0 if periods_ms else None
+        self._to_look_through: list[Queue] = []
+
+    def use_periods(self, periods_ms: list[int]) -> None:
+        """These periods from now on; one that was there before goes on as it was."""
+        self._due = {period: self._due.get(period, 0.0) for period in periods_ms}
+        self._next_due = min(self._due.values()) if periods_ms else None
+
+    def next_timeout(self) -> float | None:
+        """When the next look is due, in monotonic seconds; 0.0 while there are queues left for the next turn."""
+        return 0.0 if self._to_look_through else self._next_due
+
+    def run(self) -> None:
+        """Begin what is due, at most at `QUEUES_PER_TURN` queues."""
+        now = self._context.monotonic
+        next_due = self._next_due
+        if next_due is not None and now >= next_due:
+            for period_ms, due in list(self._due.items()):
+                if now >= due:
+                    self._due[period_ms] = now + max(period_ms / 1000, MIN_PERIOD_SECONDS)
+                    self._collect(period_ms)
+            self._next_due = min(self._due.values())
+        for _ in range(min(QUEUES_PER_TURN, len(self._to_look_through))):
+            queue = self._to_look_through.pop()
+            if not queue.removed:
+                queue.start_expiry()
+
+    def _collect(self, period_ms: int) -> None:
+        """Those that are still to be looked at come once, and first."""
+        found: list[Queue] = []
+        queues = self._map.swept.get(period_ms)
+        if queues is not None:
+            found.extend(queues.values())
+        for durable in self._map.durables.values():
+            if durable.line.policy.expire_messages_period_ms == period_ms:
+                if self._active_durables or not durable.active:
+                    found.append(durable.line)
+        if self._to_look_through:
+            waiting = set(self._to_look_through)
+            found = [queue for queue in found if queue not in waiting]
+        found.reverse()
+        self._to_look_through[:0] = found

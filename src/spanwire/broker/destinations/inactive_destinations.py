@@ -1,0 +1,167 @@
+"""What the broker removes because nobody uses it: idle destinations, durable subscriptions that stay away.
+
+Both are looked for now and then, a slice at a time, so that a destination pays nothing for it when a message comes.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.destinations.durable_subscriptions import Durables
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.topic.topic import Topic
+
+NEVER: Final = -1
+NEVER_DUE: Final = float("inf")
+MIN_PERIOD_SECONDS: Final = 0.05  # between two looks, whatever the configuration asks for
+DEFAULT_OFFLINE_CHECK_MS: Final = 300_000  # offlineDurableSubscriberTaskSchedule, as ActiveMQ has it
+MAX_LOOKED_AT: Final = 500  # destinations looked at in one turn
+MAX_REMOVED: Final = 50  # destinations or subscriptions removed in one turn
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class UpkeepSettings:
+    """When the broker looks for what nobody uses; a period of 0 means never.
+
+    In one look at most ``max_removed`` destinations are removed (0: no limit). Durable subscriptions without a
+    subscriber for ``offline_timeout_ms`` (-1: never) are deleted. ``expire_active_durables``: messages that wait for a
+    durable subscriber expire in the sweep also while it is there, not only when their turn comes.
+    """
+
+    destinations_period_ms: int = 0
+    max_removed: int = 0
+    offline_timeout_ms: int = NEVER
+    offline_check_ms: int = DEFAULT_OFFLINE_CHECK_MS
+    expire_active_durables: bool = False
+
+
+class IdleMark:
+    """Since when a destination has been found without users, and how much traffic it had had by then."""
+
+    __slots__ = ("home", "since", "traffic")
+
+    def __init__(self, home: BrokerDestination, since: float, traffic: int) -> None:
+        self.home: Final[BrokerDestination] = home
+        self.since: Final[float] = since
+        self.traffic: Final[int] = traffic
+
+
+class Upkeep:
+    """Looks for what is unused and has it removed. Time is that of the current turn."""
+
+    def __init__(
+        self,
+        settings: UpkeepSettings,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        durables: Durables,
+    ) -> None:
+        self._settings: Final[UpkeepSettings] = settings
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._destinations: Final[Destinations] = destinations
+        self._durables: Final[Durables] = durables
+        self._marks: Final[dict[str, IdleMark]] = {}
+        self._to_look_at: list[BrokerDestination] = []
+        self._removed = 0  # in this look
+        self._destinations_due = NEVER_DUE
+        self._offline_due = NEVER_DUE
+        if settings.destinations_period_ms > 0:
+            self._destinations_due = 0.0
+        if settings.offline_timeout_ms >= 0 and settings.offline_check_ms > 0:
+            self._offline_due = 0.0
+
+    def next_timeout(self) -> float | None:
+        """When to call `run`, in monotonic seconds; None when there is never anything to do."""
+        if self._to_look_at:
+            return 0.0
+        due = min(self._destinations_due, self._offline_due)
+        return None if due == NEVER_DUE else due
+
+    def run(self) -> None:
+        """One slice of what is due."""
+        now = self._context.monotonic
+        if now >= self._destinations_due:
+            self._destinations_due = now + max(self._settings.destinations_period_ms / 1000, MIN_PERIOD_SECONDS)
+            self._begin_to_look()
+        if self._to_look_at:
+            self._look()
+        if now >= self._offline_due:
+            self._offline_due = now + max(self._settings.offline_check_ms / 1000, MIN_PERIOD_SECONDS)
+            if self._durables.remove_offline(self._settings.offline_timeout_ms, MAX_REMOVED):
+                self._offline_due = now  # there are more: in the next turn
+
+    def _begin_to_look(self) -> None:
+        if self._to_look_at:
+            return
+        removable = self._map.removable
+        for name in [name for name, mark in self._marks.items() if removable.get(name) is not mark.home]:
+            del self._marks[name]
+        self._to_look_at = list(removable.values())
+        self._to_look_at.reverse()
+        self._removed = 0
+
+    def _look(self) -> None:
+        most = self._settings.max_removed
+        removed = 0
+        for _ in range(min(MAX_LOOKED_AT, len(self._to_look_at))):
+            if removed == MAX_REMOVED:
+                return
+            home = self._to_look_at.pop()
+            if home.removed or not self._is_unused(home):
+                continue
+            if most > 0 and self._removed >= most:
+                self._to_look_at.clear()
+                return
+            removed += 1
+            self._removed += 1
+            self._remove(home)
+
+    def _is_unused(self, home: BrokerDestination) -> bool:
+        """Whether it has been idle for its time: nobody there now, and nobody and nothing since it was seen so
+        first.
+        """
+        name = home.destination.qualified_name
+        if not is_idle(home):
+            self._marks.pop(name, None)
+            return False
+        now = self._context.monotonic
+        traffic = home.enqueued + home.visits
+        mark = self._marks.get(name)
+        if mark is None or mark.home is not home or mark.traffic != traffic:
+            self._marks[name] = IdleMark(home, now, traffic)
+            return False
+        return now - mark.since >= home.policy.inactive_timeout_ms / 1000
+
+    def _remove(self, home: BrokerDestination) -> None:
+        logger.info("%s: unused for %d ms: removed", home.destination, home.policy.inactive_timeout_ms)
+        self._marks.pop(home.destination.qualified_name, None)
+        self._destinations.remove_idle(home)
+
+
+def is_idle(home: BrokerDestination) -> bool:
+    """Whether nobody consumes, browses or sends there and nothing is kept there."""
+    if home.producers > 0 or home.visitors > 0 or home.withheld > 0 or home.waiting() > 0:
+        return False
+    subscriptions: list[Subscription] = []
+    if isinstance(home, Queue):
+        if home.in_flight > 0 or home.paused or home.is_searching():
+            return False
+        subscriptions = home.subscriptions()
+    elif isinstance(home, Topic):
+        if home.durables:
+            return False
+        subscriptions = home.subscriptions
+    if not home.policy.gc_with_network_consumers:
+        return not subscriptions
+    return all(subscription.info.network_subscription for subscription in subscriptions)

@@ -1,0 +1,110 @@
+"""Durable subscriptions of other brokers for which bridges of this one keep durable subscriptions here.
+
+A bridge hears of the subscribers behind its subscription one by one, and ends it with the last of them. Links break and
+brokers restart meanwhile, so the store has a fact for each subscriber (`spanwire.broker.metadata.REMOTE_SUBSCRIBERS`).
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import Final
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.metadata import REMOTE_SUBSCRIBERS
+from spanwire.model.errors import StoreError
+
+MAX_SUBSCRIBERS: Final = 10_000  # behind one subscription, as many as a bridge hears of
+MAX_SUBSCRIBER: Final = 4_096  # characters of a subscriber's key; client ids have 1,024
+COMPLETE: Final = ""  # in place of a subscriber: nobody else is behind the subscription than is known
+KEY_BYTES: Final = 20  # of a digest, against accidental collisions
+
+
+class RemoteSubscribers:
+    """Subscribers by the key of the subscription that stands for them. Both keys are texts that others make."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context: Final[BrokerContext] = context
+        self._behind: Final[dict[str, set[str]]] = {}
+        self._served_by: Final[dict[str, set[str]]] = {}
+
+    def begin(self, subscription: str) -> None:
+        """Note that nobody is behind ``subscription`` but those who are added."""
+        self._put(subscription, COMPLETE)
+
+    def of(self, subscription: str) -> set[str] | None:
+        """Return the subscribers behind ``subscription``, None if there may be others than those that are known."""
+        behind = self._behind.get(subscription)
+        return behind - {COMPLETE} if behind is not None and COMPLETE in behind else None
+
+    def add(self, subscription: str, subscriber: str) -> None:
+        """Note that ``subscription`` stands for ``subscriber``, too. Where that is too much to remember, it never ends
+        because of those that leave.
+        """
+        behind = self._behind.get(subscription)
+        if behind is not None and subscriber in behind:
+            return
+        if len(subscriber) > MAX_SUBSCRIBER or (behind is not None and len(behind) >= MAX_SUBSCRIBERS):
+            self._discard(subscription, COMPLETE)
+            return
+        self._put(subscription, subscriber)
+
+    def remove(self, subscription: str, subscriber: str) -> None:
+        """Note that ``subscription`` no longer stands for ``subscriber``."""
+        self._discard(subscription, subscriber)
+
+    def serving(self, subscriber: str) -> list[str]:
+        """Return the subscriptions that stand for ``subscriber``."""
+        return sorted(self._served_by.get(subscriber, ()))
+
+    def forget(self, subscription: str) -> None:
+        """Forget a subscription that has ended."""
+        for subscriber in list(self._behind.get(subscription, ())):
+            self._discard(subscription, subscriber)
+
+    def recover(self, facts: dict[bytes, bytes], subscriptions: set[str]) -> None:
+        """Take over what the store kept of ``subscriptions`` and discard the rest. Raises `StoreError`."""
+        for key, value in facts.items():
+            try:
+                subscription, subscriber = json.loads(value)
+            except (ValueError, TypeError):
+                raise StoreError(
+                    "a subscriber of another broker in the store cannot be read: stop the broker and run "
+                    "spanwire store check"
+                ) from None
+            if subscription in subscriptions:
+                self._enter(subscription, subscriber)
+            elif self._context.store is not None:
+                self._context.store.discard_fact(REMOTE_SUBSCRIBERS, key)
+
+    def _put(self, subscription: str, subscriber: str) -> None:
+        store = self._context.store
+        if store is not None:
+            value = json.dumps([subscription, subscriber]).encode("ascii")
+            store.put_fact(REMOTE_SUBSCRIBERS, _key(subscription, subscriber), value)
+        self._enter(subscription, subscriber)
+
+    def _enter(self, subscription: str, subscriber: str) -> None:
+        self._behind.setdefault(subscription, set()).add(subscriber)
+        if subscriber != COMPLETE:
+            self._served_by.setdefault(subscriber, set()).add(subscription)
+
+    def _discard(self, subscription: str, subscriber: str) -> None:
+        behind = self._behind.get(subscription)
+        if behind is None or subscriber not in behind:
+            return
+        behind.discard(subscriber)
+        if not behind:
+            del self._behind[subscription]
+        served_by = self._served_by.get(subscriber)
+        if served_by is not None:
+            served_by.discard(subscription)
+            if not served_by:
+                del self._served_by[subscriber]
+        if self._context.store is not None:
+            self._context.store.discard_fact(REMOTE_SUBSCRIBERS, _key(subscription, subscriber))
+
+
+def _key(subscription: str, subscriber: str) -> bytes:
+    text = json.dumps([subscription, subscriber])
+    return blake2b(text.encode("ascii"), digest_size=KEY_BYTES).digest()

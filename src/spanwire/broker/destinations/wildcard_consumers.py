@@ -1,0 +1,100 @@
+"""Consumers of wildcards: which new destinations are offered to whom, and how many there may be.
+
+A broker with 1,000 such consumers and 50,000 destinations would have 50 million attachments, of 40 to 230 bytes each.
+ActiveMQ has no limit but its heap. Here consumers beyond a limit are refused, and one that passes it while it is being
+attached is ended with its connection, so that no client believes that it listens where it does not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.model.destination import Destination
+from spanwire.model.errors import ResourceAllocationError
+
+MAX_PATTERNS: Final = 50_000  # of one broker; a new destination is compared with each, at 0.3 microseconds
+MAX_ATTACHED: Final = 2_000_000  # places at which consumers of wildcards listen; half a GB for queues
+COMPARED_PER_STEP: Final = 64  # names or destinations looked at, at 0.3 microseconds each, which count as one step
+
+
+class PatternSubscription:
+    """A subscription and one wildcard pattern it asked for."""
+
+    __slots__ = ("pattern", "subscription")
+
+    def __init__(self, pattern: Destination, subscription: Subscription) -> None:
+        self.pattern: Final[Destination] = pattern
+        self.subscription: Final[Subscription] = subscription
+
+
+class WildcardConsumers:
+    """The patterns of one broker, by who came first. Attaching is left to `Destinations` and `Joining`."""
+
+    def __init__(self, max_attached: int = MAX_ATTACHED) -> None:
+        self.max_attached = max_attached
+        self._entries: Final[dict[Subscription, list[PatternSubscription]]] = {}
+        self._count = 0
+        self._attached = 0  # at the most: those of consumers that have left are counted out when it matters
+
+    def check_room(self, patterns: int) -> None:
+        """Raises `ResourceAllocationError` when there may not be so many more."""
+        if self._count + patterns > MAX_PATTERNS:
+            raise ResourceAllocationError(
+                f"the broker is at its maximum of {MAX_PATTERNS} wildcards of consumers: end some or use fewer"
+            )
+        if not self.has_room():
+            raise self.refusal()
+
+    def has_room(self) -> bool:
+        """Return True if consumers may be attached to further destinations."""
+        if self._attached < self.max_attached:
+            return True
+        self._attached = sum([len(subscription.homes) for subscription in self._entries])
+        return self._attached < self.max_attached
+
+    def refusal(self) -> ResourceAllocationError:
+        """Return what a consumer is told that cannot be attached."""
+        return ResourceAllocationError(
+            f"consumers of wildcards listen at {self.max_attached} destinations together, as many as they may: "
+            f"use narrower wildcards or fewer consumers"
+        )
+
+    def note_attached(self) -> None:
+        """One of them was attached to one destination."""
+        self._attached += 1
+
+    def add(self, pattern: Destination, subscription: Subscription) -> None:
+        """Offer every new destination under ``pattern`` to ``subscription``."""
+        self._entries.setdefault(subscription, []).append(PatternSubscription(pattern, subscription))
+        self._count += 1
+
+    def remove(self, subscription: Subscription) -> bool:
+        """Stop offering destinations to ``subscription``; False when none were."""
+        entries = self._entries.pop(subscription, None)
+        if entries is None:
+            return False
+        self._count -= len(entries)
+        return True
+
+    def listens(self, subscription: Subscription, destination: Destination) -> bool:
+        """Return True if ``destination`` falls under a pattern of ``subscription``."""
+        return any(entry.pattern.matches(destination) for entry in self._entries.get(subscription, []))
+
+    def all(self) -> list[PatternSubscription]:
+        """The patterns that somebody listens to, by who came first."""
+        return [entry for entries in self._entries.values() for entry in entries]
+
+    def steps(self) -> int:
+        """Return the steps that comparing a new destination takes."""
+        return self._count // COMPARED_PER_STEP
+
+    def subscriptions(self, destination: Destination) -> list[Subscription]:
+        """The subscriptions that want ``destination``, each once."""
+        found: list[Subscription] = []
+        for subscription, entries in self._entries.items():
+            for entry in entries:
+                if entry.pattern.matches(destination):
+                    found.append(subscription)
+                    break
+        return found

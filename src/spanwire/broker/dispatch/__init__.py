@@ -1,0 +1,8 @@
+"""What a destination and a consumer are, before either is a queue or a topic. Pure.
+
+- A *message reference* is a message in one destination: its sequence in the store and how often it was delivered.
+- A *subscription* is the broker's side of one consumer: its window of messages that are dispatched and not
+  acknowledged.
+- The *broker context* holds what all destinations of a broker share: the store, the time of this turn, the jobs.
+- A *connection output* counts the unsent octets of one connection.
+"""

@@ -1,0 +1,114 @@
+"""What becomes of messages, told on advisory topics: the kinds of such advisories, and who tells them.
+
+The names of topics and properties are ActiveMQ's ("Advisory Message"), its slips of the pen included.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.ports import LongNumber
+from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, Destination
+from spanwire.model.info import ProducerInfo
+from spanwire.model.message import Message
+
+EXPIRED_NEWS: Final = "Expired"
+DEAD_LETTER_NEWS: Final = "MessageDLQd"
+NO_CONSUMER_NEWS: Final = "NoConsumer"
+SLOW_CONSUMER_NEWS: Final = "SlowConsumer"
+FAST_PRODUCER_NEWS: Final = "FastProducer"
+DISCARDED_NEWS: Final = "MessageDiscarded"
+FULL_NEWS: Final = "FULL"
+DELIVERED_NEWS: Final = "MessageDelivered"
+CONSUMED_NEWS: Final = "MessageConsumed"
+DISPATCHED_NEWS: Final = "MessageDispatched"
+NEWS: Final = (
+    EXPIRED_NEWS, DEAD_LETTER_NEWS, NO_CONSUMER_NEWS, SLOW_CONSUMER_NEWS, FAST_PRODUCER_NEWS, DISCARDED_NEWS,
+    FULL_NEWS, DELIVERED_NEWS, CONSUMED_NEWS, DISPATCHED_NEWS,
+)  # fmt: skip
+
+MESSAGE_ID: Final = "orignalMessageId"
+DESTINATION: Final = "orignalDestination"
+CONSUMER_ID: Final = "consumerId"
+PRODUCER_ID: Final = "producerId"
+DISCARDED_COUNT: Final = "discardedCount"
+USAGE_NAME: Final = "usageName"
+USAGE_COUNT: Final = "usageCount"
+
+
+class News(Protocol):
+    """Who tells the listeners of advisory topics. Nothing is built while nobody listens."""
+
+    def has_listeners(self, kind: str, about: Destination) -> bool:
+        """Whether somebody hears advisories of this kind about a destination."""
+        ...
+
+    def tell(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:
+        """Tell of a consumer, a producer or (None) of the destination itself."""
+        ...
+
+    def tell_of_message(
+        self, kind: str, about: Destination, message: Message, whole: bool, properties: dict[str, object]
+    ) -> None:
+        """Tell of a message, with its body if it is to be ``whole``."""
+        ...
+
+    def pass_on(self, kind: str, about: Destination, message: Message) -> None:
+        """Give the listeners the message itself."""
+        ...
+
+
+def told_name(home: BrokerDestination, message: Message) -> Destination:
+    """Under which name a message of ``home`` is told: that of a durable subscription is one of its topic, that of the
+    scheduler one of where it goes.
+    """
+    return message.destination if home.destination.kind in (SUBSCRIPTION, SCHEDULE) else home.destination
+
+
+def tell_expired(news: News, home: BrokerDestination, message: Message) -> None:
+    """A message is over its time; all of them are told, whatever the policy."""
+    about = told_name(home, message)
+    if not news.has_listeners(EXPIRED_NEWS, about):
+        return
+    news.tell_of_message(
+        EXPIRED_NEWS,
+        about,
+        message,
+        home.policy.advisories.whole_messages,
+        {MESSAGE_ID: str(message.message_id)},
+    )
+
+
+def tell_dead_letter(news: News, home: BrokerDestination, message: Message) -> None:
+    """A message became a dead letter; all of them are told, whatever the policy."""
+    news.tell_of_message(DEAD_LETTER_NEWS, told_name(home, message), message, home.policy.advisories.whole_messages, {})
+
+
+def tell_of_traffic(
+    news: News, kind: str, home: BrokerDestination, message: Message, more: dict[str, object] | None = None
+) -> None:
+    """A message came to its destination, went to a consumer, was consumed or discarded."""
+    about = told_name(home, message)
+    if not news.has_listeners(kind, about):
+        return
+    properties: dict[str, object] = {MESSAGE_ID: str(message.message_id), DESTINATION: about.qualified_name}
+    if more is not None:
+        properties.update(more)
+    news.tell_of_message(kind, about, message, home.policy.advisories.whole_messages, properties)
+
+
+def tell_full(news: News, home: BrokerDestination, message: Message, producer: ProducerInfo | None) -> None:
+    """A send finds no memory: the destination is full, and who sends is too fast. ``producer`` is None for one that was
+    never announced.
+    """
+    told = home.policy.advisories
+    about = told_name(home, message)
+    if about.is_advisory:
+        return
+    if told.full:
+        usage_name = f"Main:memory:{about.qualified_name}:memory"
+        news.tell(FULL_NEWS, about, None, {USAGE_NAME: usage_name, USAGE_COUNT: LongNumber(home.usage.used_bytes)})
+    if told.fast_producers:
+        info = producer if producer is not None else ProducerInfo(message.message_id.producer_id, about)
+        news.tell(FAST_PRODUCER_NEWS, about, info, {PRODUCER_ID: str(info.producer_id)})

@@ -1,0 +1,242 @@
+"""Consumers that are slow for too long, or too often, are ended (ActiveMQ's slowConsumerStrategy).
+
+There is one of these for each policy that has a strategy; a consumer joins it when it is attached to a destination
+under that policy. Acknowledging and dispatching tell it nothing: it looks, some times in each period of the policy, how
+far a consumer has come. A topic alone says when one of its consumers becomes slow, since it is there that messages
+wait for each.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.slow_consumer_policy import SlowConsumerPolicy
+from spanwire.model.destination import SUBSCRIPTION
+from spanwire.model.errors import JmsError
+
+LOOKS_PER_PERIOD: Final = 4  # how often a consumer's progress is looked at between two checks
+MIN_LOOK_SECONDS: Final = 0.01  # between two looks, however short the period
+LOOKS_PER_TURN: Final = 500  # consumers looked at in one turn
+MAX_WINDOW: Final = 1 << 17  # more than a window and its extension can be
+GRACE_SECONDS: Final = 1.0  # in which a client may end its consumer itself, as ActiveMQ has it
+
+logger = logging.getLogger(__name__)
+
+
+class WatchedConsumer:
+    """A consumer, what it had done when it was last looked at, and how long and how often it has been slow.
+
+    ``slow_count`` 0 means that it is not under suspicion; ``progress`` changes with each acknowledgement.
+    """
+
+    __slots__ = ("is_slow", "line", "marks", "progress", "since", "slow_count", "subscription")
+
+    def __init__(self, subscription: Subscription, line: BrokerDestination | None, now: float) -> None:
+        self.subscription: Final[Subscription] = subscription
+        self.line: Final[BrokerDestination | None] = line  # of a durable subscription
+        self.is_slow = False
+        self.slow_count = 0
+        self.marks = 0
+        self.progress = progress_of(subscription)
+        self.since = now
+
+    def suspect(self) -> None:
+        """It has become slow, once more."""
+        self.is_slow = True
+        self.slow_count += 1
+
+    def clear(self) -> None:
+        """It is not slow any more; how often it was does not count."""
+        self.is_slow = False
+        self.slow_count = 0
+        self.marks = 0
+
+
+class ClosingConsumer:
+    """A consumer that its client was told to end, and until when."""
+
+    __slots__ = ("deadline", "subscription")
+
+    def __init__(self, subscription: Subscription, deadline: float) -> None:
+        self.subscription: Final[Subscription] = subscription
+        self.deadline: Final[float] = deadline
+
+
+class SlowConsumerWatch(BrokerDestination):
+    """The consumers under one policy. It is a destination only so far as `BrokerContext` wakes it."""
+
+    def __init__(
+        self, policy: PolicyEntry, strategy: SlowConsumerPolicy, usage: MemoryUsage, context: BrokerContext
+    ) -> None:
+        super().__init__(policy.destination, policy, usage)
+        self._strategy: Final[SlowConsumerPolicy] = strategy
+        self._context: Final[BrokerContext] = context
+        self._period: Final[float] = strategy.check_period_ms / 1000
+        self._by_acks: Final[bool] = strategy.max_since_ack_ms is not None
+        self._watched: Final[dict[Subscription, WatchedConsumer]] = {}
+        self._left: list[WatchedConsumer] = []
+        self._closing: list[ClosingConsumer] = []
+        self._check_due = 0.0
+        self._checks = False  # this pass is a check, not only a look
+        self._armed = False
+
+    # -- what destinations tell ----------------------------------------------------------------------------------------
+
+    def join(self, subscription: Subscription, home: BrokerDestination) -> None:
+        """A consumer is attached to ``home``."""
+        if subscription.info.network_subscription and self._strategy.ignore_network_consumers:
+            return
+        if subscription.info.browser or subscription in self._watched:
+            return
+        now = self._context.monotonic
+        line = home if home.destination.kind == SUBSCRIPTION else None
+        self._watched[subscription] = WatchedConsumer(subscription, line, now)
+        if not self._armed:
+            self._check_due = now + self._period
+            self._arm()
+
+    def becomes_slow(self, subscription: Subscription) -> None:
+        """More than its prefetch waits for a consumer of a topic."""
+        watched = self._watched.get(subscription)
+        if watched is not None and not watched.is_slow and not self._by_acks:
+            watched.suspect()
+
+    def keeps_up(self, subscription: Subscription) -> None:
+        """A consumer of a topic gets a message at once, nothing waits for it."""
+        watched = self._watched.get(subscription)
+        if watched is not None:
+            watched.is_slow = False
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Look at everybody, a slice at a time."""
+        self._remove_unresponsive()
+        if not self._left:
+            self._checks = self._context.monotonic >= self._check_due
+            self._left = list(self._watched.values())
+        self._context.schedule(self)
+
+    def work(self) -> bool:
+        """Look at some consumers; True while there are others."""
+        doomed: list[Subscription] = []
+        for _ in range(min(LOOKS_PER_TURN, len(self._left))):
+            watched = self._left.pop()
+            if watched.subscription.removed:
+                self._watched.pop(watched.subscription, None)
+                continue
+            self._look(watched)
+            if self._checks and self._is_doomed(watched):
+                self._watched.pop(watched.subscription, None)
+                doomed.append(watched.subscription)
+        self._abort(doomed)
+        if self._left:
+            return True
+        if self._checks:
+            self._checks = False
+            self._check_due = self._context.monotonic + self._period
+        self._armed = False
+        if self._watched or self._closing:
+            self._arm()
+        return False
+
+    def _arm(self) -> None:
+        self._armed = True
+        due = self._context.monotonic + max(self._period / LOOKS_PER_PERIOD, MIN_LOOK_SECONDS)
+        due = min(due, max(self._check_due, self._context.monotonic))
+        for closing in self._closing:
+            due = min(due, closing.deadline)
+        self._context.wake_at(self, due)
+
+    # -- who is slow ---------------------------------------------------------------------------------------------------
+
+    def _look(self, watched: WatchedConsumer) -> None:
+        subscription = watched.subscription
+        progress = progress_of(subscription)
+        if progress != watched.progress:
+            watched.progress = progress
+            watched.since = self._context.monotonic
+        elif self._strategy.ignore_idle_consumers and subscription.dispatched_count == 0:
+            watched.since = self._context.monotonic  # who has nothing does not owe an acknowledgement for that time
+        line = watched.line
+        if line is not None and not self._by_acks and not subscription.pulls:
+            room = subscription.prefetch_size + subscription.extension - subscription.dispatched_count
+            if room > 0:
+                watched.is_slow = False
+            elif not watched.is_slow and line.waiting() > 0:
+                watched.suspect()
+
+    def _is_doomed(self, watched: WatchedConsumer) -> bool:
+        """What one check says of one consumer."""
+        if self._by_acks:
+            self._check_acks(watched)
+        elif watched.slow_count > 0:
+            if not watched.is_slow:
+                logger.info("consumer %s is no longer slow", watched.subscription.info.consumer_id)
+                watched.clear()
+            else:
+                watched.marks += 1
+        if watched.slow_count == 0:
+            return False
+        strategy = self._strategy
+        too_long = strategy.max_slow_ms > 0 and watched.marks * strategy.check_period_ms >= strategy.max_slow_ms
+        return too_long or 0 < strategy.max_slow_count <= watched.slow_count
+
+    def _check_acks(self, watched: WatchedConsumer) -> None:
+        limit_ms = self._strategy.max_since_ack_ms
+        if limit_ms is None or limit_ms < 0:
+            return
+        idle = self._strategy.ignore_idle_consumers and watched.subscription.dispatched_count == 0
+        silent_ms = (self._context.monotonic - watched.since) * 1000
+        if idle or silent_ms <= limit_ms:
+            if watched.slow_count > 0:
+                logger.info("consumer %s is no longer slow", watched.subscription.info.consumer_id)
+            watched.clear()
+            return
+        watched.marks += 1
+        if watched.slow_count == 0 or self._strategy.max_slow_count > 0:
+            watched.suspect()
+
+    # -- what becomes of them ------------------------------------------------------------------------------------------
+
+    def _abort(self, doomed: list[Subscription]) -> None:
+        strategy = self._strategy
+        for subscription in doomed:
+            info = subscription.info
+            reason = JmsError(
+                f"consumer {info.consumer_id} of {info.destination} was slow too often (>{strategy.max_slow_count}) or "
+                f"too long (>{strategy.max_slow_ms}): acknowledge faster, or change the slowConsumerStrategy of "
+                f"{self.destination}"
+            )
+            if strategy.abort_connection:
+                logger.warning("connection %s is ended: %s", info.consumer_id.connection_id, reason)
+                subscription.outlet.connection.close_with(reason)
+            else:
+                logger.warning("slow consumer is ended: %s", reason)
+                subscription.consumer.close(reason)
+                self._closing.append(ClosingConsumer(subscription, self._context.monotonic + GRACE_SECONDS))
+            subscription.outlet.mark_dirty()
+
+    def _remove_unresponsive(self) -> None:
+        """Consumers whose clients did not end them themselves."""
+        now = self._context.monotonic
+        remover = self._context.remover
+        due = [closing for closing in self._closing if closing.deadline <= now]
+        if not due:
+            return
+        self._closing = [closing for closing in self._closing if closing.deadline > now]
+        for closing in due:
+            if not closing.subscription.removed and remover is not None:
+                remover.remove_consumer(closing.subscription)
+
+
+def progress_of(subscription: Subscription) -> int:
+    """A number that changes whenever the consumer acknowledges something, in a transaction as well."""
+    settled = subscription.dispatched_total - subscription.dispatched_count
+    return settled * MAX_WINDOW + subscription.extension

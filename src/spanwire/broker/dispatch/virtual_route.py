@@ -1,0 +1,156 @@
+"""What becomes of the messages of one virtual destination, found once when the destination is made."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.dispatch.virtual_settings import (
+    CompositeDestination,
+    MirroredQueues,
+    VirtualSettings,
+    VirtualTopic,
+)
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.selector.expression import Selector
+from spanwire.selector.parser import parse_selector
+
+
+class ListeningRule:
+    """One virtual topic: the queues under ``pattern`` listen to it."""
+
+    __slots__ = ("pattern", "settings")
+
+    def __init__(self, settings: VirtualTopic, pattern: Destination) -> None:
+        self.settings: Final[VirtualTopic] = settings
+        self.pattern: Final[Destination] = pattern
+
+
+class ForwardRule:
+    """One target of a composite destination with its selector compiled."""
+
+    __slots__ = ("destination", "keeps_address", "selector")
+
+    def __init__(self, destination: Destination, selector: Selector | None, keeps_address: bool) -> None:
+        self.destination: Final[Destination] = destination
+        self.selector: Final[Selector | None] = selector
+        self.keeps_address: Final[bool] = keeps_address
+
+
+class VirtualRoute:
+    """What becomes of the messages of one destination: ``stays`` if it keeps them as well."""
+
+    __slots__ = ("forwards", "listeners", "mirror", "stays")
+
+    def __init__(self) -> None:
+        self.listeners: Final[list[ListeningRule]] = []
+        self.forwards: Final[list[ForwardRule]] = []
+        self.mirror: ForwardRule | None = None
+        self.stays = True
+
+
+class VirtualRoutes:
+    """Finds routes by the settings of the broker."""
+
+    def __init__(self, settings: VirtualSettings) -> None:
+        """Raises `InvalidSelectorError` for a filter that is no selector."""
+        self._topics: tuple[VirtualTopic, ...] = ()
+        self._composites: tuple[CompositeDestination, ...] = ()
+        self._mirrored: MirroredQueues | None = None
+        self._told_as_demand: Final[bool] = settings.told_as_demand
+        self._selectors: dict[str, Selector] = {}
+        self.replace(settings)
+
+    def replace(self, settings: VirtualSettings) -> None:
+        """These settings from now on, but for what other brokers are told. Raises `InvalidSelectorError`."""
+        selectors: dict[str, Selector] = {}
+        for composite in settings.composites:
+            for forward in composite.forward_to:
+                if forward.selector:
+                    selectors[forward.selector] = parse_selector(forward.selector)
+        self._selectors = selectors
+        self._topics = settings.topics
+        self._composites = settings.composites
+        self._mirrored = settings.mirrored
+
+    def sources(self, destination: Destination) -> list[Destination]:
+        """The virtual destinations whose messages come to ``destination``, where other brokers are to hear of that."""
+        found: list[Destination] = []
+        if not self._told_as_demand or destination.is_pattern or destination.is_temporary:
+            return found
+        for composite in self._composites:
+            for forward in composite.forward_to:
+                if forward.destination.matches(destination) and composite.destination not in found:
+                    found.append(composite.destination)
+        if destination.is_queue:
+            for topic in self._topics:
+                source = _listened_to(topic, destination)
+                if source is not None and source not in found:
+                    found.append(source)
+        return found
+
+    def find(self, destination: Destination) -> VirtualRoute | None:
+        """The route of a physical destination; None for an ordinary one."""
+        if destination.is_advisory:
+            return None
+        route = VirtualRoute()
+        for topic in self._topics:
+            if topic.destination.matches(destination):
+                name = topic.prefix + destination.name + topic.postfix
+                route.listeners.append(ListeningRule(topic, Destination(QUEUE, name)))
+        for composite in self._composites:
+            if composite.destination.matches(destination):
+                self._add_forwards(route, composite)
+        mirrored = self._mirrored
+        if mirrored is not None and destination.is_queue and (mirrored.temporary or not destination.is_temporary):
+            topic_name = Destination(TOPIC, mirrored.prefix + destination.name + mirrored.postfix)
+            route.mirror = ForwardRule(topic_name, None, not mirrored.copy_message)
+        if route.stays and not route.listeners and not route.forwards and route.mirror is None:
+            return None
+        return route
+
+    def _add_forwards(self, route: VirtualRoute, composite: CompositeDestination) -> None:
+        for forward in composite.forward_to:
+            selector = self._selectors[forward.selector] if forward.selector else None
+            route.forwards.append(ForwardRule(forward.destination, selector, not composite.copy_message))
+        if composite.forward_only:
+            route.stays = False
+
+
+def awaited(listening: Destination, wanted: Destination) -> Destination | None:
+    """The one queue under ``listening``, the queues that listen to a virtual topic, that a consumer of the pattern
+    ``wanted`` can mean: one whose name both spell together. None if there is no such name.
+    """
+    parts: list[str] = []
+    elements = wanted.elements
+    for place, part in enumerate(listening.elements):
+        asked = elements[place] if place < len(elements) else ""
+        if asked == ">":
+            parts.extend(listening.elements[place:])
+            break
+        if asked == "*":
+            parts.append(part)
+        elif part in ("*", asked):
+            parts.append(asked)
+        else:
+            return None
+    found = Destination(QUEUE, ".".join(parts))
+    return found if not found.is_pattern and wanted.matches(found) else None
+
+
+def _listened_to(settings: VirtualTopic, queue: Destination) -> Destination | None:
+    """The virtual topic to which a queue of this name listens; None if it is not called so."""
+    name = queue.name
+    if settings.postfix:
+        if not name.endswith(settings.postfix):
+            return None
+        name = name[: len(name) - len(settings.postfix)]
+    prefix = settings.prefix.removesuffix(".")
+    segments = prefix.split(".") if prefix else []
+    parts = name.split(".")
+    if len(parts) <= len(segments):
+        return None
+    for place, segment in enumerate(segments):
+        if segment not in ("*", parts[place]):
+            return None
+    topic = Destination(TOPIC, ".".join(parts[len(segments) :]))
+    return topic if not topic.is_pattern and settings.destination.matches(topic) else None

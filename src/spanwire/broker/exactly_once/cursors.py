@@ -1,0 +1,360 @@
+"""All cursors of a broker: opened, filled, acknowledged, released, and found again after a restart.
+
+Every answer tells of what the store was told before; whoever gives it waits until that is safe. Nothing here goes by
+time: what a cursor holds it holds until its program, or an operator, says otherwise.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.xa_branch import without
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.exactly_once.cursor import Cursor, decode_cursor, with_past
+from spanwire.broker.exactly_once.reservation import Taking, put_back
+from spanwire.broker.exactly_once.reserved_messages import MAX_HELD, HeldMessages
+from spanwire.broker.metadata import CURSORS, Fact, check_fact
+from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
+from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.ports import ADMIN, MessageStore
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, refusal
+from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.security.access_control import Rights
+from spanwire.broker.topic.durable_subscription import subscription_key
+from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
+from spanwire.model.message import DEFAULT_PRIORITY
+
+MAX_CURSORS: Final = 1_000  # of one broker, released ones that are remembered among them
+LIGHT_HELD: Final = 1_000  # messages of a cursor that may change while the disk is behind: about 50 KiB of a fact
+REMOVAL_BYTES: Final = 16  # of a removal among many in one unit, until it is written
+PRIORITIES: Final = 10
+
+logger = logging.getLogger(__name__)
+
+
+class Cursors:
+    """Knows cursors by name. Who may ask for what is checked here; how requests look like is for `Control`."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        rights: Rights,
+        unstored: Unstored,
+        flow: FlowControl,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._destinations: Final[Destinations] = destinations
+        self._rights: Final[Rights] = rights
+        self._unstored: Final[Unstored] = unstored
+        self._flow: Final[FlowControl] = flow
+        self._cursors: Final[dict[str, Cursor]] = {}
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    def open_on_queue(self, state: ConnectionState, name: str, queue: Destination, run: str, exclusive: bool) -> Cursor:
+        """Make or take over the cursor ``name`` for ``run``. Raises `JmsError` when it is refused."""
+        self._store()
+        if queue.kind != QUEUE or queue.is_pattern or queue.is_composite:
+            raise refusal(MALFORMED, f"a cursor reads one queue that is not temporary; {queue} is none")
+        self._check(state, queue)
+        cursor = self._known(state, name, queue)
+        if cursor is None:
+            cursor = Cursor(name, queue, queue.qualified_name, exclusive)
+        home = cursor.home
+        if home is None:
+            found = self._destinations.ensure(state, queue)
+            assert isinstance(found, Queue)
+            home = found
+        return self._opened(state, cursor, home, run, exclusive)
+
+    def open_on_subscription(
+        self, state: ConnectionState, name: str, client_id: str, subscription: str, run: str, exclusive: bool
+    ) -> Cursor:
+        """The same on a durable subscription."""
+        self._store()
+        line = Destination(SUBSCRIPTION, subscription_key(client_id, subscription))
+        durable = self._map.durables.get(line.name)
+        if durable is None:
+            raise refusal(UNKNOWN, f"client {client_id} has no durable subscription {subscription}: subscribe first")
+        self._check(state, line)
+        cursor = self._known(state, name, line)
+        if cursor is None:
+            cursor = Cursor(name, line, f"{durable.terms.topic} ({client_id}, {subscription})", exclusive)
+        home = cursor.home
+        if home is None:
+            home = durable.line
+        return self._opened(state, cursor, home, run, exclusive)
+
+    def _known(self, state: ConnectionState, name: str, source: Destination) -> Cursor | None:
+        """The cursor of this name, which must read ``source``; who may not administer what it reads does not learn
+        that.
+        """
+        known = self._cursors.get(name)
+        if known is not None:
+            self._check(state, known.destination)
+            if known.destination != source:
+                raise refusal(MALFORMED, f"cursor {name} reads {known.shown}, and no other; choose another name")
+        return known
+
+    def _opened(self, state: ConnectionState, cursor: Cursor, home: Queue, run: str, exclusive: bool) -> Cursor:
+        """The cursor has its ``home`` when nothing refuses it any more: one that is released must not keep a queue."""
+        store = self._store()
+        if run == cursor.run:
+            if cursor.released:
+                raise cursor.fenced(f"run {run}")
+            return cursor
+        if run in cursor.past_runs:
+            raise cursor.fenced(f"run {run}")
+        others = [other for other in self._of(home) if other is not cursor]
+        if others and (exclusive or others[0].exclusive):
+            raise refusal(LIMIT, f"cursor {others[0].name} reads {cursor.shown} already: one of both is exclusive")
+        after = Cursor(cursor.name, cursor.destination, cursor.shown, exclusive)
+        after.epoch = cursor.epoch + 1
+        after.past_runs = with_past(cursor.run, cursor.past_runs)
+        after.run = run
+        after.user = state.principal.name
+        after.held = cursor.held
+        fact = _fitting(after)
+        if cursor.name not in self._cursors:
+            self._make_room(store)
+        self._put(store, fact)
+        self._cursors[cursor.name] = cursor
+        if cursor.released or cursor.epoch == 0:
+            home.cursors += 1
+            home.visitors += 1
+        cursor.home = home
+        cursor.epoch = after.epoch
+        cursor.past_runs = after.past_runs
+        cursor.run = run
+        cursor.user = after.user
+        cursor.released = False
+        cursor.exclusive = exclusive
+        home.reserve(exclusive)
+        return cursor
+
+    def reserve(
+        self, state: ConnectionState, name: str, epoch: int, at_most: int, at_most_bytes: int, acknowledged: int
+    ) -> Cursor:
+        """Acknowledge everything below the number ``acknowledged`` (-1: nothing), then hold up to ``at_most`` messages
+        and about ``at_most_bytes`` (0: any) in all.
+        """
+        store = self._store()
+        cursor = self._current(state, name, epoch)
+        if not 0 <= at_most <= MAX_HELD:
+            raise refusal(LIMIT, f"a cursor holds at most {MAX_HELD} messages, not {at_most}")
+        if acknowledged >= 0:
+            self._acknowledge(store, cursor, acknowledged)
+        home = cursor.home
+        assert home is not None
+        if home.removed:
+            raise refusal(UNKNOWN, f"{cursor.shown} of cursor {name} was removed: release the cursor")
+        taking = Taking(home, cursor.held, self._context, self._unstored, self._flow)
+        if not home.paused and taking.take(at_most, at_most_bytes) > 0:
+            self._put(store, cursor.fact())
+        elif not taking.has_room and len(cursor.held) == 0:
+            raise refusal(LIMIT, f"the store has no room for what is not persistent in {cursor.shown}: ask again later")
+        return cursor
+
+    def acknowledge(self, state: ConnectionState, name: str, epoch: int, end: int) -> Cursor:
+        """Everything below the number ``end`` is done."""
+        store = self._store()
+        cursor = self._current(state, name, epoch)
+        self._acknowledge(store, cursor, end)
+        return cursor
+
+    def release(self, state: ConnectionState, name: str, epoch: int) -> int:
+        """End the cursor, which is at ``epoch``; gives how many messages went back into the line."""
+        store = self._store()
+        cursor = self._find(state, name)
+        if cursor.released and epoch == cursor.epoch - 1:
+            return 0  # it has been asked for before
+        cursor.check_epoch(epoch)
+        held = cursor.held
+        count = len(held)
+        after = Cursor(cursor.name, cursor.destination, cursor.shown, cursor.exclusive)
+        after.epoch = cursor.epoch + 1
+        after.past_runs = cursor.past_runs
+        after.run = cursor.run
+        after.user = cursor.user
+        after.released = True
+        after.held = HeldMessages(held.end)
+        self._put(store, _fitting(after))
+        cursor.held = after.held
+        cursor.epoch = after.epoch
+        cursor.released = True
+        home = cursor.home
+        assert home is not None
+        home.cursors -= 1
+        home.visitors -= 1
+        if not home.removed:
+            put_back(home, held, self._context)
+            home.reserve(False)
+        cursor.home = None
+        logger.info("cursor %s of %s: released at epoch %d with %d messages", name, cursor.shown, epoch, count)
+        return count
+
+    def is_light(self, name: str) -> bool:
+        """Whether little is written down for a change of it: it holds few messages, or there is no such cursor."""
+        cursor = self._cursors.get(name)
+        return cursor is None or len(cursor.held) <= LIGHT_HELD
+
+    def readable(self, state: ConnectionState, name: str, epoch: int, start: int, end: int) -> Cursor:
+        """The cursor, if the connection may read these numbers of it now."""
+        cursor = self._current(state, name, epoch)
+        cursor.check_range(start, end)
+        return cursor
+
+    def rows(self, state: ConnectionState, name: str) -> list[dict[str, object]]:
+        """What the connection may know of all cursors, or of one."""
+        found = [cursor for cursor in self._cursors.values() if not name or cursor.name == name]
+        return [cursor.row() for cursor in found if self._may_see(state, cursor)]
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _store(self) -> MessageStore:
+        store = self._context.store
+        if store is None:
+            raise refusal(UNAVAILABLE, "this broker keeps nothing: cursors and sinks need one with persistent=true")
+        return store
+
+    def _find(self, state: ConnectionState, name: str) -> Cursor:
+        """Who may not administer its queue does not learn whether there is one."""
+        cursor = self._cursors.get(name)
+        if cursor is None:
+            raise refusal(UNKNOWN, f"there is no cursor {name}: open it")
+        self._check(state, cursor.destination)
+        return cursor
+
+    def _current(self, state: ConnectionState, name: str, epoch: int) -> Cursor:
+        cursor = self._find(state, name)
+        if epoch > cursor.epoch:
+            raise refusal(MALFORMED, f"cursor {name} is at epoch {cursor.epoch}: there is no epoch {epoch} yet")
+        cursor.check_epoch(epoch)
+        return cursor
+
+    def _acknowledge(self, store: MessageStore, cursor: Cursor, end: int) -> None:
+        held = cursor.held
+        if end <= held.first:
+            return  # it has been asked for before
+        cursor.check_range(held.first, end)
+        home = cursor.home
+        assert home is not None
+        count = end - held.first
+        removals = [(cursor.destination, sequence) for sequence in held.part(held.first, end)]
+        store.append_unit([], removals, [cursor.fact(count)])
+        self._unstored.add(REMOVAL_BYTES * count)
+        home.in_flight -= count
+        for sequence in held.drop(end):
+            home.removed_on_disk(sequence)
+
+    def _put(self, store: MessageStore, fact: Fact) -> None:
+        assert fact.value is not None
+        store.put_fact(fact.table, fact.key, fact.value)
+        self._unstored.add(len(fact.value))
+
+    def _make_room(self, store: MessageStore) -> None:
+        """A cursor that was released is only remembered so that others hear of it: the oldest goes for a new one."""
+        if len(self._cursors) < MAX_CURSORS:
+            return
+        for cursor in self._cursors.values():
+            if cursor.released:
+                del self._cursors[cursor.name]
+                store.discard_fact(CURSORS, cursor.name.encode("utf-8"))
+                return
+        raise refusal(LIMIT, f"the broker has {MAX_CURSORS} cursors already: release those that nobody needs")
+
+    def _of(self, home: Queue) -> list[Cursor]:
+        return [cursor for cursor in self._cursors.values() if cursor.home is home and not cursor.released]
+
+    def _check(self, state: ConnectionState, source: Destination) -> None:
+        for destination in self._judged(source):
+            if not self._rights.may_all(state.principal, ADMIN, destination):
+                self._rights.refuse(state, f"administer: {destination}", " (cursors need that)")
+
+    def _may_see(self, state: ConnectionState, cursor: Cursor) -> bool:
+        return all(self._rights.may_all(state.principal, ADMIN, one) for one in self._judged(cursor.destination))
+
+    def _judged(self, source: Destination) -> list[Destination]:
+        """Whose rights hold for a cursor: its queue, or the topics of its subscription."""
+        if source.kind != SUBSCRIPTION:
+            return [source]
+        durable = self._map.durables.get(source.name)
+        return [source] if durable is None else durable.terms.topic.parts()
+
+    # -- start ---------------------------------------------------------------------------------------------------------
+
+    def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> list[RecoveredDestination]:
+        """What the store kept of cursors; gives what is left for others of what it ``recovered``.
+
+        Raises `StoreError` for a cursor that cannot be read.
+        """
+        if not facts:
+            return recovered
+        by_source: dict[str, list[Cursor]] = {}
+        for key, value in facts.items():
+            cursor = decode_cursor(key, value)
+            self._cursors[cursor.name] = cursor
+            by_source.setdefault(cursor.destination.qualified_name, []).append(cursor)
+        return [self._leave(entry, by_source.get(entry.destination.qualified_name, [])) for entry in recovered]
+
+    def _leave(self, entry: RecoveredDestination, cursors: list[Cursor]) -> RecoveredDestination:
+        """``entry`` without what ``cursors`` hold, which comes before the rest in the order of dispatch."""
+        if not cursors:
+            return entry
+        there = set(entry.sequences)
+        dues = dict(zip(entry.expirations.sequences, entry.expirations.wall_ms, strict=True))
+        gone: set[int] = set()
+        for cursor in cursors:
+            for sequence in cursor.kept:
+                if sequence not in there:
+                    logger.error("cursor %s: a message is missing in the store; its number is empty", cursor.name)
+                priority = entry.priorities.get(sequence, DEFAULT_PRIORITY)
+                place = PRIORITIES - 1 - min(max(priority, 0), PRIORITIES - 1)
+                cursor.held.add(sequence, self._context.next_order(), place, dues.get(sequence, 0))
+                gone.add(sequence)
+        return RecoveredDestination(
+            entry.destination,
+            without(entry.sequences, gone),
+            entry.redeliveries,
+            entry.priorities,
+            Expirations(entry.expirations.sequences, entry.expirations.wall_ms),
+        )
+
+    def count_held(self) -> None:
+        """All queues and subscriptions are there: what cursors hold is out."""
+        for cursor in self._cursors.values():
+            if cursor.released:
+                continue
+            home = self._home(cursor.destination)
+            if home is None:
+                logger.error("cursor %s: %s is missing in the store; the cursor is ended", cursor.name, cursor.shown)
+                cursor.released = True
+                cursor.held = HeldMessages(cursor.held.end)
+                continue
+            cursor.home = home
+            home.cursors += 1
+            home.visitors += 1
+            home.taken_away(len(cursor.held))
+            home.reserve(cursor.exclusive)
+
+    def _home(self, source: Destination) -> Queue | None:
+        if source.kind != SUBSCRIPTION:
+            return self._destinations.recovered(source)
+        durable = self._map.durables.get(source.name)
+        return None if durable is None else durable.line
+
+
+def _fitting(after: Cursor) -> Fact:
+    """What the store is to keep of a cursor that will be as ``after``. Raises `ResourceAllocationError`."""
+    fact = after.fact()
+    assert fact.value is not None
+    check_fact(fact.key, fact.value)
+    return fact

@@ -1,0 +1,181 @@
+"""A browser of the control destination reads a range of what a cursor holds, in order, as often as it likes.
+
+Costs the range: the cursor knows the sequences, the store is asked for them page by page, and the queue's line is not
+touched. The number of a message stands where other dispatches have the broker's sequence.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.exactly_once.cursor import Cursor, is_name
+from spanwire.broker.exactly_once.cursors import Cursors
+from spanwire.broker.exactly_once.requests import number_text
+from spanwire.broker.queue.browser_home import BrowserHome
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.request_errors import MALFORMED, refusal
+from spanwire.broker.routing.consumers import RangeReads
+from spanwire.model.message import Message
+
+PAGE_MESSAGES: Final = 500  # of one read
+PAGE_BYTES: Final = 1024 * 1024  # of one read, unless one message has more
+READ_AHEAD: Final = 250  # messages at hand below which the next page is asked for
+SLICE_MESSAGES: Final = 500  # dispatched at a time
+FORM: Final = "cursor = 'NAME' AND epoch = NUMBER AND from = NUMBER AND to = NUMBER"
+
+
+class Range:
+    """What a browser asks for: the numbers from ``start`` up to, but without, ``end``."""
+
+    __slots__ = ("end", "epoch", "name", "start")
+
+    def __init__(self, name: str, epoch: int, start: int, end: int) -> None:
+        self.name: Final[str] = name
+        self.epoch: Final[int] = epoch
+        self.start: Final[int] = start
+        self.end: Final[int] = end
+
+
+class CursorRanges(RangeReads):
+    """Lets browsers read ranges of the broker's cursors."""
+
+    def __init__(self, context: BrokerContext, cursors: Cursors) -> None:
+        self._context: Final[BrokerContext] = context
+        self._cursors: Final[Cursors] = cursors
+
+    def check(self, state: ConnectionState, selector: str | None) -> None:
+        """What `RangeReads` promises."""
+        asked = parse_range(selector)
+        self._cursors.readable(state, asked.name, asked.epoch, asked.start, asked.end)
+
+    def begin(self, state: ConnectionState, subscription: Subscription) -> None:
+        """What `RangeReads` promises."""
+        asked = parse_range(subscription.info.selector)
+        cursor = self._cursors.readable(state, asked.name, asked.epoch, asked.start, asked.end)
+        home = cursor.home
+        assert home is not None
+        RangeRead(cursor, home, asked, subscription, self._context)
+
+
+class RangeRead(BrowserHome):
+    """One browser's way through a range: the home of what is dispatched to it, so that acknowledging it changes
+    nothing but the memory that counts for it. It ends early when the cursor moves past it, or is taken over.
+    """
+
+    def __init__(
+        self, cursor: Cursor, queue: Queue, asked: Range, subscription: Subscription, context: BrokerContext
+    ) -> None:
+        super().__init__(queue.destination, queue.policy, queue.usage)
+        self._cursor: Final[Cursor] = cursor
+        self._queue: Final[Queue] = queue
+        self._asked: Final[Range] = asked
+        self._subscription: Final[Subscription] = subscription
+        self._context: Final[BrokerContext] = context
+        self._ready: list[MessageReference] = []
+        self._next_ready = 0
+        self._next = asked.start  # the number to be asked for next
+        self._reading: list[int] = []  # sequences that are being read, from the number before ``_next``
+        self._request = 0
+        self._ended = False
+        subscription.homes[self] = None
+
+    def fill(self) -> None:
+        """Show as much as the browser's window takes; at the end say so once."""
+        subscription = self._subscription
+        if self._ended or subscription.removed or not subscription.started:
+            return
+        budget = SLICE_MESSAGES
+        while self._next_ready < len(self._ready) and subscription.can_take():
+            if budget == 0:
+                self._context.schedule(self)
+                return
+            budget -= 1
+            reference = self._ready[self._next_ready]
+            self._next_ready += 1
+            subscription.dispatch(reference)
+        if len(self._ready) - self._next_ready <= READ_AHEAD:
+            self._read_on()
+        is_done = self._request == 0 and self._next_ready == len(self._ready)
+        if is_done and subscription.outlet.writable:
+            self._ended = True
+            subscription.consumer.dispatch_end()
+            subscription.outlet.mark_dirty()
+
+    def _read_on(self) -> None:
+        """Ask for the next page, unless one is on its way or the cursor no longer holds it for this epoch."""
+        cursor = self._cursor
+        start = self._next
+        if self._request > 0 or start >= self._asked.end:
+            return
+        if cursor.epoch != self._asked.epoch or start < cursor.held.first:
+            self._next = self._asked.end
+            return
+        sequences = cursor.held.part(start, min(self._asked.end, start + PAGE_MESSAGES))
+        store = self._context.store
+        assert store is not None
+        size = 0
+        count = 0
+        for octets in store.sizes(self.destination, sequences):
+            size += octets
+            if count > 0 and size > PAGE_BYTES:
+                break
+            count += 1
+        self._reading = sequences[:count]
+        self._next = start + count
+        self._request = self._context.fetch(self, self.destination, self._reading)
+
+    def fetched(self, request: int, messages: list[Message | None]) -> None:
+        """A page is here; it may have been acknowledged meanwhile."""
+        if request != self._request:
+            return
+        self._request = 0
+        if self._ended:
+            return
+        ready = self._ready[self._next_ready :]
+        number = self._next - len(self._reading)
+        for place, message in enumerate(messages):
+            if message is not None:
+                self.hold(message)
+                count = self._queue.redeliveries_of(self._reading[place])
+                ready.append(MessageReference(self, message, 0, number + place, count))
+        self._ready = ready
+        self._next_ready = 0
+        self._context.schedule(self)
+
+    def abandon(self) -> None:
+        """The browser is gone."""
+        self._ended = True
+        for reference in self._ready[self._next_ready :]:
+            self.release(reference.message)
+        self._ready = []
+        self._next_ready = 0
+
+    def is_searching(self) -> bool:
+        """The end of the range has not been reached."""
+        return not self._ended
+
+
+def parse_range(selector: str | None) -> Range:
+    """What a browser's selector asks for. Raises `ControlRefusal` for any that is not of the one form."""
+    words = "" if selector is None else selector.strip()
+    found: list[str] = []
+    for place, name in enumerate(("cursor", "epoch", "from", "to")):
+        prefix = name + " = "
+        if not words.startswith(prefix):
+            break
+        value, _, words = words[len(prefix) :].partition(" AND ")
+        found.append(value.strip())
+        words = words.strip()
+        if place < 3 and not words:
+            break
+    if len(found) == 4 and not words:
+        quoted = found[0]
+        epoch, start, end = number_text(found[1]), number_text(found[2]), number_text(found[3])
+        is_quoted = len(quoted) > 2 and quoted[0] == "'" and quoted[-1] == "'"
+        if is_quoted and is_name(quoted[1:-1]) and 0 <= start <= end and epoch >= 0:
+            return Range(quoted[1:-1], epoch, start, end)
+    raise refusal(MALFORMED, f"what is browsed here is a range of a cursor; the selector is not: {FORM}")

@@ -1,0 +1,449 @@
+"""Requests to the control destination, ``ActiveMQ.Spanwire.Control``: cursors and sinks for programs that move
+messages exactly once. What requests and answers look like says ``docs/reference/control-destination.md``.
+
+A request goes nowhere itself. Its answer is sent once the store is as far as what it tells.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from typing import Final
+
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.transaction import LocalTransaction, Transaction
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.exactly_once.cursor import Cursor, is_name
+from spanwire.broker.exactly_once.cursors import Cursors
+from spanwire.broker.exactly_once.sink import NO_BATCH, PartKey
+from spanwire.broker.exactly_once.sink_commit import CommitFollower, Committed, PartName, SinkCommit
+from spanwire.broker.exactly_once.sinks import Sinks
+from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.request_errors import LIMIT, MALFORMED, ControlRefusal, refusal, told, word_of
+from spanwire.broker.reserved_destinations import CONTROL, check_apart, is_control
+from spanwire.broker.routing.message_router import ControlTaker, Sending
+from spanwire.broker.security.access_control import Rights
+from spanwire.model.destination import MAX_NAME_BYTES, QUEUE, Destination, check_name, parse_destination
+from spanwire.model.environment import IdGenerator
+from spanwire.model.errors import (
+    IllegalStateError,
+    InvalidDestinationError,
+    JmsError,
+    ProtocolError,
+    ResourceAllocationError,
+)
+from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.message import Message
+from spanwire.model.message_view import BOOLEAN_VALUE, LONG_VALUE, STRING_VALUE, TEXT, MessageView, PropertyValue
+
+MAX_NUMBER: Final = (1 << 62) - 1
+MAX_PART_LINES: Final = 10_000  # parts that one commit names
+MAX_DEFERRED: Final = 64  # requests about one sink that wait for the end of its commit
+MAX_POSTPONED: Final = 64  # requests of one connection that wait for the disk
+POLL_SECONDS: Final = 0.05  # between two looks whether the disk has caught up
+URGENT: Final = ("acknowledge", "release")  # they make room, and go on if little is to be written for them
+QUIET: Final = ("cursors", "sinks")  # nothing is written for them
+
+Answer = dict[str, PropertyValue]
+
+
+class Request:
+    """One request, decoded."""
+
+    def __init__(self, state: ConnectionState, view: MessageView, format_id: int, reply_to: Destination) -> None:
+        self.state: Final[ConnectionState] = state
+        self.view: Final[MessageView] = view
+        self.format_id: Final[int] = format_id
+        self.reply_to: Final[Destination] = reply_to
+        self.body: bytes | None = None  # of its answer
+
+    def text(self, name: str) -> str:
+        """A property, empty when it is absent."""
+        return text_of(self.view.properties, name)
+
+    def name(self, name: str) -> str:
+        """A property that names something."""
+        found = self.text(name)
+        if not is_name(found):
+            raise refusal(
+                MALFORMED, f"{name} is {found[:40]!r}, not 1 to 200 letters, digits and marks out of . _ - : / @ # +"
+            )
+        return found
+
+    def name_or_none(self, name: str) -> str:
+        """The same, empty when it is absent."""
+        return self.name(name) if self.text(name) else ""
+
+    def line(self, name: str) -> str:
+        """A property that is part of a subscription's name: one line that a destination's name could be."""
+        found = self.text(name)
+        if found:
+            try:
+                check_name(found)
+            except InvalidDestinationError:
+                raise refusal(
+                    MALFORMED,
+                    f"{name} is {found[:40]!r}, not 1 to {MAX_NAME_BYTES} bytes without control characters",
+                ) from None
+        return found
+
+    def number(self, name: str) -> int:
+        """A property that is a number of at least 0."""
+        return number_of(self.view.properties, name)
+
+    def number_or(self, name: str, default: int) -> int:
+        """The same, or ``default``."""
+        return self.number(name) if name in self.view.properties else default
+
+    def flag(self, name: str) -> bool:
+        """A property that is true or false; false when it is absent."""
+        found = self.text(name).lower()
+        if found not in ("", "true", "false"):
+            raise refusal(MALFORMED, f"{name} is {found[:40]!r}, not true or false")
+        return found == "true"
+
+
+class Postponed(BrokerDestination):
+    """Requests that wait until the disk has caught up; a destination, so that the broker wakes it."""
+
+    def __init__(self, context: BrokerContext, unstored: Unstored, usage: MemoryUsage) -> None:
+        super().__init__(CONTROL, PolicyEntry(CONTROL), usage)
+        self._context: Final[BrokerContext] = context
+        self._unstored: Final[Unstored] = unstored
+        self._line: Final[deque[Request]] = deque()
+        self.control: Control | None = None
+
+    def waits(self) -> bool:
+        """Whether requests that write have to wait."""
+        return self._unstored.is_full() or len(self._line) > 0
+
+    def add(self, request: Request) -> None:
+        """Raises `ControlRefusal` when too many of its connection wait."""
+        if sum([1 for waiting in self._line if waiting.state is request.state]) >= MAX_POSTPONED:
+            raise refusal(LIMIT, f"the disk is behind, and {MAX_POSTPONED} requests wait for it: try again later")
+        if not self._line:
+            self._context.wake_at(self, self._context.monotonic + POLL_SECONDS)
+        self._line.append(request)
+
+    def wake(self) -> None:
+        """Go on with those for which there is room."""
+        while self._line and not self._unstored.is_full():
+            request = self._line.popleft()
+            if self.control is not None:
+                self.control.go_on(request)
+        if self._line:
+            self._context.wake_at(self, self._context.monotonic + POLL_SECONDS)
+
+
+class Control(ControlTaker, CommitFollower):
+    """Takes requests and answers them."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        cursors: Cursors,
+        sinks: Sinks,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        sending: Sending,
+        formats: MessageFormats,
+        rights: Rights,
+        unstored: Unstored,
+        usage: MemoryUsage,
+        ids: IdGenerator,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._cursors: Final[Cursors] = cursors
+        self._sinks: Final[Sinks] = sinks
+        self._map: Final[DestinationMap] = destination_map
+        self._destinations: Final[Destinations] = destinations
+        self._sending: Final[Sending] = sending
+        self._formats: Final[MessageFormats] = formats
+        self._rights: Final[Rights] = rights
+        self._unstored: Final[Unstored] = unstored
+        self._usage: Final[MemoryUsage] = usage
+        self._ids: Final[IdGenerator] = ids
+        self._postponed: Final[Postponed] = Postponed(context, unstored, usage)
+        self._postponed.control = self
+        self._connection_id = ""
+        self._last_sequence = 0
+        self._reading: Final[dict[SinkCommit, Request]] = {}
+        self._deferred: Final[dict[str, deque[Request]]] = {}  # by sink, while it commits
+
+    # -- in ------------------------------------------------------------------------------------------------------------
+
+    def take(self, state: ConnectionState, message: Message, transaction: Transaction | None) -> None:
+        """What `ControlTaker` promises."""
+        self._rights.check_write(state, message.destination)
+        if state.forwards:
+            raise IllegalStateError(f"requests to {message.destination} are not forwarded by bridges: ask this broker")
+        try:
+            view = self._formats.view(message)
+        except ProtocolError as error:
+            raise refusal(MALFORMED, f"the request cannot be decoded: {error}") from None
+        action = text_of(view.properties, "action")
+        if transaction is not None:
+            self._stage(state, view, action, transaction)
+            return
+        if view.reply_to is None:
+            raise IllegalStateError(f"a request to {message.destination} needs JMSReplyTo")
+        for part in view.reply_to.parts():
+            check_apart(part)
+        self._rights.check_write(state, view.reply_to)
+        home = self._map.find(view.reply_to)
+        if home is not None and home.usage.is_full():
+            raise ResourceAllocationError(f"there is no room for an answer in {view.reply_to}")
+        self._do(Request(state, view, message.format_id, view.reply_to), True)
+
+    def go_on(self, request: Request) -> None:
+        """Take a request that has waited."""
+        self._do(request, False)
+
+    def _stage(self, state: ConnectionState, view: MessageView, action: str, transaction: Transaction) -> None:
+        request = Request(state, view, 0, view.destination)
+        if action != "stage" or not isinstance(transaction, LocalTransaction):
+            raise refusal(MALFORMED, "only stage is asked for in a transaction, and only in a local one")
+        if transaction.stager is not None:
+            raise refusal(MALFORMED, "a transaction stages one part: commit it, and begin another")
+        key = PartKey(
+            request.name("query"), request.number("batch"), request.number("partition"), request.number("attempt")
+        )
+        transaction.stager = self._sinks.stage(state, key, request.number("epoch"))
+
+    def _do(self, request: Request, may_wait: bool) -> None:
+        """Carry out, and answer; a commit is answered later, and so is what has to wait for the disk."""
+        try:
+            if may_wait and self._postponed.waits() and not self._goes_first(request):
+                self._postponed.add(request)
+                return
+            answer = self._carry_out(request)
+        except JmsError as error:
+            self._refuse(request, told(error))
+            return
+        if answer is not None:
+            self._answer(request, answer)
+
+    def _goes_first(self, request: Request) -> bool:
+        action = request.text("action")
+        return action in QUIET or (action in URGENT and self._cursors.is_light(request.text("cursor")))
+
+    def _carry_out(self, request: Request) -> Answer | None:
+        action = request.text("action")
+        if action in ("open", "reserve", "acknowledge", "release", "cursors"):
+            return self._about_cursor(request, action)
+        if action in ("begin", "commit", "abort", "forget", "sinks"):
+            return self._about_sink(request, action)
+        if action == "stage":
+            raise refusal(MALFORMED, "stage belongs into the transaction whose messages are to be staged")
+        raise refusal(MALFORMED, f"there is no action {action[:40]!r}")
+
+    # -- cursors -------------------------------------------------------------------------------------------------------
+
+    def _about_cursor(self, request: Request, action: str) -> Answer:
+        state = request.state
+        if action == "cursors":
+            rows = self._cursors.rows(state, request.name_or_none("cursor"))
+            request.body = json.dumps(rows).encode("ascii")
+            return {}
+        name = request.name("cursor")
+        if action == "open":
+            return _held(self._open(request, name), True)
+        epoch = request.number("epoch")
+        if action == "release":
+            count = self._cursors.release(state, name, epoch)
+            return {"epoch": (LONG_VALUE, epoch + 1), "released": (LONG_VALUE, count)}
+        if action == "acknowledge":
+            return _held(self._cursors.acknowledge(state, name, epoch, request.number("to")), False)
+        cursor = self._cursors.reserve(
+            state,
+            name,
+            epoch,
+            request.number("messages"),
+            request.number_or("bytes", 0),
+            request.number_or("acknowledge", -1),
+        )
+        answer = _held(cursor, False)
+        answer["waiting"] = (LONG_VALUE, 0 if cursor.home is None else cursor.home.waiting())
+        return answer
+
+    def _open(self, request: Request, name: str) -> Cursor:
+        run = request.name("run")
+        exclusive = request.flag("exclusive")
+        if request.text("queue"):
+            return self._cursors.open_on_queue(request.state, name, queue_of(request.text("queue")), run, exclusive)
+        client_id, subscription = request.line("clientId"), request.line("subscription")
+        if not client_id or not subscription:
+            raise refusal(MALFORMED, "open needs queue, or clientId and subscription")
+        return self._cursors.open_on_subscription(request.state, name, client_id, subscription, run, exclusive)
+
+    # -- sinks ---------------------------------------------------------------------------------------------------------
+
+    def _about_sink(self, request: Request, action: str) -> Answer | None:
+        state = request.state
+        if action == "sinks":
+            request.body = json.dumps(self._sinks.rows(state, request.name_or_none("query"))).encode("ascii")
+            return {}
+        query = request.name("query")
+        if self._sinks.is_committing(query):
+            self._defer(request, query, action)
+            return None
+        if action == "begin":
+            sink = self._sinks.begin(state, query, request.name("run"), request.text("target"))
+            return {"epoch": (LONG_VALUE, sink.epoch), "batch": (LONG_VALUE, sink.batch)}
+        epoch = request.number("epoch")
+        if action == "forget":
+            return {"messages": (LONG_VALUE, self._sinks.forget(state, query, epoch))}
+        batch = request.number("batch")
+        if action == "abort":
+            return {"messages": (LONG_VALUE, self._sinks.abort(state, query, epoch, batch))}
+        return self._commit(request, query, epoch, batch)
+
+    def _defer(self, request: Request, query: str, action: str) -> None:
+        """Let a request wait for the end of the sink's commit, if it would not be refused now. Raises `JmsError`."""
+        if action == "begin":
+            self._sinks.check_begin(request.state, query, request.name("run"))
+        else:
+            self._sinks.current(request.state, query, request.number("epoch"))
+        line = self._deferred.get(query)
+        if line is None:
+            line = deque()
+            self._deferred[query] = line
+        if len(line) >= MAX_DEFERRED:
+            raise refusal(
+                LIMIT, f"{MAX_DEFERRED} requests wait for the end of a commit of sink {query}: try again later"
+            )
+        line.append(request)
+
+    def _commit(self, request: Request, query: str, epoch: int, batch: int) -> Answer | None:
+        sink = self._sinks.current(request.state, query, epoch)
+        if batch <= sink.batch:
+            return _committed(Committed(0, True))
+        commit = SinkCommit(
+            self._sinks,
+            sink,
+            batch,
+            parts_of(request.view.body),
+            self._context,
+            self._map,
+            self._destinations,
+            self._sending,
+            self._unstored,
+            self._usage,
+        )
+        passed = commit.pass_on()
+        if passed is not None:
+            return _committed(passed)
+        if not commit.next_page():
+            return _committed(commit.finish(request.state))
+        commit.follower = self
+        sink.committing = batch
+        self._reading[commit] = request
+        return None
+
+    def read(self, commit: SinkCommit) -> None:
+        """The messages of a batch are here: deliver them, and go on with who waited."""
+        request = self._reading.pop(commit)
+        commit.sink.committing = NO_BATCH
+        try:
+            self._answer(request, _committed(commit.finish(request.state)))
+        except JmsError as error:
+            self._refuse(request, told(error))
+        for waiting in self._deferred.pop(commit.sink.query, ()):
+            self._do(waiting, False)
+
+    # -- out -----------------------------------------------------------------------------------------------------------
+
+    def _refuse(self, request: Request, error: ControlRefusal) -> None:
+        self._answer(
+            request,
+            {
+                "status": (STRING_VALUE, "error"),
+                "error": (STRING_VALUE, word_of(error)),
+                "reason": (STRING_VALUE, str(error)),
+            },
+        )
+
+    def _answer(self, request: Request, properties: Answer) -> None:
+        if not self._connection_id:
+            self._connection_id = self._ids.next_id()
+        self._last_sequence += 1
+        view = MessageView(
+            TEXT, request.reply_to, MessageId(ProducerId(self._connection_id, 1, 1), self._last_sequence)
+        )
+        correlation_id = request.view.correlation_id
+        view.correlation_id = correlation_id if correlation_id else str(request.view.message_id)
+        view.timestamp_ms = self._context.wall_ms
+        view.properties["status"] = (STRING_VALUE, "ok")
+        view.properties.update(properties)
+        view.body = request.body
+        try:
+            answer = self._formats.format(request.format_id).encode_from_view(view)
+            self._sending.hand_in_when_stored(request.state, answer)
+        except (JmsError, ProtocolError):
+            return  # whoever asked is gone with his temporary queue, or may write there no longer
+
+
+def _held(cursor: Cursor, with_epoch: bool) -> Answer:
+    answer: Answer = {"from": (LONG_VALUE, cursor.held.first), "to": (LONG_VALUE, cursor.held.end)}
+    if with_epoch:
+        answer["epoch"] = (LONG_VALUE, cursor.epoch)
+    return answer
+
+
+def _committed(done: Committed) -> Answer:
+    return {"messages": (LONG_VALUE, done.messages), "repeated": (BOOLEAN_VALUE, done.repeated)}
+
+
+def queue_of(text: str) -> Destination:
+    """The one queue that ``text`` names, with the bounds of all names. Raises `JmsError`."""
+    found = parse_destination(text)
+    if "?" in text or found.kind != QUEUE or found.is_pattern or found.is_composite or is_control(found):
+        raise refusal(MALFORMED, f"a cursor reads one queue that is not temporary; {text[:40]!r} is none")
+    return found
+
+
+def text_of(properties: dict[str, PropertyValue], name: str) -> str:
+    """A property as text; empty when it is absent or null."""
+    entry = properties.get(name)
+    if entry is None or entry[1] is None:
+        return ""
+    return ("true" if entry[1] else "false") if isinstance(entry[1], bool) else str(entry[1])
+
+
+def number_of(properties: dict[str, PropertyValue], name: str) -> int:
+    """A property that is a number of at least 0, or such a number as text. Raises `ControlRefusal`."""
+    text = text_of(properties, name)
+    found = number_text(text)
+    if found < 0:
+        raise refusal(MALFORMED, f"{name} is {text[:40]!r}, not a number of at least 0")
+    return found
+
+
+def number_text(text: str) -> int:
+    """The number that ``text`` is; -1 when it is none of at least 0 that fits."""
+    if text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= MAX_NUMBER:
+        return int(text)
+    return -1
+
+
+def parts_of(body: bytes | None) -> list[PartName]:
+    """The lines ``partition attempt messages`` of a commit. Raises `ControlRefusal`."""
+    found: list[PartName] = []
+    text = b"" if body is None else body
+    for line in text.decode("utf-8", "replace").split("\n"):
+        words = line.split()
+        if not words:
+            continue
+        if len(found) >= MAX_PART_LINES:
+            raise refusal(LIMIT, f"a commit names at most {MAX_PART_LINES} parts")
+        numbers = [number_text(word) for word in words]
+        if len(numbers) != 3 or min(numbers) < 0:
+            raise refusal(MALFORMED, f"a line of a commit is {line[:40]!r}, not: partition attempt messages")
+        found.append(PartName(numbers[0], numbers[1], numbers[2]))
+    return found

@@ -1,0 +1,377 @@
+"""All sinks of a broker: begun, staged for, and found again after a restart. Commits are `SinkCommit`'s.
+
+What transactions stage leaves memory with the session's commit and waits on the disk, in lines of the store that no
+client can name, until its batch is committed or dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.transaction import Stager, Transaction
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.exactly_once.cursor import with_past
+from spanwire.broker.exactly_once.sink import (
+    LINE_PREFIX,
+    NO_BATCH,
+    Part,
+    PartKey,
+    Sink,
+    are_plain,
+    decode_part,
+    decode_sink,
+    line_of,
+)
+from spanwire.broker.metadata import SINK_LEDGERS, STAGED_BATCHES, Fact
+from spanwire.broker.persistence.recovered import RecoveredDestination
+from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.ports import MessageStore, Transfer
+from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, refusal
+from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.security.access_control import Rights
+from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, TRANSACTION, Destination
+from spanwire.model.message import Message
+
+MIB: Final = 1024 * 1024
+MAX_SINKS: Final = 1_000  # of one broker
+MAX_TARGET: Final = 2_048  # characters of what a sink is for: the longest name of a destination twice
+MAX_PARTS: Final = 10_000  # staged for all sinks: each is a line of the store
+MAX_BATCH_MESSAGES: Final = 100_000  # copies staged for one batch, all attempts together: they are committed at once
+MAX_BATCH_BYTES: Final = 256 * MIB  # of them; a commit that reads them has all in memory for a moment
+MAX_STAGED: Final = 1_000_000  # copies staged for all sinks, as many as prepared transactions may hold
+
+logger = logging.getLogger(__name__)
+
+
+class Sinks:
+    """Knows sinks by name. How requests look like is for `Control`."""
+
+    def __init__(
+        self, context: BrokerContext, rights: Rights, flow: FlowControl, unstored: Unstored, control: Destination
+    ) -> None:
+        """``control`` is the destination whose administrators may do everything."""
+        self._context: Final[BrokerContext] = context
+        self._rights: Final[Rights] = rights
+        self._flow: Final[FlowControl] = flow
+        self._unstored: Final[Unstored] = unstored
+        self._control: Final[Destination] = control
+        self._sinks: Final[dict[str, Sink]] = {}
+        self._free: Final[list[int]] = []
+        self._lines = 0
+        self._parts = 0
+        self._staged = 0
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    def begin(self, state: ConnectionState, query: str, run: str, target: str) -> Sink:
+        """Make or take over the sink ``query`` for ``run``; what older epochs staged is dropped. ``target``: where the
+        program sends, in its own words, always the same ones; empty when it does not say.
+        """
+        store = self.store()
+        if len(target) > MAX_TARGET:
+            raise refusal(MALFORMED, f"target has {len(target)} characters, at most {MAX_TARGET} are allowed")
+        sink = self._sinks.get(query)
+        if sink is None:
+            if len(self._sinks) >= MAX_SINKS:
+                raise refusal(LIMIT, f"the broker has {MAX_SINKS} sinks already: forget those that nobody needs")
+            sink = Sink(query, state.principal.name)
+            self._sinks[query] = sink
+        else:
+            self._check(state, sink)
+        if run != sink.run:
+            sink.check_run(run)
+        sink.check_target(target)
+        kept = target if target else sink.target
+        if run != sink.run:
+            past = with_past(sink.run, sink.past_runs)
+            parts = list(sink.parts.values())
+            self.carry_out(store, [], parts, [sink.fact(sink.epoch + 1, run, past, sink.batch, kept)])
+            sink.epoch += 1
+            sink.run = run
+            sink.past_runs = past
+            sink.target = kept
+            self.ended(sink, parts)
+        elif kept != sink.target:
+            self.carry_out(store, [], [], [sink.fact(sink.epoch, run, sink.past_runs, sink.batch, kept)])
+            sink.target = kept
+        return sink
+
+    def check_begin(self, state: ConnectionState, query: str, run: str) -> None:
+        """Raises `JmsError` for whoever may not have the sink, and for a run that has ended."""
+        sink = self._sinks.get(query)
+        if sink is not None:
+            self._check(state, sink)
+            sink.check_run(run)
+
+    def current(self, state: ConnectionState, query: str, epoch: int) -> Sink:
+        """The sink, if the connection has it in ``epoch``."""
+        self.store()
+        sink = self._sinks.get(query)
+        if sink is None:
+            raise refusal(UNKNOWN, f"there is no sink {query}: begin it")
+        self._check(state, sink)
+        sink.check_epoch(epoch)
+        return sink
+
+    def is_committing(self, query: str) -> bool:
+        """Whether a commit of the sink is under way."""
+        sink = self._sinks.get(query)
+        return sink is not None and sink.committing != NO_BATCH
+
+    def abort(self, state: ConnectionState, query: str, epoch: int, batch: int) -> int:
+        """Drop what is staged for ``batch``; gives how many messages that were."""
+        sink = self.current(state, query, epoch)
+        return self._drop(sink, [part for part in sink.parts.values() if part.key.batch == batch], [])
+
+    def forget(self, state: ConnectionState, query: str, epoch: int) -> int:
+        """Forget the sink with all that is staged; one that is not there is forgotten already."""
+        self.store()
+        if query not in self._sinks:
+            return 0
+        sink = self.current(state, query, epoch)
+        count = self._drop(sink, list(sink.parts.values()), [Fact(SINK_LEDGERS, query.encode("ascii"), None)])
+        del self._sinks[query]
+        return count
+
+    def rows(self, state: ConnectionState, query: str) -> list[dict[str, object]]:
+        """What the connection may know of all sinks, or of one."""
+        found = [sink for sink in self._sinks.values() if not query or sink.query == query]
+        return [sink.row() for sink in found if self._may_use(state, sink)]
+
+    def stage(self, state: ConnectionState, key: PartKey, epoch: int) -> Staging:
+        """What a transaction sends is for this part. Raises `JmsError` when that is refused already."""
+        self.current(state, key.query, epoch)
+        return Staging(self, state, key, epoch)
+
+    # -- staging -------------------------------------------------------------------------------------------------------
+
+    def keep(
+        self, state: ConnectionState, key: PartKey, epoch: int, transaction: Transaction, facts: list[Fact]
+    ) -> None:
+        """The store takes what ``transaction`` sends, and ``facts``, as one unit. Raises `JmsError`.
+
+        What is sent for a batch that is committed already is there already: a program that died after its commit
+        sends it again. A part without messages leaves nothing: a commit that names it finds it.
+        """
+        store = self.store()
+        sink = self.current(state, key.query, epoch)
+        if transaction.acks:
+            raise refusal(MALFORMED, "a transaction that stages acknowledges nothing: use another session")
+        if sink.committing == key.batch:
+            raise refusal(MALFORMED, f"batch {key.batch} of sink {sink.query} is being committed")
+        if key.batch <= sink.batch or transaction.messages == 0:
+            if facts:
+                store.append_unit([], [], facts)
+            return
+        size = sum([send.message.size for send in transaction.sends])
+        self._check_room(sink, key, len(transaction.sends), size)
+        checked: set[str] = set()
+        for send in transaction.sends:
+            if send.home.destination.qualified_name not in checked:
+                checked.add(send.home.destination.qualified_name)
+                self._check_target(state, send.home)
+            self._flow.check_commit(send.home, send.message)
+        part = sink.parts.get(key.text)
+        if part is None:
+            part = Part(key, epoch, self._take_line())
+        line = line_of(part.line)
+        additions = [(line, send.message) for send in transaction.sends]
+        part.sequences.extend(
+            store.append_unit(additions, [], [part.fact(transaction.sends, transaction.messages), *facts])
+        )
+        part.messages += transaction.messages
+        part.targets.extend([send.home.destination for send in transaction.sends])
+        part.is_plain = part.is_plain and are_plain(transaction.sends)
+        for send in transaction.sends:
+            part.note(send.message)
+        part.bytes += size
+        self._unstored.add(size)
+        self._staged += len(additions)
+        if key.text not in sink.parts:
+            sink.parts[key.text] = part
+            self._parts += 1
+
+    def _check_room(self, sink: Sink, key: PartKey, count: int, size: int) -> None:
+        of_batch = [part for part in sink.parts.values() if part.key.batch == key.batch]
+        copies = count + sum([len(part.sequences) for part in of_batch])
+        octets = size + sum([part.bytes for part in of_batch])
+        if copies > MAX_BATCH_MESSAGES or octets > MAX_BATCH_BYTES:
+            raise refusal(
+                LIMIT,
+                f"batch {key.batch} of sink {sink.query} has {copies} messages of {octets // MIB} MiB, at most "
+                f"{MAX_BATCH_MESSAGES} of {MAX_BATCH_BYTES // MIB} MiB are allowed: make smaller batches",
+            )
+        if self._staged + count > MAX_STAGED:
+            raise refusal(
+                LIMIT, f"{self._staged} messages are staged, at most {MAX_STAGED} may be: commit or abort some"
+            )
+        if self._parts >= MAX_PARTS and key.text not in sink.parts:
+            raise refusal(LIMIT, f"{MAX_PARTS} parts of batches are staged already: commit or abort some")
+
+    def _check_target(self, state: ConnectionState, home: BrokerDestination) -> None:
+        """What a topic gives to its subscriptions goes with what is sent to the topic."""
+        destination = home.destination
+        if destination.kind == SUBSCRIPTION:
+            return
+        if destination.kind != QUEUE and destination.kind != TOPIC:
+            raise refusal(MALFORMED, f"nothing can be staged for {destination}: only for queues and topics that stay")
+        if not self._rights.may_administer(state, destination):
+            self._rights.refuse(state, f"administer: {destination}", " (staging needs that)")
+
+    def _take_line(self) -> int:
+        """The number of a line that no part uses; lines are used again, for the store never forgets one."""
+        if self._free:
+            return self._free.pop()
+        self._lines += 1
+        return self._lines - 1
+
+    # -- the end of parts ----------------------------------------------------------------------------------------------
+
+    def carry_out(
+        self, store: MessageStore, additions: list[tuple[Destination, Message]], parts: list[Part], facts: list[Fact]
+    ) -> list[int]:
+        """One unit of the store: what comes, what goes with ``parts``, and what is known then. `ended` follows."""
+        removals: list[tuple[Destination, int]] = []
+        ends: list[Fact] = []
+        for part in parts:
+            removals.extend(part.removals())
+            ends.append(part.end())
+        return store.append_unit(additions, removals, [*ends, *facts])
+
+    def pass_on(
+        self,
+        store: MessageStore,
+        transfers: list[Transfer],
+        gone: list[tuple[Destination, int]],
+        left: list[Part],
+        ended: list[Part],
+        fact: Fact,
+    ) -> list[int]:
+        """The same for messages that change their line, besides those that are ``gone`` and all of the parts ``left``.
+        All of ``ended`` end.
+        """
+        removals = list(gone)
+        for part in left:
+            removals.extend(part.removals())
+        return store.transfer_unit(transfers, removals, [*[part.end() for part in ended], fact])
+
+    def ended(self, sink: Sink, parts: list[Part]) -> int:
+        """The store has forgotten ``parts``; gives how many messages they had."""
+        count = 0
+        for part in parts:
+            count += part.messages
+            self._staged -= len(part.sequences)
+            del sink.parts[part.key.text]
+            self._free.append(part.line)
+        self._parts -= len(parts)
+        return count
+
+    def _drop(self, sink: Sink, parts: list[Part], facts: list[Fact]) -> int:
+        if parts or facts:
+            self.carry_out(self.store(), [], parts, facts)
+        return self.ended(sink, parts)
+
+    # -- rights --------------------------------------------------------------------------------------------------------
+
+    def store(self) -> MessageStore:
+        """Raises `ControlRefusal` where there is none."""
+        store = self._context.store
+        if store is None:
+            raise refusal(UNAVAILABLE, "this broker keeps nothing: cursors and sinks need one with persistent=true")
+        return store
+
+    def _check(self, state: ConnectionState, sink: Sink) -> None:
+        if not self._may_use(state, sink):
+            self._rights.refuse(state, f"use sink: {sink.query}", f" (it needs the right admin on {self._control})")
+
+    def _may_use(self, state: ConnectionState, sink: Sink) -> bool:
+        return state.principal.name == sink.user or self._rights.may_administer(state, self._control)
+
+    # -- start ---------------------------------------------------------------------------------------------------------
+
+    def recover(
+        self, ledgers: dict[bytes, bytes], staged: dict[bytes, bytes], recovered: list[RecoveredDestination]
+    ) -> list[RecoveredDestination]:
+        """What the store kept of sinks; gives what is left for others of what it ``recovered``.
+
+        Raises `StoreError` for a description that cannot be read.
+        """
+        for key, value in ledgers.items():
+            sink = decode_sink(key, value)
+            self._sinks[sink.query] = sink
+        parts: dict[str, Part] = {}
+        used: set[int] = set()
+        for key, value in staged.items():
+            part = decode_part(key, value)
+            parts[line_of(part.line).qualified_name] = part
+            used.add(part.line)
+        left: list[RecoveredDestination] = []
+        for entry in recovered:
+            if entry.destination.kind != TRANSACTION or not entry.destination.name.startswith(LINE_PREFIX):
+                left.append(entry)
+            elif entry.destination.qualified_name in parts:
+                self._found(parts.pop(entry.destination.qualified_name), entry)
+            elif len(entry.sequences) > 0:
+                used.add(self._set_aside(entry))
+        for part in parts.values():
+            if part.messages > 0 and not part.targets:
+                self._found(part, None)  # its messages have no copies: nothing is lost
+            else:
+                self._forget_lost(part)
+                used.discard(part.line)
+        self._lines = max(used, default=-1) + 1
+        self._free.extend([number for number in range(self._lines) if number not in used])
+        return left
+
+    def _found(self, part: Part, line: RecoveredDestination | None) -> None:
+        """Restore a part with the messages of its line; None for a part without copies."""
+        sink = self._sinks.get(part.key.query)
+        store = self._context.store
+        copies = 0 if line is None else len(line.sequences)
+        if sink is None or store is None or copies != len(part.targets):
+            logger.error("part %s of a batch is damaged in the store: a commit of it is refused", part.key.text)
+            return
+        if line is not None:
+            part.restore(line)
+        part.bytes = sum(store.sizes(line_of(part.line), part.sequences))
+        sink.parts[part.key.text] = part
+        self._parts += 1
+        self._staged += len(part.sequences)
+
+    def _forget_lost(self, part: Part) -> None:
+        """The store has no line for it, so nothing that would be lost with its fact."""
+        if len(part.targets) > 0:
+            logger.error("part %s of a batch has lost its messages in the store: stage it again", part.key.text)
+        else:
+            logger.info("part %s of a batch has no messages: it is forgotten", part.key.text)
+        store = self._context.store
+        if store is not None:
+            store.discard_fact(STAGED_BATCHES, part.name)
+
+    def _set_aside(self, entry: RecoveredDestination) -> int:
+        """Messages that nothing describes: the store was damaged. No part uses their line, of this number."""
+        logger.error(
+            "%s holds %d staged messages that nothing describes; they stay in the store: stop the broker and run "
+            "spanwire store check",
+            entry.destination,
+            len(entry.sequences),
+        )
+        number = entry.destination.name[len(LINE_PREFIX) :]
+        return int(number) if number.isdecimal() else -1
+
+
+class Staging(Stager):
+    """What a transaction does instead of delivering."""
+
+    def __init__(self, sinks: Sinks, state: ConnectionState, key: PartKey, epoch: int) -> None:
+        self._sinks: Final[Sinks] = sinks
+        self._state: Final[ConnectionState] = state
+        self._key: Final[PartKey] = key
+        self._epoch: Final[int] = epoch
+
+    def keep(self, transaction: Transaction, facts: list[Fact]) -> None:
+        """What `Stager` promises."""
+        self._sinks.keep(self._state, self._key, self._epoch, transaction, facts)

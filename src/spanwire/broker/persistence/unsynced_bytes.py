@@ -1,0 +1,66 @@
+"""How many bytes are on their way to the disk, so that sends can be held back before that grows without end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.dispatch.memory_usage import UsageLimits
+from spanwire.broker.ports import MessageStore
+
+MIB: Final = 1024 * 1024
+MAX_UNSTORED_BYTES: Final = 64 * MIB  # persistent messages taken and not yet synced, before sends wait for the disk
+UNSTORED_SHARE: Final = 10  # percent of memoryUsage and of storeUsage that they may take: they come on top of both
+UNSTORED_STEPS: Final = 64  # parts in which the bytes on their way to the disk are counted
+
+
+class UnstoredStep:
+    """Some bytes that are safe once the store reaches ``position``."""
+
+    __slots__ = ("position", "size")
+
+    def __init__(self, position: int, size: int) -> None:
+        self.position: Final[int] = position
+        self.size: Final[int] = size
+
+
+class Unstored:
+    """Counts the bytes of messages that the store took and has not reported as safe, in steps."""
+
+    def __init__(self, store: MessageStore | None, limit_bytes: int = MAX_UNSTORED_BYTES) -> None:
+        self._store: Final[MessageStore | None] = store
+        self.limit_bytes: Final[int] = limit_bytes
+        self._step_bytes: Final[int] = limit_bytes // UNSTORED_STEPS
+        self._steps: Final[list[UnstoredStep]] = []
+        self._bytes = 0
+        self._uncounted_bytes = 0
+
+    def is_full(self) -> bool:
+        """Whether the disk is too far behind to take more."""
+        return self._bytes >= self.limit_bytes
+
+    def is_half_full(self) -> bool:
+        """Whether it is far enough behind for work that can wait to wait."""
+        return self._bytes * 2 >= self.limit_bytes
+
+    def add(self, size: int) -> None:
+        """``size`` more bytes are on their way to the disk."""
+        self._bytes += size
+        self._uncounted_bytes += size
+        if self._uncounted_bytes >= self._step_bytes:
+            assert self._store is not None
+            self._steps.append(UnstoredStep(self._store.position(), self._uncounted_bytes))
+            self._uncounted_bytes = 0
+
+    def stored(self, position: int) -> None:
+        """Bytes up to ``position`` reached the disk."""
+        while self._steps and self._steps[0].position <= position:
+            self._bytes -= self._steps.pop(0).size
+
+
+def unstored_limit(limits: UsageLimits) -> int:
+    """How many bytes may be on their way to the disk of a broker with these limits."""
+    limit = MAX_UNSTORED_BYTES
+    for total in (limits.memory_bytes, limits.store_bytes):
+        if total > 0:
+            limit = min(limit, total * UNSTORED_SHARE // 100)
+    return limit

@@ -1,0 +1,1 @@
+"""The plug-ins of ActiveMQ that change or log what passes through a broker. Pure."""

@@ -1,0 +1,137 @@
+"""A log of what clients do (ActiveMQ, "LoggingBrokerPlugin"): one line for each event of the kinds that are asked for.
+
+Bodies and passwords never stand in it; what a peer chose is cut and made printable.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.broker.dispatch.broker_context import EventObserver
+from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.ports import MessageConsumer
+from spanwire.broker.routing.dead_letters import EXPIRED, KEEP, DeathRule
+from spanwire.broker.security.audit_log import printable
+from spanwire.model.destination import Destination
+from spanwire.model.errors import JmsError
+from spanwire.model.message import Message
+
+LOGGER: Final = "spanwire.broker.event_log"  # as documented, wherever this module is
+MAX_LOGGERS: Final = 1_000  # loggers of single destinations; the others share one
+FAMILIES: Final = ("Queue", "Topic", "TempQueue", "TempTopic")
+
+logger = logging.getLogger(LOGGER)
+
+
+@dataclass(frozen=True)
+class EventLogSettings:
+    """Which kinds of events are logged, with ActiveMQ's defaults. With ``per_destination`` a message that is sent is a
+    line of a logger for its destination: that of this module, then ``.Queue.NAME`` or ``.Topic.NAME``.
+    """
+
+    everything: bool = False
+    connections: bool = True
+    sessions: bool = True
+    producers: bool = False
+    consumers: bool = False
+    transactions: bool = False
+    internal: bool = False
+    per_destination: bool = False
+
+
+class EventLog(EventObserver):
+    """Writes events. Which there are is for `spanwire.broker.plugins.logging_plugin` to notice, and for the parts of
+    the broker that tell their observer.
+    """
+
+    def __init__(self, settings: EventLogSettings) -> None:
+        self._settings: Final[EventLogSettings] = settings
+        self.connections: Final[bool] = settings.everything or settings.connections
+        self.sessions: Final[bool] = settings.everything or settings.sessions
+        self.producers: Final[bool] = settings.everything or settings.producers
+        self.consumers: Final[bool] = settings.everything or settings.consumers
+        self.transactions: Final[bool] = settings.everything or settings.transactions
+        self.internal: Final[bool] = settings.everything or settings.internal
+        self._names: Final[set[str]] = set()
+
+    def write(self, event: str, who: str, what: str = "") -> None:
+        """``event`` is ours, ``who`` and ``what`` are a client's words."""
+        if what:
+            logger.info("%s: %s, %s", event, printable(who), printable(what))
+        else:
+            logger.info("%s: %s", event, printable(who))
+
+    def branch_event(self, event: str, xid: str) -> None:
+        """Something is asked of an XA branch."""
+        if self.transactions:
+            self.write(event, xid)
+
+    def destination_event(self, event: str, name: str) -> None:
+        """A destination comes or goes."""
+        if self.internal:
+            self.write(event, name)
+
+    def sending(self, message: Message) -> None:
+        """A message comes in."""
+        line = f"{message.message_id}, {message.destination}"
+        delivery = "persistent" if message.persistent else "not persistent"
+        self._logger(message.destination).info(
+            "sending message: %s, %s, %d bytes", printable(line), delivery, len(message.raw)
+        )
+
+    def _logger(self, destination: Destination) -> logging.Logger:
+        if not self._settings.per_destination or destination.is_composite:
+            return logger
+        name = f"{LOGGER}.{FAMILIES[destination.kind]}.{printable(destination.name)}"
+        if name not in self._names:
+            if len(self._names) >= MAX_LOGGERS:
+                return logger
+            self._names.add(name)
+        return logging.getLogger(name)
+
+
+class LoggedConsumer(MessageConsumer):
+    """Writes what is dispatched to a consumer."""
+
+    def __init__(self, consumer: MessageConsumer, name: str, log: EventLog) -> None:
+        self._consumer: Final[MessageConsumer] = consumer
+        self._name: Final[str] = name
+        self._log: Final[EventLog] = log
+
+    def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
+        """A line before it goes out."""
+        self._log.write("dispatching message", str(message.message_id), f"to consumer {self._name}")
+        self._consumer.dispatch(message, sequence, redelivery_count)
+
+    def dispatch_end(self) -> None:
+        """Nothing further."""
+        self._consumer.dispatch_end()
+
+    def close(self, reason: JmsError) -> None:
+        """The broker ended this consumer."""
+        self._log.write("ending consumer", self._name, str(reason))
+        self._consumer.close(reason)
+
+    def told_to_pull(self) -> bool:
+        """The policy wants the client to pull."""
+        return self._consumer.told_to_pull()
+
+
+class LoggedDeaths(DeathRule):
+    """Writes which messages expired or were given up. Decides nothing."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log: Final[EventLog] = log
+
+    def fate(self, reference: MessageReference, cause: str) -> int:
+        """`KEEP`."""
+        message = reference.message
+        event = "message has expired" if cause == EXPIRED else "message was given up"
+        self._log.write(event, str(message.message_id), str(message.destination))
+        return KEEP
+
+    def deliver_later(self, reference: MessageReference, cause: str) -> bool:
+        """Never asked for."""
+        return False

@@ -1,0 +1,187 @@
+"""What stands in the answers of the statistics plugin: ActiveMQ's names and types, read from the broker's counters."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.queue.queue import Queue
+from spanwire.model.message_view import (
+    BOOLEAN_VALUE,
+    DOUBLE_VALUE,
+    INT_VALUE,
+    LONG_VALUE,
+    NULL_VALUE,
+    STRING_VALUE,
+    PropertyValue,
+)
+
+Entries = dict[str, PropertyValue]
+
+COUNTERS: Final = ("enqueueCount", "dequeueCount", "dispatchCount", "expiredCount")  # what a reset sets to 0
+ADDRESSES: Final = ("openwire", "stomp", "ssl", "stomp+ssl", "vm", "dataDirectory")
+
+
+class DestinationEntries:
+    """The answer about one destination."""
+
+    def __init__(self, broker_name: str, broker_id: str) -> None:
+        self.broker_name: Final[str] = broker_name
+        self.broker_id: Final[str] = broker_id
+
+    def begin(self) -> Entries:
+        """What every answer begins with."""
+        return {"brokerName": (STRING_VALUE, self.broker_name), "brokerId": (STRING_VALUE, self.broker_id)}
+
+    def entries(self, home: BrokerDestination) -> Entries:
+        """All of it but the time of the first message."""
+        found = self.begin()
+        found["destinationName"] = (STRING_VALUE, home.destination.qualified_name)
+        in_flight = in_flight_of(home)
+        found["size"] = (LONG_VALUE, home.waiting() + in_flight)
+        found["enqueueCount"] = (LONG_VALUE, home.enqueued)
+        found["dequeueCount"] = (LONG_VALUE, home.dequeued)
+        found["dispatchCount"] = (LONG_VALUE, home.dispatched)
+        found["expiredCount"] = (LONG_VALUE, home.expired)
+        found["inflightCount"] = (LONG_VALUE, in_flight)
+        cached = cached_of(home)
+        found["messagesCached"] = (LONG_VALUE, cached)
+        found["averageMessageSize"] = (LONG_VALUE, _average(home.usage.used_bytes, cached + in_flight))
+        _add_memory(found, home.usage)
+        _add_times(found)
+        found["consumerCount"] = (LONG_VALUE, home.consumer_count)
+        found["producerCount"] = (LONG_VALUE, home.producers)
+        return found
+
+
+class BrokerEntries:
+    """The answer about the whole broker. ``addresses`` are texts for the names of `ADDRESSES`."""
+
+    def __init__(
+        self,
+        start: DestinationEntries,
+        context: BrokerContext,
+        usage: MemoryUsage,
+        limits: UsageLimits,
+        addresses: dict[str, str],
+    ) -> None:
+        self._start: Final[DestinationEntries] = start
+        self._context: Final[BrokerContext] = context
+        self._usage: Final[MemoryUsage] = usage
+        self._limits: Final[UsageLimits] = limits
+        self._addresses: Final[dict[str, str]] = addresses
+        self._resets = False
+        self._baseline: Final[dict[str, int]] = {}
+
+    def reset(self) -> None:
+        """Count from now on."""
+        self._resets = True
+
+    def entries(self, homes: list[BrokerDestination], connections: list[ConnectionState]) -> Entries:
+        """All of it, over all destinations there are."""
+        found = self._start.begin()
+        in_flight = sum([in_flight_of(home) for home in homes])
+        counted = {
+            "enqueueCount": sum([home.enqueued for home in homes]),
+            "dequeueCount": sum([home.dequeued for home in homes]),
+            "dispatchCount": sum([home.dispatched for home in homes]),
+            "expiredCount": sum([home.expired for home in homes]),
+        }
+        if self._resets:
+            self._resets = False
+            self._baseline.update(counted)
+        found["size"] = (LONG_VALUE, sum([home.waiting() for home in homes]) + in_flight)
+        for name in COUNTERS:
+            found[name] = (LONG_VALUE, max(0, counted[name] - self._baseline.get(name, 0)))
+        found["inflightCount"] = (LONG_VALUE, in_flight)
+        cached = sum([cached_of(home) for home in homes])
+        found["averageMessageSize"] = (LONG_VALUE, _average(self._usage.used_bytes, cached + in_flight))
+        found["messagesCached"] = (LONG_VALUE, cached)
+        _add_memory(found, self._usage)
+        store = self._context.store
+        store_bytes = 0 if store is None else store.used_bytes()
+        _add_disk(found, "store", store_bytes, self._limits.store_bytes)
+        _add_disk(found, "temp", 0, self._limits.temporary_bytes)
+        _add_times(found)
+        found["consumerCount"] = (LONG_VALUE, sum([len(state.consumers) for state in connections]))
+        found["producerCount"] = (LONG_VALUE, sum([len(state.producers) for state in connections]))
+        for name in ADDRESSES:
+            found[name] = (STRING_VALUE, self._addresses.get(name, ""))
+        return found
+
+
+def subscription_entries(start: DestinationEntries, subscription: Subscription, client_id: str | None) -> Entries:
+    """The answer about one consumer, of a connection with ``client_id``."""
+    info = subscription.info
+    consumer_id = info.consumer_id
+    found = start.begin()
+    found["destinationName"] = (STRING_VALUE, info.destination.name)
+    found["clientId"] = _text(client_id)
+    found["connectionId"] = (STRING_VALUE, consumer_id.connection_id)
+    found["sessionId"] = (LONG_VALUE, consumer_id.session_id)
+    found["selector"] = _text(info.selector)
+    out = subscription.dispatched_count
+    found["enqueueCounter"] = (LONG_VALUE, subscription.dispatched_total + len(subscription.pending))
+    found["dequeueCounter"] = (LONG_VALUE, subscription.acknowledged_total)
+    found["dispatchedCounter"] = (LONG_VALUE, subscription.dispatched_total)
+    found["dispatchedQueueSize"] = (LONG_VALUE, out)
+    found["prefetchSize"] = (INT_VALUE, subscription.prefetch_size)
+    found["maximumPendingMessageLimit"] = (INT_VALUE, info.maximum_pending_messages)
+    found["exclusive"] = (BOOLEAN_VALUE, info.exclusive)
+    found["retroactive"] = (BOOLEAN_VALUE, info.retroactive)
+    found["slowConsumer"] = (BOOLEAN_VALUE, not subscription.outlet.writable)
+    return found
+
+
+def in_flight_of(home: BrokerDestination) -> int:
+    """Messages that consumers have and did not acknowledge."""
+    return home.in_flight if isinstance(home, Queue) else 0
+
+
+def cached_of(home: BrokerDestination) -> int:
+    """Messages that wait in memory."""
+    if isinstance(home, Queue):
+        return sum([line.loaded for line in home.walk()])
+    return home.waiting()
+
+
+def _average(total_bytes: int, count: int) -> int:
+    """Bytes of a message among those in memory."""
+    return total_bytes // count if count > 0 else 0
+
+
+def _limit_of(usage: MemoryUsage) -> int:
+    """The limit that holds: its own, or that of the broker."""
+    parent = usage.parent
+    return usage.limit_bytes if usage.limit_bytes > 0 or parent is None else _limit_of(parent)
+
+
+def _add_memory(found: Entries, usage: MemoryUsage) -> None:
+    limit = _limit_of(usage)
+    found["memoryPercentUsage"] = (INT_VALUE, _percent(usage.used_bytes, limit))
+    found["memoryUsage"] = (LONG_VALUE, usage.used_bytes)
+    found["memoryLimit"] = (LONG_VALUE, limit)
+
+
+def _add_disk(found: Entries, kind: str, used_bytes: int, limit_bytes: int) -> None:
+    found[kind + "PercentUsage"] = (INT_VALUE, _percent(used_bytes, limit_bytes))
+    found[kind + "Usage"] = (LONG_VALUE, used_bytes)
+    found[kind + "Limit"] = (LONG_VALUE, limit_bytes)
+
+
+def _add_times(found: Entries) -> None:
+    """Nobody measures them: see `spanwire.broker.plugins.statistics_plugin`."""
+    for name in ("averageEnqueueTime", "maxEnqueueTime", "minEnqueueTime"):
+        found[name] = (DOUBLE_VALUE, 0.0)
+
+
+def _percent(used_bytes: int, limit_bytes: int) -> int:
+    return used_bytes * 100 // limit_bytes if limit_bytes > 0 else 0
+
+
+def _text(text: str | None) -> PropertyValue:
+    return (NULL_VALUE, None) if text is None else (STRING_VALUE, text)

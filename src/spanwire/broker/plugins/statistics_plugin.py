@@ -1,0 +1,306 @@
+"""Statistics by message (ActiveMQ, "StatisticsPlugin"): what is sent to ``ActiveMQ.Statistics.Broker``,
+``ActiveMQ.Statistics.Destination<NAME or pattern>`` or ``ActiveMQ.Statistics.Subscription`` with a JMSReplyTo is
+answered there with map messages and goes nowhere itself.
+
+Who may write to these names may ask, and is answered where he may write; of many destinations he hears of those whose
+name behind ``ActiveMQ.Statistics.Destination.`` he may write to. What a broker does not measure, for it would
+cost each message something, stands in the answers as 0: the times that messages spent in the broker.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.connections import Connections
+from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.wildcard_consumers import COMPARED_PER_STEP
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.connection_output import Outlet
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.plugins.statistics_entries import BrokerEntries, DestinationEntries, subscription_entries
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.ports import StatisticsFormat
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.routing.message_router import Sending
+from spanwire.broker.scheduler.scheduler import NoConnection
+from spanwire.broker.security.access_control import Rights
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.errors import JmsError, ResourceAllocationError
+from spanwire.model.info import ConnectionInfo
+from spanwire.model.message import Message
+from spanwire.model.message_view import LONG_VALUE, PropertyValue
+
+PREFIX: Final = "ActiveMQ.Statistics"
+OF_BROKER: Final = "ActiveMQ.Statistics.Broker"
+OF_DESTINATIONS: Final = "ActiveMQ.Statistics.Destination"
+OF_SUBSCRIPTIONS: Final = "ActiveMQ.Statistics.Subscription"
+RESET: Final = "ActiveMQ.Statistics.Broker.Reset"
+END_WITH_NULL: Final = "ActiveMQ.Statistics.Destination.List.End.With.Null"
+FIRST_TIMESTAMP: Final = "ActiveMQ.Statistics.Destination.Include.First.Message.Timestamp"
+
+MAX_REQUESTS: Final = 16  # that wait for the rest of their answers
+ANSWERS_PER_SLICE: Final = 100  # of about 1 KiB each
+ROOM_SECONDS: Final = 1.0  # between two looks whether there is room for an answer
+MAX_WAITS: Final = 60  # looks until a request is given up, for others wait behind it
+
+_NOWHERE: Final = Destination(QUEUE, PREFIX)
+
+
+class Request:
+    """One request that is being answered: by what is in ``homes``, then by what ``parts`` match, by ``subscriptions``,
+    and an empty map in the end if it ``ends_with_null``.
+    """
+
+    def __init__(self, own: ConnectionState, reply_to: Destination, correlation_id: str | None) -> None:
+        self.own: Final[ConnectionState] = own
+        self.reply_to: Final[Destination] = reply_to
+        self.correlation_id: Final[str | None] = correlation_id
+        self.parts: Final[deque[Destination]] = deque()
+        self.homes: Final[deque[BrokerDestination]] = deque()
+        self.subscriptions: Final[deque[Subscription]] = deque()
+        self.client_ids: Final[dict[str, str | None]] = {}  # of their connections
+        self.first_timestamp = False
+        self.ends_with_null = False
+        self.begins_with_broker = False
+        self.waits = 0  # how often there was no room for an answer
+
+
+class StatisticsRequests(BrokerDestination):
+    """Answers requests in their order, a slice of each at a time. A destination, so that it has jobs."""
+
+    def __init__(
+        self,
+        statistics_format: StatisticsFormat,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        connections: Connections,
+        sending: Sending,
+        formats: MessageFormats,
+        rights: Rights,
+        usage: MemoryUsage,
+        broker_entries: BrokerEntries,
+        destination_entries: DestinationEntries,
+    ) -> None:
+        super().__init__(_NOWHERE, PolicyEntry(_NOWHERE), usage)
+        self._format: Final[StatisticsFormat] = statistics_format
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._connections: Final[Connections] = connections
+        self._sending: Final[Sending] = sending
+        self._formats: Final[MessageFormats] = formats
+        self._rights: Final[Rights] = rights
+        self._broker_entries: Final[BrokerEntries] = broker_entries
+        self._destination_entries: Final[DestinationEntries] = destination_entries
+        self._outlet: Final[Outlet] = Outlet(NoConnection(), [], usage)
+        self._requests: Final[deque[Request]] = deque()
+        self._number = 0
+        self._waits = False  # for room, or for a message that is being read
+        self._asked: Queue | None = None  # whose oldest message was read, and what came
+        self._oldest: Message | None = None
+
+    def intercept(self, state: ConnectionState, message: Message) -> Message | None:
+        """``message`` itself if it is no request; else None, and it is being answered. Raises `JmsError` when it is
+        refused.
+        """
+        name = message.destination.name
+        if not name.startswith(PREFIX) or not (
+            name.startswith(OF_DESTINATIONS) or name.startswith(OF_BROKER) or name.startswith(OF_SUBSCRIPTIONS)
+        ):
+            return message
+        view = self._formats.view(message)
+        reply_to = view.reply_to
+        if reply_to is None:
+            return message
+        self._rights.check_write(state, message.destination)
+        if len(self._requests) >= MAX_REQUESTS:
+            raise ResourceAllocationError(
+                f"{len(self._requests)} requests for statistics wait for answers already: try again later"
+            )
+        info = ConnectionInfo(
+            state.connection_id, user_name=state.principal.name, remote_address=state.info.remote_address
+        )
+        own = ConnectionState(self._outlet, info, state.principal, MAX_UNCOMMITTED)
+        request = Request(own, reply_to, view.correlation_id)
+        if name.startswith(OF_DESTINATIONS):
+            self._ask_destinations(request, message.destination, view.properties)
+        elif name.startswith(OF_SUBSCRIPTIONS):
+            self._ask_subscriptions(request)
+        else:
+            if RESET in view.properties:
+                self._broker_entries.reset()
+            request.begins_with_broker = True
+        waits = len(self._requests) > 0
+        self._requests.append(request)
+        if not waits:
+            refusal = self._slice()
+            if refusal is not None:
+                raise refusal
+            if self._requests and not self._waits:
+                self._context.schedule(self)
+        return None
+
+    def _ask_destinations(
+        self, request: Request, destination: Destination, properties: dict[str, PropertyValue]
+    ) -> None:
+        asked = destination.name[len(OF_DESTINATIONS) :]
+        asked = asked[1:] if asked.startswith(".") else asked
+        name = asked.replace(END_WITH_NULL, "")
+        request.ends_with_null = name != asked or END_WITH_NULL in properties
+        request.first_timestamp = FIRST_TIMESTAMP in properties
+        if not name:
+            return
+        request.parts.extend(Destination(destination.kind, name).parts())
+        self._look_up(request)
+
+    def _look_up(self, request: Request) -> None:
+        """The destinations of the next parts up to a pattern, which may match many: the rest is for another turn."""
+        while request.parts:
+            part = request.parts.popleft()
+            request.homes.extend(self._map.matching(part))
+            if part.is_pattern:
+                return
+
+    def _ask_subscriptions(self, request: Request) -> None:
+        """Those of queues first, then those of topics that are not durable, as ActiveMQ answers."""
+        topics: list[Subscription] = []
+        for state in self._connections.all():
+            request.client_ids[state.connection_id] = state.info.client_id
+            for subscription in state.consumers.values():
+                if subscription.info.destination.is_queue:
+                    request.subscriptions.append(subscription)
+                elif subscription.info.subscription_name is None:
+                    topics.append(subscription)
+        request.subscriptions.extend(topics)
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def work(self) -> bool:
+        """The next slice; True while there is more that can be done now."""
+        self._slice()
+        return len(self._requests) > 0 and not self._waits
+
+    def wake(self) -> None:
+        """There may be room again."""
+        self._waits = False
+        self._context.schedule(self)
+
+    def _slice(self) -> JmsError | None:
+        """Some answers; gives why a request got no further."""
+        refusal: JmsError | None = None
+        left = ANSWERS_PER_SLICE
+        while self._requests and left > 0:
+            request = self._requests[0]
+            try:
+                while left > 0 and self._has_more(request):
+                    if request.parts and not request.homes:
+                        self._look_up(request)
+                        return refusal
+                    left -= 1
+                    if not self._may_hear_next(request):
+                        request.homes.popleft()
+                    elif not self._answer_next(request):
+                        return refusal
+            except JmsError as error:  # whoever asked is gone, or may not write there
+                refusal = error
+                self._requests.popleft()
+                continue
+            if not self._has_more(request):
+                self._requests.popleft()
+        return refusal
+
+    def _has_more(self, request: Request) -> bool:
+        return (
+            request.begins_with_broker
+            or len(request.homes) > 0
+            or len(request.parts) > 0
+            or len(request.subscriptions) > 0
+            or request.ends_with_null
+        )
+
+    def _may_hear_next(self, request: Request) -> bool:
+        """Whether the next answer is about a destination that whoever asks may ask about, or about something else."""
+        if request.begins_with_broker or not request.homes:
+            return True
+        about = request.homes[0].destination
+        asked = Destination(QUEUE if about.is_queue else TOPIC, f"{OF_DESTINATIONS}.{about.name}")
+        return self._rights.may_send(request.own.principal, asked)
+
+    def _answer_next(self, request: Request) -> bool:
+        """False when there is no room for the next answer, or something is read for it; it is tried again later. Raises
+        `ResourceAllocationError` when that has been tried often enough.
+        """
+        entries = self._entries(request)
+        if entries is None:
+            return False
+        about_consumer = not request.begins_with_broker and not request.homes and len(request.subscriptions) > 0
+        correlation_id = None if about_consumer else request.correlation_id  # as ActiveMQ answers
+        self._number += 1
+        wall_ms = self._context.wall_ms
+        answer = self._format.statistics(request.reply_to, entries, correlation_id, self._number, wall_ms)
+        if not self._sending.hand_in(request.own, answer):
+            request.waits += 1
+            if request.waits > MAX_WAITS:
+                raise ResourceAllocationError(f"there is no room for answers in {request.reply_to}")
+            self._waits = True
+            self._context.wake_at(self, self._context.monotonic + ROOM_SECONDS)
+            return False
+        if request.begins_with_broker:
+            request.begins_with_broker = False
+        elif request.homes:
+            request.homes.popleft()
+            self._asked = None
+        elif request.subscriptions:
+            request.subscriptions.popleft()
+        else:
+            request.ends_with_null = False
+        return True
+
+    def _entries(self, request: Request) -> dict[str, PropertyValue] | None:
+        """What the next answer says, nothing at the end of a list; None while something is read for it."""
+        if request.begins_with_broker:
+            homes = self._map.all()
+            self._context.steps += len(homes) // COMPARED_PER_STEP
+            return self._broker_entries.entries(homes, self._connections.all())
+        if request.homes:
+            return self._about(request.homes[0], request.first_timestamp)
+        if request.subscriptions:
+            subscription = request.subscriptions[0]
+            client_id = request.client_ids.get(subscription.info.consumer_id.connection_id)
+            return subscription_entries(self._destination_entries, subscription, client_id)
+        return {}
+
+    def _about(self, home: BrokerDestination, first_timestamp: bool) -> dict[str, PropertyValue] | None:
+        if not first_timestamp or not isinstance(home, Queue):
+            return self._destination_entries.entries(home)
+        if not self._knows_oldest(home):
+            return None
+        entries = self._destination_entries.entries(home)
+        if self._oldest is not None:
+            entries["firstMessageTimestamp"] = (LONG_VALUE, self._oldest.timestamp_ms)
+        return entries
+
+    def _knows_oldest(self, queue: Queue) -> bool:
+        """Find the oldest message that waits; False while it is read from the disk."""
+        if self._asked is queue:
+            return True
+        self._oldest = None
+        for sequence, message in queue.look(1):
+            if message is None:
+                self._asked = queue
+                self._waits = True
+                self._context.fetch(self, queue.destination, [sequence])
+                return False
+            self._oldest = message
+        return True
+
+    def fetched(self, request: int, messages: list[Message | None]) -> None:
+        """The oldest message is here, or it has gone meanwhile."""
+        self._oldest = messages[0]
+        self._waits = False
+        self._context.schedule(self)

@@ -1,0 +1,254 @@
+"""Which of many selectors can match a message: found by the value of a property, not by asking each of them.
+
+Most selectors of many consumers on one queue demand that some property has a certain value (`Narrowing`). Those stand
+under that value, so that a message costs one look for each property that is demanded, however many selectors there are.
+Selectors of which nothing is known are asked about every message.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.queue.queue_consumers import QueueConsumer
+from spanwire.model.errors import JmsError, ProtocolError
+from spanwire.model.message import Message
+from spanwire.model.message_view import LONG_VALUE
+from spanwire.selector.expression import MessageValues, Narrowing, Selector
+from spanwire.selector.numbers import integer_of_text
+
+
+class SelectorGroup:
+    """The consumers that have the same selector, or none, in the order in which they are served."""
+
+    __slots__ = ("_turn", "consumers", "narrowing", "selector")
+
+    def __init__(self, selector: Selector | None) -> None:
+        self.selector: Final[Selector | None] = selector
+        self.consumers: Final[list[QueueConsumer]] = []
+        self.narrowing: Narrowing | None = None
+        self._turn = 0
+
+    def add(self, consumer: QueueConsumer) -> None:
+        """One more consumer."""
+        self.consumers.append(consumer)
+
+    def remove(self, consumer: QueueConsumer) -> None:
+        """One less."""
+        self.consumers.remove(consumer)
+        self._turn = 0
+
+    def wants(self, reference: MessageReference) -> bool:
+        """Whether the selector matches."""
+        return self.selector is None or self.consumers[0].subscription.selects(reference)
+
+    def next_taker(self, message: Message, full: list[QueueConsumer]) -> QueueConsumer | None:
+        """The next in turn that has room for a message that all want, as far as noLocal or a bridge's filter let it
+        through; those in turn before it that have none are put into ``full``.
+        """
+        consumers = self.consumers
+        index = self._turn
+        for _ in range(len(consumers)):
+            if index >= len(consumers):
+                index = 0
+            consumer = consumers[index]
+            index += 1
+            if consumer.subscription.lets_through(message):
+                if consumer.subscription.can_take():
+                    self._turn = index
+                    return consumer
+                full.append(consumer)
+        return None
+
+
+class ValueTable:
+    """The groups that demand something of one property."""
+
+    __slots__ = ("by_integer", "by_text", "reading")
+
+    def __init__(self) -> None:
+        self.by_text: Final[dict[str, list[SelectorGroup]]] = {}
+        self.by_integer: Final[dict[int, list[SelectorGroup]]] = {}
+        self.reading: Final[dict[SelectorGroup, None]] = {}  # those that may read the value as another kind, in order
+
+    def size(self, narrowing: Narrowing) -> int:
+        """How many groups stand under the values, at most, in one place."""
+        most = 0
+        for value in narrowing.values:
+            found: list[SelectorGroup] | None = None
+            if isinstance(value, str):
+                found = self.by_text.get(value)
+            elif isinstance(value, int):
+                found = self.by_integer.get(value)
+            if found is not None and len(found) > most:
+                most = len(found)
+        return most
+
+    def add(self, group: SelectorGroup, narrowing: Narrowing) -> None:
+        """Put a group under its values."""
+        for value in narrowing.values:
+            if isinstance(value, str):
+                _put(self.by_text.setdefault(value, []), group)
+            elif isinstance(value, int):
+                _put(self.by_integer.setdefault(value, []), group)
+        if narrowing.reads_texts:
+            self.reading[group] = None
+
+    def remove(self, group: SelectorGroup, narrowing: Narrowing) -> None:
+        """Take a group away again."""
+        for value in narrowing.values:
+            if isinstance(value, str):
+                texts = self.by_text.get(value)
+                if texts is not None and group in texts:
+                    texts.remove(group)
+                    if not texts:
+                        del self.by_text[value]
+            elif isinstance(value, int):
+                integers = self.by_integer.get(value)
+                if integers is not None and group in integers:
+                    integers.remove(group)
+                    if not integers:
+                        del self.by_integer[value]
+        self.reading.pop(group, None)
+
+    def is_empty(self) -> bool:
+        """Whether nobody demands anything of this property."""
+        return not self.by_text and not self.by_integer
+
+    def collect(self, value: object, found: list[SelectorGroup]) -> None:
+        """Add the groups that can match a message with this value."""
+        if isinstance(value, str):
+            texts = self.by_text.get(value)
+            if texts is not None:
+                found.extend(texts)
+            if self.reading and self.by_integer:
+                self._collect_read(value, found)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            integers = self.by_integer.get(value)
+            if integers is not None:
+                found.extend(integers)
+            if self.reading:
+                found.extend([group for group in self.reading if _demands_text(group)])
+        else:  # a floating-point number may equal an integer, a boolean a text
+            found.extend([group for group in self.reading if _demands_text(group)])
+            for groups in self.by_integer.values():
+                found.extend(groups)
+            found[:] = list(dict.fromkeys(found))  # a group may stand under several integers
+
+    def _collect_read(self, value: str, found: list[SelectorGroup]) -> None:
+        number = integer_of_text(value, LONG_VALUE)
+        if number is not None:
+            integers = self.by_integer.get(number)
+            if integers is not None:
+                found.extend([group for group in integers if group in self.reading])
+
+
+class SelectorIndex:
+    """Groups of consumers by their selectors. Deciding whether a selector matches is left to the caller."""
+
+    def __init__(self) -> None:
+        self._groups: Final[dict[str, SelectorGroup]] = {}
+        self._everyone: Final[SelectorGroup] = SelectorGroup(None)
+        self._tables: Final[dict[str, ValueTable]] = {}
+        self._unknown: Final[list[SelectorGroup]] = []  # are asked about every message
+        self.count = 0
+
+    def add(self, consumer: QueueConsumer) -> None:
+        """One more consumer."""
+        self.count += 1
+        selector = consumer.subscription.selector
+        if selector is None:
+            if not self._everyone.consumers:
+                self._unknown.append(self._everyone)
+            self._everyone.add(consumer)
+            return
+        group = self._groups.get(selector.text)
+        if group is None:
+            group = SelectorGroup(selector)
+            self._groups[selector.text] = group
+            self._file(group, selector)
+        group.add(consumer)
+
+    def _file(self, group: SelectorGroup, selector: Selector) -> None:
+        """Under the demand that the fewest others share."""
+        best: Narrowing | None = None
+        fewest = 0
+        for narrowing in selector.narrowings():
+            table = self._tables.get(narrowing.name)
+            size = 0 if table is None else table.size(narrowing)
+            if best is None or size < fewest:
+                best = narrowing
+                fewest = size
+        group.narrowing = best
+        if best is None:
+            self._unknown.append(group)
+        else:
+            self._tables.setdefault(best.name, ValueTable()).add(group, best)
+
+    def remove(self, consumer: QueueConsumer) -> bool:
+        """The consumer is gone; False when it was not here."""
+        selector = consumer.subscription.selector
+        group = self._everyone if selector is None else self._groups.get(selector.text)
+        if group is None or consumer not in group.consumers:
+            return False
+        self.count -= 1
+        group.remove(consumer)
+        if not group.consumers:
+            self._drop(group)
+        return True
+
+    def _drop(self, group: SelectorGroup) -> None:
+        selector = group.selector
+        if selector is not None:
+            del self._groups[selector.text]
+        narrowing = group.narrowing
+        if narrowing is None:
+            self._unknown.remove(group)
+            return
+        table = self._tables[narrowing.name]
+        table.remove(group, narrowing)
+        if table.is_empty():
+            del self._tables[narrowing.name]
+
+    def candidates(self, values: MessageValues) -> list[SelectorGroup]:
+        """The groups whose selectors can match; all others do not. Asks once for the value of each property that some
+        selector demands something of; where it cannot be decoded, no selector that demands it matches.
+        """
+        found = self._unknown.copy()
+        for name, table in self._tables.items():
+            try:
+                value = values.value(name)
+            except (JmsError, ProtocolError):
+                continue
+            if value is not None:
+                table.collect(value, found)
+        return found
+
+    def has_room(self) -> bool:
+        """Whether some consumer can take a message."""
+        for consumer in self._everyone.consumers:
+            if consumer.subscription.can_take():
+                return True
+        for group in self._groups.values():
+            for consumer in group.consumers:
+                if consumer.subscription.can_take():
+                    return True
+        return False
+
+    def everyone(self) -> list[QueueConsumer]:
+        """All consumers, in no particular order."""
+        found = self._everyone.consumers.copy()
+        for group in self._groups.values():
+            found.extend(group.consumers)
+        return found
+
+
+def _demands_text(group: SelectorGroup) -> bool:
+    narrowing = group.narrowing
+    return narrowing is not None and isinstance(narrowing.values[0], str)
+
+
+def _put(groups: list[SelectorGroup], group: SelectorGroup) -> None:
+    """Once, though a selector may name a value twice."""
+    if not groups or groups[-1] is not group:
+        groups.append(group)

@@ -1,0 +1,156 @@
+"""What an acknowledgement does to the messages a consumer holds (OpenWire MessageAck, JMS 1.1 §4.4.11)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.transaction import TransactedAck, Transaction
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.message_reference import MessageReference, settle_all
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.ports import NO_TOKEN
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.routing.consumers import Consuming
+from spanwire.broker.routing.dead_letters import EXPIRED
+from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.routing.message_router import Sending
+from spanwire.model.acks import (
+    DELIVERED_ACK,
+    EXPIRED_ACK,
+    INDIVIDUAL_ACK,
+    POISON_ACK,
+    REDELIVERED_ACK,
+    STANDARD_ACK,
+    UNMATCHED_ACK,
+)
+from spanwire.model.errors import IllegalStateError, JmsError
+from spanwire.model.ids import MessageId, ProducerId
+
+
+class Acknowledgements:
+    """Finds the references an acknowledgement means and settles them, or keeps them for a transaction's commit."""
+
+    def __init__(self, context: BrokerContext, consuming: Consuming, sending: Sending, flow: FlowControl) -> None:
+        self._context: Final[BrokerContext] = context
+        self._consuming: Final[Consuming] = consuming
+        self._sending: Final[Sending] = sending
+        self._flow: Final[FlowControl] = flow
+
+    def acknowledge(
+        self,
+        state: ConnectionState,
+        subscription: Subscription,
+        ack_type: int,
+        first: MessageId | None,
+        last: MessageId,
+        count: int,
+        transaction: Transaction | None,
+        token: int,
+        cause: str,
+    ) -> bool:
+        """What `Broker.acknowledge` promises; in a transaction the references are settled by its commit."""
+        if subscription.info.browser:
+            return self._browsed(subscription, ack_type, first, last)
+        if self._note(subscription, ack_type, first, last):
+            self._consuming.refill(subscription)
+            return True
+        if transaction is not None:
+            self._acknowledge_later(transaction, subscription, ack_type, first, last, count, cause)
+            return True
+        references = self._take(subscription, ack_type, first, last, count)
+        self._settle(references, ack_type, cause)
+        self._consuming.refill(subscription)
+        if self._flow.parked:
+            self._flow.unpark()
+        if token == NO_TOKEN or not any(reference.sequence > 0 for reference in references):
+            return True
+        return self._sending.answer_when_stored(state, token)
+
+    def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, sequences: list[int]) -> int:
+        """What `Broker.acknowledge_run` promises."""
+        references = subscription.take_run(producer_id, sequences)
+        if references:
+            settle_all(references)
+            self._consuming.refill(subscription)
+            if self._flow.parked:
+                self._flow.unpark()
+        return len(references)
+
+    def _browsed(self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId) -> bool:
+        """A browser is done with what it acknowledges in any way and any transaction, or tells that it has shown; a
+        message that it has told of before is no mistake.
+        """
+        if ack_type != REDELIVERED_ACK:
+            for reference in subscription.take_shown(last if ack_type == INDIVIDUAL_ACK else first, last):
+                reference.home.settled(reference)
+            self._consuming.refill(subscription)
+            if self._flow.parked:
+                self._flow.unpark()
+        return True
+
+    def _acknowledge_later(
+        self,
+        transaction: Transaction,
+        subscription: Subscription,
+        ack_type: int,
+        first: MessageId | None,
+        last: MessageId,
+        count: int,
+        cause: str,
+    ) -> None:
+        transaction.check_full()
+        references = self._take(subscription, ack_type, first, last, count)
+        ack = TransactedAck(subscription, references, ack_type, subscription.taken_at, subscription.taken_apart, cause)
+        try:
+            transaction.add_ack(ack)
+        except JmsError as error:
+            subscription.put_back(references, ack.numbers())
+            transaction.spoil(error)
+            raise
+        subscription.acknowledged_later(len(references))
+        self._consuming.refill(subscription)
+
+    def _note(self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId) -> bool:
+        """The types that settle nothing: they move the window or count an attempt. False for the others."""
+        if ack_type == DELIVERED_ACK:
+            subscription.delivered(last)
+            return True
+        if ack_type == REDELIVERED_ACK:
+            for reference in subscription.in_range(first, last):
+                home = reference.home
+                if isinstance(home, Queue):
+                    home.note_told(reference)
+            return True
+        return False
+
+    def _take(
+        self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId, count: int
+    ) -> list[MessageReference]:
+        """The references it means, no longer out at the consumer; raises `IllegalStateError` for one that is not
+        out.
+        """
+        if ack_type == INDIVIDUAL_ACK:
+            return [subscription.take_one(last)]
+        if ack_type not in (STANDARD_ACK, POISON_ACK, EXPIRED_ACK, UNMATCHED_ACK):
+            raise IllegalStateError(f"acknowledgement type {ack_type} is unknown")
+        taken = subscription.take_front(count, first, last)
+        return taken if taken is not None else subscription.take_range(first, last)
+
+    def _settle(self, references: list[MessageReference], ack_type: int, cause: str) -> None:
+        """Acknowledged: gone from queue and store; poisoned or expired ones leave a copy with the dead letters."""
+        if ack_type == POISON_ACK or ack_type == EXPIRED_ACK:
+            self._bury(references, EXPIRED if ack_type == EXPIRED_ACK else cause)
+            return
+        settle_all(references)
+
+    def _bury(self, references: list[MessageReference], cause: str) -> None:
+        """Hand the references to the dead letter office."""
+        for reference in references:
+            home = reference.home
+            if cause == EXPIRED:
+                home.expired += 1
+            if isinstance(home, Queue):
+                self._context.dead_letter(reference, cause)
+            else:
+                home.settled(reference)

@@ -1,0 +1,165 @@
+"""Consumers leave: what they held goes back, they leave their destinations, and those who listen are told.
+
+One that leaves gets nothing from the first moment on. What is over the first slice is done in later turns: a connection
+may have a thousand consumers, each with wildcards that match all destinations and thousands of messages out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.advisories.advisory_topics import Advisories
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.routing.message_return import LEAVING_STEPS, Returning
+from spanwire.broker.topic.topic import Topic
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
+from spanwire.model.destination import Destination
+
+CONSUMERS_PER_STEP: Final = 16  # of a destination, looked through for those that leave, that count as one more step
+
+
+class Leaving(BrokerDestination):
+    """The way out of some consumers of one connection, which are ``removed`` already and take nothing more. First all
+    that they held goes back, then they leave their destinations, then what waited for them is forgotten; at last it is
+    told. A job of the broker and no place for messages.
+
+    A queue that is the only home of one of them is held until it has its messages back: the same client may have
+    another consumer there already.
+    """
+
+    def __init__(
+        self,
+        destination: Destination,
+        subscriptions: list[Subscription],
+        last_delivered_sequence: int,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        advisories: Advisories | None,
+    ) -> None:
+        super().__init__(destination, PolicyEntry(destination), MemoryUsage(0))
+        self._subscriptions: Final[list[Subscription]] = subscriptions
+        self._last_delivered: Final[int] = last_delivered_sequence
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._advisories: Final[Advisories | None] = advisories
+        self._returning: Returning | None = None
+        self._held: Final[dict[Subscription, Queue]] = {}
+        self._returned = 0  # so many consumers have nothing any more
+        self._detached = 0  # so many have left their destinations
+        self._emptied = 0  # of so many what waited is forgotten
+        self._told = 0  # of so many it was told
+        self.steps = 0
+        for subscription in subscriptions:
+            if not subscription.shared and subscription.dispatched_count > 0:
+                for home in subscription.homes:
+                    if isinstance(home, Queue):
+                        home.hold_back()
+                        self._held[subscription] = home
+
+    def start(self) -> None:
+        """Do the first slice now."""
+        if self.work():
+            self._context.schedule(self)
+
+    def work(self) -> bool:
+        """One slice; True while there is more."""
+        begin = self.steps
+        more = self._go_on(begin + LEAVING_STEPS)
+        self._context.steps += self.steps - begin
+        return more
+
+    def _go_on(self, end: int) -> bool:
+        while self.steps < end:
+            left = end - self.steps
+            if self._returned < len(self._subscriptions):
+                self._give_back(left)
+            elif self._detached < len(self._subscriptions):
+                self._detach()
+            elif self._emptied < len(self._subscriptions):
+                self._empty(left)
+            elif self._told < len(self._subscriptions):
+                self._tell()
+            else:
+                return False
+        return True
+
+    def _give_back(self, at_most: int) -> None:
+        subscription = self._subscriptions[self._returned]
+        returning = self._returning
+        if returning is None:
+            references = subscription.take_all()
+            seen = _delivered_count(references, self._last_delivered)
+            returning = Returning(references, seen, True, subscription.info.network_subscription)
+            self._returning = returning
+        self.steps += 1 + returning.go_on(at_most)
+        if not returning.is_over:
+            return
+        subscription.left = True
+        while subscription.homes and not subscription.shared:
+            self._leave_one(subscription.homes)
+        returning.let_go()
+        held = self._held.pop(subscription, None)
+        if held is not None:
+            held.let_go()
+        self._returning = None
+        self._returned += 1
+
+    def _detach(self) -> None:
+        """One consumer leaves one destination, and with it the others that have nothing of it any more."""
+        homes = self._subscriptions[self._detached].homes
+        if homes:
+            self._leave_one(homes)
+        else:
+            self._detached += 1
+
+    def _leave_one(self, homes: dict[BrokerDestination, None]) -> None:
+        home, _ = homes.popitem()
+        homes[home] = None
+        self.steps += 1 + home.consumer_count // CONSUMERS_PER_STEP
+        if isinstance(home, (Queue, Topic)):
+            gone = home.detach_left()
+            self.steps += len(gone)
+            for one in gone:
+                one.homes.pop(home, None)
+        else:
+            home.abandon()
+        homes.pop(home, None)
+        if home.destination.is_advisory and home.consumer_count == 0 and self._map.find(home.destination) is home:
+            self._map.remove(home.destination)  # made by listening, and for each temporary destination another
+
+    def _empty(self, at_most: int) -> None:
+        pending = self._subscriptions[self._emptied].pending
+        for _ in range(min(at_most, len(pending))):
+            reference: MessageReference = pending.popleft()
+            reference.home.release(reference.message)
+            self.steps += 1
+        if not pending:
+            self._emptied += 1
+
+    def _tell(self) -> None:
+        info = self._subscriptions[self._told].info
+        self._told += 1
+        advisories = self._advisories
+        if advisories is None or info.browser:
+            return
+        for part in info.destination.parts():
+            self.steps += 1 + advisories.listener_count
+            home = self._map.find(part)
+            advisories.consumer_removed(info, part, 0 if home is None else home.consumer_count)
+
+
+def _delivered_count(references: list[MessageReference], last_delivered_sequence: int) -> int:
+    """How many of the dispatched references, in order, the application may have seen."""
+    if last_delivered_sequence == LAST_DELIVERED_UNKNOWN:
+        return len(references)
+    if last_delivered_sequence != LAST_DELIVERED_UNSET:
+        for count, reference in enumerate(references, 1):
+            if reference.order == last_delivered_sequence:
+                return count
+    return 0

@@ -1,0 +1,361 @@
+"""Consumers come, take, pull and go."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import islice
+from typing import Final, Protocol
+
+from spanwire.broker.advisories.advisory_topics import Advisories
+from spanwire.broker.advisories.message_advisories import ToldConsumer
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.destinations import Destinations, attach
+from spanwire.broker.destinations.durable_subscriptions import Durables
+from spanwire.broker.destinations.wildcard_matching import Joining
+from spanwire.broker.dispatch.broker_context import BrokerContext, ConsumerRemover
+from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination, settle_all
+from spanwire.broker.dispatch.subscription import MAX_PREFETCH, Subscription
+from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.ports import MessageConsumer
+from spanwire.broker.queue.browser import Browse
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.reserved_destinations import is_control
+from spanwire.broker.routing.consumer_removal import Leaving
+from spanwire.broker.security.access_control import Rights
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, ResourceAllocationError
+from spanwire.model.info import ConsumerInfo
+from spanwire.selector.cache import SelectorCache
+from spanwire.selector.expression import Selector
+
+CLIENT_QUEUE_PREFETCH: Final = 1_000  # what clients ask for when nobody chose (ActiveMQPrefetchPolicy)
+CLIENT_TOPIC_PREFETCHES: Final = (32_766, 32_767)  # Spanwire's and other clients', and Java's
+CLIENT_BROWSER_PREFETCH: Final = 500
+CLIENT_DURABLE_PREFETCHES: Final = (100, 1_000)  # the second with jms.optimizeAcknowledge
+REFILLS_AT_ONCE: Final = 16  # places where messages wait that are looked at for each acknowledgement
+REFILLS_IN_SLICE: Final = 250  # the same in a slice of its own, when the consumer still has room then
+_NOWHERE: Final = Destination(QUEUE, "-")
+NEVER: Final = float("inf")
+MAX_PULLS_OVER: Final = 500  # pulls that run out in one turn
+PAGE_WAIT: Final = 1.0  # seconds a pull that wants no waiting waits for a page that is being read
+
+
+class RangeReads(Protocol):
+    """Who gives browsers of the control destination what cursors hold."""
+
+    def check(self, state: ConnectionState, selector: str | None) -> None:
+        """Raises `JmsError` unless the connection may read the range that ``selector`` names."""
+        ...
+
+    def begin(self, state: ConnectionState, subscription: Subscription) -> None:
+        """The browser is there; it gets messages from its start on."""
+        ...
+
+
+class Consuming(ConsumerRemover):
+    """Adds and removes subscriptions and keeps their windows filled."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        policies: PolicyMap,
+        rights: Rights,
+        values: BoundMessageValues,
+        advisories: Advisories | None,
+        durables: Durables,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._destinations: Final[Destinations] = destinations
+        self._policies: Final[PolicyMap] = policies
+        self._rights: Final[Rights] = rights
+        self._values: Final[BoundMessageValues] = values
+        self._advisories: Final[Advisories | None] = advisories
+        self._durables: Final[Durables] = durables
+        self._selectors: Final[SelectorCache] = SelectorCache()
+        self._pulling: Final[list[tuple[float, int, Subscription]]] = []  # a heap; entries of pulls that are over stay
+        self._pulls = 0
+        self._owners: Final[dict[Subscription, ConnectionState]] = {}
+        self.ranges: RangeReads | None = None
+        context.remover = self
+
+    def add(
+        self, state: ConnectionState, info: ConsumerInfo, consumer: MessageConsumer, automatic: bool
+    ) -> Subscription:
+        """A new subscription, attached but not started. Raises `JmsError` and leaves no trace when it is refused."""
+        key = str(info.consumer_id)
+        if key in state.consumers:
+            raise IllegalStateError(f"consumer {key} is registered already")
+        if len(state.consumers) >= state.info.max_consumers:
+            raise ResourceAllocationError(
+                f"Can't add consumer on connection {state.connection_id}: at maximum limit: {state.info.max_consumers}"
+            )
+        selector: Selector | None = None
+        if info.selector is not None and info.selector.strip():
+            selector = self._selectors.parse(info.selector)
+        parts = info.destination.parts()
+        self._check_parts(state, info, parts)
+        durable = None if info.subscription_name is None else self._durables.claim(state, info, selector)
+        homes = self._destinations.ensure_all(state, [part for part in parts if not part.is_pattern])
+        if durable is not None:
+            selector = None  # what it does not let through never came into the line
+        subscription = self._made(state, info, consumer, selector, automatic)
+        subscription.client_id = state.info.client_id or ""
+        self._apply_policy(subscription, parts[0])
+        state.consumers[key] = subscription
+        self._owners[subscription] = state
+        if automatic:
+            state.automatic.append(subscription)
+        if info.browser:
+            self._browse(state, homes[0], subscription)
+        elif durable is not None:
+            self._durables.attach(durable, subscription)
+            self._announce(subscription, parts)
+        else:
+            self._attach(subscription, parts, homes)
+        return subscription
+
+    def _made(
+        self,
+        state: ConnectionState,
+        info: ConsumerInfo,
+        consumer: MessageConsumer,
+        selector: Selector | None,
+        automatic: bool,
+    ) -> Subscription:
+        """The subscription; its dispatches are told where some policy asks for that. Browsers take nothing."""
+        news = self._context.news
+        if news is None or info.browser or not self._policies.tells_of_dispatches():
+            return Subscription(info, consumer, state.outlet, state.principal, selector, self._values, automatic)
+        teller = ToldConsumer(consumer, news)
+        made = Subscription(info, teller, state.outlet, state.principal, selector, self._values, automatic)
+        teller.subscription = made
+        return made
+
+    def _apply_policy(self, subscription: Subscription, destination: Destination) -> None:
+        """A policy's prefetch holds for consumers that did not choose one of their own."""
+        asked = subscription.info.prefetch_size
+        if not subscription.info.browser:
+            subscription.keeps_window = not self._policies.entry_for(destination).prefetch_extension
+        if asked < 0:
+            subscription.pulls = False
+            subscription.prefetch_size = CLIENT_QUEUE_PREFETCH
+        chosen = self._chosen_prefetch(subscription.info, destination)
+        if chosen > 0:
+            subscription.prefetch_size = chosen
+        elif chosen == 0 and subscription.consumer.told_to_pull():
+            subscription.prefetch_size = 0
+            subscription.pulls = True
+
+    def _chosen_prefetch(self, info: ConsumerInfo, destination: Destination) -> int:
+        """The policy's prefetch for this consumer; -1 when it has none, or the consumer one of its own."""
+        policy = self._policies.entry_for(destination)
+        asked = info.prefetch_size
+        if info.browser:
+            return policy.queue_browser_prefetch if asked == CLIENT_BROWSER_PREFETCH else -1
+        if destination.is_queue:
+            return policy.queue_prefetch if asked == CLIENT_QUEUE_PREFETCH else -1
+        if info.subscription_name is not None:
+            return policy.topic.durable_prefetch if asked in CLIENT_DURABLE_PREFETCHES else -1
+        return policy.topic_prefetch if asked in CLIENT_TOPIC_PREFETCHES else -1
+
+    def _check_parts(self, state: ConnectionState, info: ConsumerInfo, parts: list[Destination]) -> None:
+        """Raises `JmsError` unless the connection may read all of it, and there is room for its wildcards."""
+        for part in parts:
+            self._destinations.check_owner(state, part)
+            self._rights.check_read(state, part)
+        if info.browser:
+            self._check_browse(state, info, parts)
+        patterns = [part for part in parts if part.is_pattern]
+        if patterns and info.subscription_name is None:
+            self._map.wildcards.check_room(len(patterns))
+
+    def _check_browse(self, state: ConnectionState, info: ConsumerInfo, parts: list[Destination]) -> None:
+        if len(parts) != 1 or not parts[0].is_queue or parts[0].is_pattern:
+            raise InvalidDestinationError(f"{info.destination} cannot be browsed: only a single queue can")
+        if self.ranges is not None and is_control(parts[0]):
+            self.ranges.check(state, info.selector)
+
+    def _browse(self, state: ConnectionState, home: BrokerDestination, subscription: Subscription) -> None:
+        if self.ranges is not None and is_control(home.destination):
+            self.ranges.begin(state, subscription)
+            return
+        assert isinstance(home, Queue)
+        Browse(home, subscription, self._context)
+
+    def _attach(self, subscription: Subscription, parts: list[Destination], homes: list[BrokerDestination]) -> None:
+        for home in homes:
+            attach(home, subscription)
+        for part in parts:
+            if part.is_pattern:
+                self._map.add_pattern(part, subscription)
+                homes = self._map.of_kind(part)
+                Joining(part, homes, [subscription], self._destinations, self._context).start()
+        self._announce(subscription, parts)
+
+    def _announce(self, subscription: Subscription, parts: list[Destination]) -> None:
+        if self._advisories is not None:
+            for part in parts:
+                self._advisories.consumer_added(subscription.info, part, self._count(part))
+            self._advisories.listener_added(subscription)
+
+    def _count(self, part: Destination) -> int:
+        home = self._map.find(part)
+        return 0 if home is None else home.consumer_count
+
+    def start(self, subscription: Subscription) -> None:
+        """Let dispatch to ``subscription`` begin."""
+        subscription.started = True
+        self.refill(subscription)
+
+    def refill(self, subscription: Subscription) -> None:
+        """The window of ``subscription`` may have opened: dispatch what waits."""
+        if subscription.pending:
+            subscription.drain(self._context.wall_ms)
+        if subscription.shared:
+            self._refill_shared(subscription)
+            return
+        for home in subscription.homes:
+            home.fill()
+
+    def _refill_shared(self, subscription: Subscription) -> None:
+        """Look only where messages wait, at a few places at once: the others have their turn in slices."""
+        if self.refilled(subscription, REFILLS_AT_ONCE) and not subscription.refilling:
+            subscription.refilling = True
+            self._context.schedule(Refilling(subscription, self))
+
+    def refilled(self, subscription: Subscription, at_most: int) -> bool:
+        """Look for messages at ``at_most`` of the places where some wait for ``subscription``; those come behind the
+        others then. True when it can take more and there are others.
+        """
+        others = len(subscription.busy)
+        for home in list(islice(subscription.busy, at_most)):
+            if not subscription.can_take():
+                return False
+            home.fill()
+            others -= 1
+            if subscription.busy.pop(home, True) is None and not home.confirms_idle():
+                subscription.busy[home] = None
+        return others > 0 and subscription.can_take()
+
+    def set_prefetch(self, subscription: Subscription, prefetch_size: int) -> None:
+        """The consumer asks for another window."""
+        subscription.pulls = prefetch_size == 0
+        subscription.prefetch_size = CLIENT_QUEUE_PREFETCH if prefetch_size < 0 else min(prefetch_size, MAX_PREFETCH)
+        self.refill(subscription)
+
+    def pull(self, subscription: Subscription, timeout_ms: int) -> None:
+        """One message for a consumer without prefetch: now, within ``timeout_ms``, or some time (0)."""
+        subscription.pulls = True
+        subscription.pull_deadline = NEVER
+        subscription.pulled = 1
+        self.refill(subscription)
+        if subscription.pulled == 0 or timeout_ms == 0:
+            return
+        if timeout_ms < 0 and not _is_searching(subscription):
+            self._pull_over(subscription)
+            return
+        wait = PAGE_WAIT if timeout_ms < 0 else timeout_ms / 1000
+        subscription.pull_deadline = self._context.monotonic + wait
+        self._pulls += 1
+        heapq.heappush(self._pulling, (subscription.pull_deadline, self._pulls, subscription))
+
+    def _pull_over(self, subscription: Subscription) -> None:
+        subscription.pulled = 0
+        subscription.consumer.dispatch_end()
+        subscription.outlet.mark_dirty()
+
+    def next_timeout(self) -> float | None:
+        """When the next pull runs out."""
+        self._forget_pulls()
+        return self._pulling[0][0] if self._pulling else None
+
+    def _forget_pulls(self) -> None:
+        """Those that got their message, left, or pulled anew."""
+        while self._pulling:
+            deadline, _, subscription = self._pulling[0]
+            if subscription.pulled > 0 and not subscription.removed and subscription.pull_deadline == deadline:
+                return
+            heapq.heappop(self._pulling)
+
+    def handle_timeout(self) -> None:
+        """Answer the pulls that ran out with nothing."""
+        for _ in range(MAX_PULLS_OVER):
+            self._forget_pulls()
+            if not self._pulling or self._pulling[0][0] > self._context.monotonic:
+                return
+            self._pull_over(heapq.heappop(self._pulling)[2])
+
+    def acknowledge_flushed(self, state: ConnectionState) -> None:
+        """All of the connection's output is with the kernel: its automatic subscriptions have acknowledged it."""
+        for subscription in state.automatic:
+            settle_all(subscription.take_all())
+        for subscription in state.automatic:  # only now: what this dispatches is not flushed
+            self.refill(subscription)
+
+    def remove(self, state: ConnectionState, key: str, last_delivered_sequence: int) -> None:
+        """A consumer leaves; what it held goes back in line, counted as delivered as far as the client says."""
+        if key not in state.consumers:
+            raise JmsError(f"Cannot remove a consumer that had not been registered: {key}")
+        self.let_go(state, [key], last_delivered_sequence).start()
+
+    def let_go(self, state: ConnectionState, keys: list[str], last_delivered_sequence: int) -> Leaving:
+        """These consumers get nothing from now on, and are told of nothing; gives the job that does the rest."""
+        leaving: list[Subscription] = []
+        for key in keys:
+            subscription = state.consumers.pop(key)
+            subscription.removed = True
+            subscription.started = False
+            subscription.discarding = True
+            self._owners.pop(subscription, None)
+            self._map.remove_patterns(subscription)
+            if subscription.info.subscription_name is not None:
+                self._durables.release(subscription)
+            if self._advisories is not None and not subscription.info.browser:
+                self._advisories.listener_removed(subscription)
+            leaving.append(subscription)
+        if state.automatic:
+            state.automatic[:] = [one for one in state.automatic if not one.removed]
+        destination = leaving[0].info.destination if leaving else _NOWHERE
+        return Leaving(destination, leaving, last_delivered_sequence, self._context, self._map, self._advisories)
+
+    def remove_consumer(self, subscription: Subscription) -> None:
+        """What `ConsumerRemover` promises."""
+        state = self._owners.get(subscription)
+        if state is not None:
+            self.remove(state, str(subscription.info.consumer_id), LAST_DELIVERED_UNKNOWN)
+
+
+class Refilling(BrokerDestination):
+    """Goes around the many places where messages wait for a consumer that can take some, a slice at a time. A job of
+    the broker and no place for messages.
+    """
+
+    def __init__(self, subscription: Subscription, consuming: Consuming) -> None:
+        destination = subscription.info.destination
+        super().__init__(destination, PolicyEntry(destination), MemoryUsage(0))
+        self._subscription: Final[Subscription] = subscription
+        self._consuming: Final[Consuming] = consuming
+        self._left = len(subscription.busy)
+
+    def work(self) -> bool:
+        """One slice; False after one time around, or when the consumer can take no more."""
+        subscription = self._subscription
+        more = not subscription.removed and self._consuming.refilled(subscription, REFILLS_IN_SLICE)
+        self._left -= REFILLS_IN_SLICE
+        if more and self._left > 0:
+            return True
+        subscription.refilling = False
+        return False
+
+
+def _is_searching(subscription: Subscription) -> bool:
+    """Return True if a message may turn up for it without anything being sent."""
+    homes = subscription.busy if subscription.shared else subscription.homes
+    return subscription.refilling or any(home.is_searching() for home in homes)

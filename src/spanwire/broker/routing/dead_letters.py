@@ -1,0 +1,297 @@
+"""What becomes of messages that expired or that a consumer gave up on: a copy in the queue their policy names."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, Protocol
+
+from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.dispatch.broker_context import BrokerContext, DeadLetterOffice
+from spanwire.broker.dispatch.destination_events import tell_dead_letter, tell_expired
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.persistence.reply_queue import WithheldMessage
+from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.policy.policy_entry import DeadLetterStrategy
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.routing.deferred_dead_letters import MAX_DETAINED, Detention
+from spanwire.broker.topic.topic import Topic
+from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
+from spanwire.model.errors import JmsError, ProtocolError
+from spanwire.model.message import Message
+from spanwire.model.message_view import INT_VALUE, LONG_VALUE, STRING_VALUE, MessageView
+
+EXPIRED: Final = "expired"
+POISONED: Final = "the consumer gave up on the message"
+CAUSE: Final = "dlqDeliveryFailureCause"
+ORIGINAL_EXPIRATION: Final = "originalExpiration"
+ORIGINAL_DELIVERY_MODE: Final = "originalDeliveryMode"
+ORIGINAL_REDELIVERY_COUNT: Final = "originalRedeliveryCount"
+NON_PERSISTENT: Final = "NON_PERSISTENT"
+
+# what a rule says of a message that died
+KEEP: Final = 0  # nothing: the next rule is asked, and in the end the policy
+DROP: Final = 1
+LATER: Final = 2  # it is delivered once more, later
+
+logger = logging.getLogger(__name__)
+
+
+class DeathRule(Protocol):
+    """Decides what becomes of dead messages before the policy of their destination does."""
+
+    def fate(self, reference: MessageReference, cause: str) -> int:
+        """`KEEP`, `DROP` or `LATER`; each message is asked about once."""
+        ...
+
+    def deliver_later(self, reference: MessageReference, cause: str) -> bool:
+        """Do what `LATER` promises, as one unit in the store; False when that cannot be: the message is kept then."""
+        ...
+
+
+class DeadLetters(DeadLetterOffice):
+    """Makes and keeps dead letters. A message that dies in its dead letter queue is gone: it does not go round."""
+
+    def __init__(
+        self, context: BrokerContext, destinations: Destinations, formats: MessageFormats, unstored: Unstored
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._destinations: Final[Destinations] = destinations
+        self._formats: Final[MessageFormats] = formats
+        self._unstored: Final[Unstored] = unstored
+        self._detentions: Final[dict[Queue, Detention]] = {}
+        self._detained = 0
+        self.rules: Final[list[DeathRule]] = []  # the first that does not say KEEP is the one
+
+    def dead_letter(self, reference: MessageReference, cause: str) -> None:
+        """In place of the original, which is out at a consumer or just left its line, keep a copy if the rules and the
+        policy want one. The store replaces one by the other as one unit; while its disk has no room the original stays.
+        Advisories leave none: telling of them would make others, and so on.
+        """
+        home = reference.home
+        store = self._context.store
+        if home.destination.is_advisory:
+            home.settled(reference)
+            return
+        for rule in self.rules:
+            fate = rule.fate(reference, cause)
+            if fate == DROP:
+                home.settled(reference)
+                self._tell_expired(home, reference.message, cause)
+                return
+            if fate == LATER:
+                if store is not None and reference.sequence > 0 and not store.has_room():
+                    assert isinstance(home, Queue)
+                    self._detain(home, reference, cause)
+                    return
+                if rule.deliver_later(reference, cause):
+                    return
+                break
+        if self._bury(reference, cause):
+            self._tell_expired(home, reference.message, cause)
+
+    def _bury(self, reference: MessageReference, cause: str) -> bool:
+        """Do as the policy says; False when that must wait for room."""
+        home = reference.home
+        store = self._context.store
+        if store is None or reference.sequence == 0:
+            self._keep_unstored(home, reference.message, cause)
+            home.settled(reference)
+            return True
+        if self._target(home, reference.message, cause) is None:
+            home.settled(reference)
+            return True
+        if not store.has_room():
+            assert isinstance(home, Queue)
+            self._detain(home, reference, cause)
+            return False
+        letters = self._letters(reference, cause)
+        sequences = store.append_unit(_additions(letters), [(home.destination, reference.sequence)], [])
+        home.forgotten(reference)
+        self._accept(letters, sequences)
+        self._tell_kept(home, reference.message)
+        return True
+
+    def is_behind(self) -> bool:
+        """See `DeadLetterOffice.is_behind`."""
+        return self._unstored.is_full()
+
+    def dead_on_arrival(self, home: BrokerDestination, message: Message, cause: str) -> None:
+        """Keep a copy of a message that expired before it came to its destination."""
+        if not self._is_dropped(MessageReference(home, message, 0, 0, message.redelivery_count), cause):
+            self._keep_unstored(home, message, cause)
+        self._tell_expired(home, message, cause)
+
+    def _keep_unstored(self, home: BrokerDestination, message: Message, cause: str) -> None:
+        """Keep a copy of a message that the store does not have. On a full disk memory alone gets it, as it had it."""
+        letters = self._letters(MessageReference(home, message, 0, 0, 0), cause)
+        if not letters:
+            return
+        store = self._context.store
+        sequences: list[int] = []
+        if store is not None and store.has_room():
+            additions = _additions(letters)
+            sequences = store.append_unit(additions, [], []) if additions else []
+        self._accept(letters, sequences)
+        self._tell_kept(home, message)
+
+    def tell_committed(self, reference: MessageReference, cause: str, kept: bool) -> None:
+        """A transaction that gave up on a message took effect, and with it what `letter` gave, if it ``kept`` one."""
+        if kept:
+            self._tell_kept(reference.home, reference.message)
+        self._tell_expired(reference.home, reference.message, cause)
+
+    def _tell_kept(self, home: BrokerDestination, message: Message) -> None:
+        news = self._context.news
+        if news is not None:
+            tell_dead_letter(news, home, message)
+
+    def _tell_expired(self, home: BrokerDestination, message: Message, cause: str) -> None:
+        news = self._context.news
+        if news is not None and cause == EXPIRED:
+            tell_expired(news, home, message)
+
+    def letters(self, reference: MessageReference, cause: str) -> list[WithheldMessage]:
+        """The copy with its cause and original destination, and the queue for it, or the topic with its durable
+        subscriptions; nothing if a rule or the policy lets it go. It is part of a unit of another, so nothing is
+        delivered once more here.
+        """
+        return [] if self._is_dropped(reference, cause) else self._letters(reference, cause)
+
+    def _is_dropped(self, reference: MessageReference, cause: str) -> bool:
+        for rule in self.rules:
+            fate = rule.fate(reference, cause)
+            if fate != KEEP:
+                return fate == DROP
+        return False
+
+    def _letters(self, reference: MessageReference, cause: str) -> list[WithheldMessage]:
+        home = reference.home
+        target = self._target(home, reference.message, cause)
+        if target is None:
+            return []
+        strategy = home.policy.dead_letter
+        place = self._destinations.ensure_letters(target, Destination(QUEUE, strategy.queue_name))
+        copy = self._copy(reference.message, place.destination, strategy, cause)
+        letters = [WithheldMessage(place, copy, 0)]
+        if isinstance(place, Topic):
+            for durable in place.durables:
+                if durable.wants(copy):
+                    letters.append(WithheldMessage(durable.line, copy.twin(), 0))
+        return letters
+
+    def _accept(self, letters: list[WithheldMessage], sequences: list[int]) -> None:
+        """Hand the letters out; the store has those of queues and durable subscriptions under ``sequences``, if it has
+        them.
+        """
+        stored = 0
+        for letter in letters:
+            home = letter.home
+            sequence = 0
+            if sequences and isinstance(home, Queue):
+                sequence = sequences[stored]
+                stored += 1
+                self._unstored.add(letter.message.size)
+            home.accept(letter.message, sequence)
+
+    def room_changed(self) -> None:
+        """Go on with what had no room for its dead letter."""
+        self._detained = 0
+        for home, detention in list(self._detentions.items()):
+            if home.removed or len(detention) == 0:
+                del self._detentions[home]
+            else:
+                self._detained += len(detention)
+                self._context.schedule(detention)
+
+    def _detain(self, home: Queue, reference: MessageReference, cause: str) -> None:
+        """Beyond `MAX_DETAINED` a message stays out of its line until the next start finds it again. What a consumer
+        had says so then.
+        """
+        redelivery_count = reference.redelivery_count
+        if cause != EXPIRED:
+            home.note_redelivery(reference)
+        home.release(reference.message)
+        if self._detained >= MAX_DETAINED:
+            return
+        self._detained += 1
+        if self._detained == 1:
+            logger.warning(
+                "the disk of the store has no room for dead letters: messages that expired or were given up stay in "
+                "their queues until there is; make room"
+            )
+        elif self._detained == MAX_DETAINED:
+            logger.warning(
+                "%d messages wait to become dead letters; further ones stay in the store until the next start",
+                MAX_DETAINED,
+            )
+        detention = self._detentions.get(home)
+        if detention is None:
+            detention = Detention(home, self._context, self)
+            self._detentions[home] = detention
+        detention.add(reference.sequence, cause, redelivery_count)
+
+    def _target(self, home: BrokerDestination, message: Message, cause: str) -> Destination | None:
+        """Where the copy belongs; None if the policy lets the message go."""
+        strategy = home.policy.dead_letter
+        if home.destination.is_advisory:
+            return None
+        if (cause == EXPIRED and not strategy.process_expired) or (
+            not message.persistent and not strategy.process_non_persistent
+        ):
+            return None
+        if home.destination.kind == SUBSCRIPTION:
+            return strategy.target(message.destination, home.destination.name.partition(":")[2])
+        return strategy.target(home.destination)
+
+    def _copy(self, message: Message, target: Destination, strategy: DeadLetterStrategy, cause: str) -> Message:
+        message_format = self._formats.format(message.format_id)
+        try:
+            view = message_format.view(message)
+            view.original_destination = message.destination
+            view.destination = target
+            if cause == EXPIRED:  # in the words that tools know from ActiveMQ
+                cause = f"java.lang.Throwable: Message Expired. Expiration:{view.expiration_ms}"
+            view.properties[CAUSE] = (STRING_VALUE, cause)
+            lifetime_ms = strategy.expiration_ms
+            if lifetime_ms == 0 or view.expiration_ms > 0:  # one that is not told was 0
+                view.properties[ORIGINAL_EXPIRATION] = (LONG_VALUE, view.expiration_ms)
+            view.expiration_ms = self._context.wall_ms + lifetime_ms if lifetime_ms > 0 else 0
+            if not view.persistent:
+                view.properties[ORIGINAL_DELIVERY_MODE] = (STRING_VALUE, NON_PERSISTENT)
+                view.persistent = True
+            if view.redelivery_count > 0:
+                view.properties[ORIGINAL_REDELIVERY_COUNT] = (INT_VALUE, view.redelivery_count)
+            return message_format.encode_from_view(view)
+        except (JmsError, ProtocolError):
+            return message_format.readdressed(message, target)
+
+
+def _additions(letters: list[WithheldMessage]) -> list[tuple[Destination, Message]]:
+    """What the store keeps of them."""
+    additions: list[tuple[Destination, Message]] = []
+    for letter in letters:
+        if isinstance(letter.home, Queue):
+            additions.append((letter.home.destination, letter.message))
+    return additions
+
+
+def restore(view: MessageView, target: Destination, wall_ms: int) -> None:
+    """Make of a dead letter what was sent first, to ``target``: its delivery mode as it was, its time to live from now
+    on, no trace of its way and its death.
+    """
+    properties = view.properties
+    properties.pop(CAUSE, None)
+    properties.pop(ORIGINAL_REDELIVERY_COUNT, None)
+    mode = properties.pop(ORIGINAL_DELIVERY_MODE, None)
+    if mode is not None and mode[1] == NON_PERSISTENT:
+        view.persistent = False
+    entry = properties.pop(ORIGINAL_EXPIRATION, None)
+    expiration_ms = entry[1] if entry is not None else 0
+    view.expiration_ms = 0
+    if isinstance(expiration_ms, int) and expiration_ms > view.timestamp_ms > 0:
+        view.expiration_ms = wall_ms + expiration_ms - view.timestamp_ms
+    view.timestamp_ms = wall_ms
+    view.destination = target
+    view.original_destination = None
+    view.redelivery_count = 0

@@ -1,0 +1,76 @@
+"""Messages that died while the disk had no room for their dead letters: they stay in the store until there is."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from spanwire.broker.dispatch.broker_context import BrokerContext, DeadLetterOffice
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.queue.queue import Queue
+from spanwire.model.message import Message
+
+MAX_DETAINED: Final = 10_000  # messages of all queues, about a hundred bytes each
+PAGE_MESSAGES: Final = 100  # read back at a time
+
+
+class DeadMessage:
+    """Which one, why it died, and how often it had been delivered again by then."""
+
+    __slots__ = ("cause", "redelivery_count", "sequence")
+
+    def __init__(self, sequence: int, cause: str, redelivery_count: int) -> None:
+        self.sequence: Final[int] = sequence
+        self.cause: Final[str] = cause
+        self.redelivery_count: Final[int] = redelivery_count
+
+
+class Detention(BrokerDestination):
+    """The dead of one queue, out of its line and out of memory; the queue counts them as being out.
+
+    A destination of its own, so that it has jobs and gets its own pages. How many there may be is left to its owner.
+    """
+
+    def __init__(self, home: Queue, context: BrokerContext, office: DeadLetterOffice) -> None:
+        super().__init__(home.destination, home.policy, home.usage)
+        self._home: Final[Queue] = home
+        self._context: Final[BrokerContext] = context
+        self._office: Final[DeadLetterOffice] = office
+        self._waiting: Final[deque[DeadMessage]] = deque()
+        self._read: list[DeadMessage] = []
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._read)
+
+    def add(self, sequence: int, cause: str, redelivery_count: int) -> None:
+        """One more."""
+        self._waiting.append(DeadMessage(sequence, cause, redelivery_count))
+
+    def work(self) -> bool:
+        """Read the next page if there is room now; goes on when it is here."""
+        if self._home.removed:
+            self._waiting.clear()
+        store = self._context.store
+        if store is None or not self._waiting or self._read or not store.has_room():
+            return False
+        while self._waiting and len(self._read) < PAGE_MESSAGES:
+            self._read.append(self._waiting.popleft())
+        self._context.fetch(self, self.destination, [dead.sequence for dead in self._read])
+        return False
+
+    def fetched(self, request: int, messages: list[Message | None]) -> None:
+        """A page is here: hand each message in again. One that cannot be read is put aside by the store."""
+        page = self._read
+        self._read = []
+        home = self._home
+        for place, message in enumerate(messages):
+            dead = page[place]
+            if home.removed:
+                break
+            if message is None:
+                home.in_flight -= 1
+                continue
+            home.hold(message)
+            reference = MessageReference(home, message, dead.sequence, 0, dead.redelivery_count)
+            self._office.dead_letter(reference, dead.cause)
+        self._context.schedule(self)

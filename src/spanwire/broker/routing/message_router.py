@@ -1,0 +1,457 @@
+"""The way of a message into the broker: whither, whether allowed, stored, dispatched. Whether there is room is for
+`FlowControl` to say.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire.broker.connections.connection_state import ConnectionState, ParkedSend
+from spanwire.broker.connections.transaction import TransactedSend, Transaction
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.persistence.network_copies import COPY, NEARER, NEW
+from spanwire.broker.persistence.producer_audit import ProducerAudit
+from spanwire.broker.persistence.reply_queue import Waiting, WaitingLine, WithheldMessage
+from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.ports import NO_TOKEN
+from spanwire.broker.reserved_destinations import check_apart, is_control
+from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
+from spanwire.broker.routing.flow_control import MEMORY, ROOM, TURN, FlowControl, ParkedSender, tell
+from spanwire.broker.routing.unscheduled import LOOKED_AT, Unscheduled
+from spanwire.broker.routing.virtual_destinations import Target, VirtualDestinations
+from spanwire.broker.security.access_control import Rights
+from spanwire.broker.topic.topic import Topic
+from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, Destination
+from spanwire.model.errors import DestinationDoesNotExistError, JmsError, ResourceAllocationError
+from spanwire.model.message import Message
+from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
+
+MAX_WILDCARD_TARGETS: Final = 5_000  # destinations that one message to wildcards is copied to, 2 microseconds each
+
+
+class DelayedSender(Protocol):
+    """Who takes messages that are to be delivered later."""
+
+    def concerns(self, message: Message) -> bool:
+        """Whether ``message`` is one of them."""
+        ...
+
+    def take(self, state: ConnectionState, message: Message, token: int) -> bool:
+        """Take it instead of `Sending.send`, which says what that means."""
+        ...
+
+    def home_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:
+        """Where it waits for the commit of its transaction, if it takes part in that."""
+        ...
+
+    def keep(self, state: ConnectionState, message: Message, token: int) -> bool:
+        """Take one that has waited for room."""
+        ...
+
+
+class ControlTaker(Protocol):
+    """Who takes requests to the control destination."""
+
+    def take(self, state: ConnectionState, message: Message, transaction: Transaction | None) -> None:
+        """Carry out what ``message`` asks for, or begin to, and answer. Raises `JmsError` where it cannot answer."""
+        ...
+
+
+class Sending(ParkedSender):
+    """Takes messages from connections; those of a transaction are kept in it until `Committing` hands them in."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        formats: MessageFormats,
+        rights: Rights,
+        waiting: WaitingLine,
+        unstored: Unstored,
+        dead_letters: DeadLetters,
+        flow: FlowControl,
+        audit: ProducerAudit,
+        virtual: VirtualDestinations,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._destinations: Final[Destinations] = destinations
+        self._formats: Final[MessageFormats] = formats
+        self._rights: Final[Rights] = rights
+        self._waiting: Final[WaitingLine] = waiting
+        self._unstored: Final[Unstored] = unstored
+        self._dead_letters: Final[DeadLetters] = dead_letters
+        self._flow: Final[FlowControl] = flow
+        self._audit: Final[ProducerAudit] = audit
+        self._virtual: Final[VirtualDestinations] = virtual
+        self._unscheduled: Final[Unscheduled] = Unscheduled(formats)
+        self.delayed: DelayedSender | None = None
+        self.control: ControlTaker | None = None
+
+    # -- from a connection ---------------------------------------------------------------------------------------------
+
+    def send(self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int) -> bool:
+        """Take ``message``; True when it can be answered now. Raises `JmsError` when it is refused."""
+        delayed = self.delayed
+        if delayed is None:
+            if message.message_id.sequence <= LOOKED_AT:
+                self._unscheduled.look(message)
+        elif delayed.concerns(message):
+            return self._send_later(delayed, state, message, transaction, token)
+        destination = message.destination
+        home = self._map.find(destination)
+        if home is None or destination.is_composite or home.fans_out:
+            return self._send_to_many(state, message, transaction, token)
+        self._rights.check_write(state, home.destination)
+        if transaction is not None:
+            transaction.messages += 1
+            self._gather(transaction, home, message)
+            return True
+        obstacle = self._flow.obstacle(home, message)
+        if (obstacle != ROOM or state.parked) and not self._passes(state, home, message, obstacle):
+            return self._flow.park(state, home, message, token, obstacle if obstacle != ROOM else TURN)
+        return self._deliver(state, home, message, token)
+
+    def _passes(self, state: ConnectionState, home: BrokerDestination, message: Message, obstacle: int) -> bool:
+        """Whether it is another broker that forwards ``message``, and there is some memory for that."""
+        return obstacle == MEMORY and not state.parked and self._flow.has_reserve(state, home, message)
+
+    def _send_later(
+        self,
+        delayed: DelayedSender,
+        state: ConnectionState,
+        message: Message,
+        transaction: Transaction | None,
+        token: int,
+    ) -> bool:
+        if transaction is None:
+            return delayed.take(state, message, token)
+        transaction.messages += 1
+        home = delayed.home_of(state, message)
+        if home is not None:
+            transaction.sender = state.principal
+            self._gather(transaction, home, message)
+        return True
+
+    def _send_to_many(
+        self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int
+    ) -> bool:
+        """Composites, wildcards, virtual destinations and those that do not exist yet: all are checked before the first
+        gets a copy.
+        """
+        if self.control is not None and is_control(message.destination):
+            self.control.take(state, message, transaction)
+            return True
+        targets = self.targets(state, message)
+        if state.parked and transaction is None and targets:
+            return self._flow.park(state, targets[0].home, message, token, TURN)
+        if transaction is not None:
+            transaction.messages += 1
+            for target, copy in zip(targets, self.copies(targets, message), strict=True):
+                self._gather(transaction, target.home, copy)
+            return True
+        for target in targets:
+            obstacle = self._flow.obstacle(target.home, message)
+            if obstacle != ROOM and not self._passes(state, target.home, message, obstacle):
+                return self._flow.park(state, target.home, message, token, obstacle)
+        return self._deliver_all(state, targets, self.copies(targets, message), token)
+
+    def send_over_link(self, state: ConnectionState, message: Message, token: int) -> bool:
+        """Take a topic's message that another broker forwards, once, whatever the number of routes over which it comes.
+        Return and raise as `send`.
+        """
+        audited = self._is_audited(message.destination)
+        verdict = self._audit.copies.judge(message) if audited else NEW
+        if verdict == COPY:
+            return not message.persistent or self.answer_when_stored(state, token)
+        parked = len(state.parked)
+        if verdict == NEW:
+            answered = self.send(state, message, None, token)
+        else:
+            answered = self._send_to_bridges(state, message, token)
+        if audited and len(state.parked) == parked:
+            self._audit.copies.note(message)
+        return answered
+
+    def _is_audited(self, topic: Destination) -> bool:
+        if topic.is_advisory:
+            return False  # each broker tells its own
+        home = self._map.find(topic)
+        return home is None or home.policy.topic.audits_copies
+
+    def _send_to_bridges(self, state: ConnectionState, message: Message, token: int) -> bool:
+        """Take a copy that is `NEARER`: for the bridges of this broker, and their durable subscriptions."""
+        targets = [target for target in self.targets(state, message) if self._leads_on(target.home)]
+        for target in targets:
+            obstacle = self._flow.obstacle(target.home, message)
+            if (obstacle != ROOM or state.parked) and not self._passes(state, target.home, message, obstacle):
+                return self._flow.park(state, target.home, message, token, obstacle if obstacle != ROOM else TURN)
+        self._deliver_to_bridges(state, targets, message)
+        return not message.persistent or self.answer_when_stored(state, token)
+
+    def _leads_on(self, home: BrokerDestination) -> bool:
+        """Return True for a topic, and for the line of a bridge's durable subscription."""
+        if isinstance(home, Topic):
+            return True
+        durable = self._map.durables.get(home.destination.name) if home.destination.kind == SUBSCRIPTION else None
+        return durable is not None and durable.terms.name.startswith(BRIDGE_DURABLE_PREFIX)
+
+    def _deliver_to_bridges(self, state: ConnectionState, targets: list[Target], message: Message) -> None:
+        lines: list[Target] = []
+        copies: list[Message] = []
+        for target, copy in zip(targets, self.copies(targets, message), strict=True):
+            if isinstance(target.home, Topic):
+                target.home.accept_for_bridges(copy)
+            else:
+                lines.append(target)
+                copies.append(copy)
+        self._deliver_all(state, lines, copies, NO_TOKEN)
+
+    def is_repeated(self, state: ConnectionState, message: Message) -> bool:
+        """Whether the store has what a client that reconnected sends; then it is only to be answered."""
+        if state.forwards:
+            return self._audit.is_repeated_over_link(message, state.info.audit_makers)
+        return message.persistent and self._audit.is_repeated(message.message_id)
+
+    def _gather(self, transaction: Transaction, home: BrokerDestination, message: Message) -> None:
+        """Keep ``message`` for the commit."""
+        self._flow.check_transacted(home, message)
+        transaction.add_send(TransactedSend(home, message, self._flow.usage_in_transaction(home, message)))
+
+    def targets(self, state: ConnectionState, message: Message) -> list[Target]:
+        """The queues and topics that get the message in the end. Raises `JmsError`, for one that would come to the
+        control destination, too: requests are taken before, where they are sent.
+        """
+        homes = self._resolve(state, message.destination)
+        if any(home.fans_out for home in homes):
+            targets = self._virtual.expand(state, homes, message)
+            for target in targets:
+                if target.home.fans_out:
+                    check_apart(target.home.destination)
+            return targets
+        return [Target(home, home.destination) for home in homes]
+
+    def copies(self, targets: list[Target], message: Message) -> list[Message]:
+        """The message for each target, with its address."""
+        copies: list[Message] = []
+        for target in targets:
+            address = target.address
+            source = message
+            if target.via is not None:
+                source = self._formats.format(message.format_id).readdressed(message, target.via, False)
+            if address is not None and address != source.destination:
+                copies.append(self._formats.format(message.format_id).readdressed(source, address))
+            else:
+                copies.append(message.twin() if source is message and len(targets) > 1 else source)
+        return copies
+
+    def _deliver_all(self, state: ConnectionState, targets: list[Target], copies: list[Message], token: int) -> bool:
+        """One answer for several copies: when those that are stored are safe. They are stored together or not at all,
+        so that a repetition of the send finds all of them or none.
+        """
+        stored: list[WithheldMessage] = []
+        others: list[WithheldMessage] = []
+        for target, copy in zip(targets, copies, strict=True):
+            home = target.home
+            to_store = self.is_stored(home, copy) and not copy.is_expired(self._context.wall_ms)
+            (stored if to_store else others).append(WithheldMessage(home, copy, 0))
+        if stored:
+            self._store_together(state, stored)
+        for entry in others:
+            self._deliver(state, entry.home, entry.message, NO_TOKEN)
+        if not copies or not copies[0].persistent or not (stored or copies[0].is_expired(self._context.wall_ms)):
+            return True
+        return self.answer_when_stored(state, token)
+
+    def _store_together(self, state: ConnectionState, copies: list[WithheldMessage]) -> None:
+        store = self._context.store
+        assert store is not None
+        if len(copies) == 1:
+            sequences = [store.append(copies[0].home.destination, copies[0].message)]
+        elif all(entry.message.shares_bytes(copies[0].message) for entry in copies):
+            sequences = store.append_shared([entry.home.destination for entry in copies], copies[0].message)
+        else:
+            additions: list[tuple[Destination, Message]] = []
+            for entry in copies:
+                additions.append((entry.home.destination, entry.message))
+            sequences = store.append_unit(additions, [], [])
+        for entry, sequence in zip(copies, sequences, strict=True):
+            self._stored(state, entry.home, entry.message, sequence, NO_TOKEN)
+
+    def answer_when_stored(self, state: ConnectionState, token: int) -> bool:
+        """True if all the store was told so far is safe; else the answer to ``token`` waits for that."""
+        store = self._context.store
+        if token == NO_TOKEN or store is None:
+            return True
+        position = store.position()
+        if self._waiting.is_stored(position):
+            return True
+        self._waiting.add(Waiting(position, state.outlet, token, None))
+        return False
+
+    def _resolve(self, state: ConnectionState, destination: Destination) -> list[BrokerDestination]:
+        """The physical destinations, each once; none is made before all are allowed."""
+        wanted: dict[str, Destination] = {}
+        for part in destination.parts():
+            if part.is_pattern and part.is_temporary:
+                raise DestinationDoesNotExistError(part.qualified_name)  # those of other connections are their business
+            if not part.is_pattern or part.is_advisory:
+                self._rights.check_write(state, part)
+                wanted[part.qualified_name] = part
+                continue
+            for home in self._map.matching(part):
+                if not home.destination.is_advisory:
+                    if len(wanted) >= MAX_WILDCARD_TARGETS:
+                        raise ResourceAllocationError(
+                            f"a message to {destination} would be copied to more than {MAX_WILDCARD_TARGETS} "
+                            f"destinations: send to a narrower wildcard"
+                        )
+                    self._rights.check_write(state, home.destination)
+                    wanted[home.destination.qualified_name] = home.destination
+        self._context.steps += len(wanted)
+        return self._destinations.ensure_all(state, list(wanted.values()), True)
+
+    def go_on(self, state: ConnectionState, parked: ParkedSend) -> None:
+        """A send that had waited: rights are asked again, and so is whether its destination is still there."""
+        error: JmsError | None = None
+        done = True
+        try:
+            if parked.home.destination.kind == SCHEDULE and self.delayed is not None:
+                done = self.delayed.keep(state, parked.message, parked.token)
+            else:
+                done = self._take_parked(state, parked)
+        except JmsError as refused:
+            error = refused
+        if done or error is not None:
+            tell(state, parked.token, error)
+
+    def _take_parked(self, state: ConnectionState, parked: ParkedSend) -> bool:
+        message = parked.message
+        audited = state.forwards and not message.destination.is_queue and self._is_audited(message.destination)
+        verdict = self._audit.copies.judge(message) if audited else NEW  # another copy may have been taken meanwhile
+        if verdict == NEW:
+            targets = self.targets(state, message)
+            done = self._deliver_all(state, targets, self.copies(targets, message), parked.token)
+        else:
+            if verdict == NEARER:
+                targets = [target for target in self.targets(state, message) if self._leads_on(target.home)]
+                self._deliver_to_bridges(state, targets, message)
+            done = not message.persistent or self.answer_when_stored(state, parked.token)
+        if audited:
+            self._audit.copies.note(message)
+        return done
+
+    def home_again(self, destination: Destination) -> BrokerDestination | None:
+        """Where a message goes back to that was there before; None when that is gone for good."""
+        if destination.kind == SUBSCRIPTION:
+            durable = self._map.durables.get(destination.name)
+            return None if durable is None else durable.line
+        return self._map.find(destination) if destination.is_temporary else self._destinations.ensure_own(destination)
+
+    def hand_in(self, state: ConnectionState, message: Message) -> bool:
+        """A message of the broker's own, that nobody waits for; False when there is no room for it now."""
+        targets = self.targets(state, message)
+        for target in targets:
+            if self._flow.obstacle(target.home, message) != ROOM:
+                return False
+        self._deliver_all(state, targets, self.copies(targets, message), NO_TOKEN)
+        return True
+
+    def hand_in_when_stored(self, state: ConnectionState, message: Message) -> None:
+        """A message that tells of what the store was told: not before that is safe."""
+        store = self._context.store
+        targets = self.targets(state, message)
+        sends = [
+            WithheldMessage(target.home, copy, 0)
+            for target, copy in zip(targets, self.copies(targets, message), strict=True)
+        ]
+        position = 0 if store is None else store.position()
+        if store is None or self._waiting.is_stored(position):
+            for entry in sends:
+                self._deliver(state, entry.home, entry.message, NO_TOKEN)
+        else:
+            self.withhold(Waiting(position, state.outlet, NO_TOKEN, sends))
+
+    # -- into the destination ------------------------------------------------------------------------------------------
+
+    def _deliver(self, state: ConnectionState, home: BrokerDestination, message: Message, token: int) -> bool:
+        if message.expiration_ms > 0 and message.is_expired(self._context.wall_ms):
+            self._expired(home, message)
+            return not message.persistent or self.answer_when_stored(state, token)
+        if self.is_stored(home, message):
+            return self._store(state, home, message, token)
+        if not home.policy.producer_flow_control and self._flow.spills(home):
+            return self._store(state, home, message, NO_TOKEN)
+        if home.withheld > 0 and self._context.store is not None:
+            entry = WithheldMessage(home, message, 0)
+            self.withhold(Waiting(self._context.store.position(), state.outlet, NO_TOKEN, [entry]))
+        else:
+            home.accept(message, 0)
+        return True
+
+    def _expired(self, home: BrokerDestination, message: Message) -> None:
+        home.expired += 1
+        self._dead_letters.dead_on_arrival(home, message, EXPIRED)
+
+    def withhold(self, waiting: Waiting) -> None:
+        """Dispatch the messages of ``waiting`` when the store has reached its position; nothing overtakes them."""
+        if waiting.messages is not None:
+            for entry in waiting.messages:
+                entry.home.withheld += 1
+                entry.home.hold(entry.message)
+        self._waiting.add(waiting)
+
+    def release(self, messages: list[WithheldMessage]) -> None:
+        """What was withheld may go on, if its destination is still there and its time is not over."""
+        for entry in messages:
+            home = entry.home
+            message = entry.message
+            home.withheld -= 1
+            if not home.removed:
+                if not message.is_expired(self._context.wall_ms):
+                    home.accept(message, entry.sequence)
+                elif entry.sequence == 0:
+                    self._expired(home, message)
+                else:
+                    home.enqueued += 1
+                    home.hold(message)
+                    home.expire(MessageReference(home, message, entry.sequence, 0, 0))
+            home.release(message)
+
+    def is_stored(self, home: BrokerDestination, message: Message) -> bool:
+        """Whether ``message`` goes to the store of a broker that has one: persistent, on a permanent queue or for a
+        durable subscription; for one whose subscriber is away in any case, for memory would not hold it for long.
+        """
+        if self._context.store is None:
+            return False
+        kind = home.destination.kind
+        if kind == SUBSCRIPTION:
+            return message.persistent or home.consumer_count == 0
+        return message.persistent and kind == QUEUE
+
+    def _store(self, state: ConnectionState, home: BrokerDestination, message: Message, token: int) -> bool:
+        store = self._context.store
+        assert store is not None
+        return self._stored(state, home, message, store.append(home.destination, message), token)
+
+    def _stored(
+        self, state: ConnectionState, home: BrokerDestination, message: Message, sequence: int, token: int
+    ) -> bool:
+        """The store took a message: hand it on, now or when it is safe."""
+        store = self._context.store
+        assert store is not None
+        self._unstored.add(message.size)
+        if state.forwards:
+            self._audit.came_over_link(message)
+        else:
+            state.audited = self._audit.stored(state.audited, message.message_id)
+        if home.policy.dispatch_before_sync and home.withheld == 0:
+            home.accept(message, sequence)
+            return self.answer_when_stored(state, token)
+        self.withhold(Waiting(store.position(), state.outlet, token, [WithheldMessage(home, message, sequence)]))
+        return token == NO_TOKEN

@@ -1,0 +1,84 @@
+"""Producers come and go."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.advisories.advisory_topics import Advisories
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.security.access_control import Rights
+from spanwire.model.destination import Destination
+from spanwire.model.errors import JmsError, ResourceAllocationError
+from spanwire.model.info import ProducerInfo
+
+
+class Producing:
+    """Adds and removes the producers of connections; what they send is checked again with each message."""
+
+    def __init__(
+        self,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        rights: Rights,
+        advisories: Advisories | None,
+    ) -> None:
+        self._map: Final[DestinationMap] = destination_map
+        self._destinations: Final[Destinations] = destinations
+        self._rights: Final[Rights] = rights
+        self._advisories: Final[Advisories | None] = advisories
+
+    def add(self, state: ConnectionState, info: ProducerInfo) -> None:
+        """A new producer; one that is registered already stays as it is."""
+        key = str(info.producer_id)
+        if key in state.producers:
+            return
+        if len(state.producers) >= state.info.max_producers:
+            raise ResourceAllocationError(
+                f"Can't add producer on connection {state.connection_id}: at maximum limit: {state.info.max_producers}"
+            )
+        parts = self._parts(state, info)
+        state.producers[key] = info
+        if info.destination is None and self._advisories is not None:
+            self._advisories.anonymous_producer_added(info)
+        for part in parts:
+            home = self._map.find(part)
+            if home is not None:
+                home.producers += 1
+                home.visits += 1
+                if self._advisories is not None:
+                    self._advisories.producer_added(info, part, home.producers)
+
+    def _parts(self, state: ConnectionState, info: ProducerInfo) -> list[Destination]:
+        """The physical destinations it names: all are checked before the first is made."""
+        if info.destination is None:
+            return []
+        parts = [part for part in info.destination.parts() if not part.is_pattern]
+        for part in parts:
+            self._rights.check_write(state, part)
+        self._destinations.ensure_all(state, parts, True)
+        return parts
+
+    def remove(self, state: ConnectionState, key: str) -> int:
+        """A producer leaves; gives how many steps that took, of telling most of all. Raises `JmsError` when it was
+        never registered.
+        """
+        info = state.producers.pop(key, None)
+        if info is None:
+            raise JmsError(f"Cannot remove a producer that had not been registered: {key}")
+        if info.destination is None:
+            if self._advisories is not None:
+                self._advisories.anonymous_producer_removed(info)
+            return self._telling()
+        parts = info.destination.parts()
+        for part in parts:
+            home = self._map.find(part)
+            if home is not None and home.producers > 0:  # 0 in one that was removed and made again
+                home.producers -= 1
+                if self._advisories is not None:
+                    self._advisories.producer_removed(info, part, home.producers)
+        return len(parts) * self._telling()
+
+    def _telling(self) -> int:
+        return 1 if self._advisories is None else 1 + self._advisories.listener_count

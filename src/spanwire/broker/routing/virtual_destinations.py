@@ -1,0 +1,204 @@
+"""Virtual destinations: what is sent to one name and goes to others, because the administrator says so.
+
+A destination learns its route (`spanwire.broker.dispatch.virtual_route`) when it is made; most have none and pay
+nothing. What `expand` gives are physical destinations, and one may have a route of its own: a composite topic may
+forward to a virtual topic. A way that comes back to a name it went through ends there.
+
+Rights: a target that the sender may not write to refuses the whole send if the administrator named it; a queue that
+merely listens to a virtual topic is passed by, with a line in the audit, as a wildcard consumer gets what it may read.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.virtual_route import ForwardRule, ListeningRule, awaited
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.routing.flow_control import ROOM, FlowControl
+from spanwire.broker.security.access_control import Rights
+from spanwire.broker.topic.topic import Topic
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import IllegalStateError, ResourceAllocationError
+from spanwire.model.message import Message
+
+MAX_HOPS: Final = 16  # virtual destinations that one message may go through in a row
+MAX_TARGETS: Final = 50_000  # copies of one send: as many as there may be destinations
+
+
+class Target:
+    """Where one copy of a message goes, and the JMSDestination it carries; None leaves that as it was sent. A copy that
+    comes ``via`` a mirror is as if it had been sent there.
+    """
+
+    __slots__ = ("address", "home", "via")
+
+    def __init__(self, home: BrokerDestination, address: Destination | None, via: Destination | None = None) -> None:
+        self.home: Final[BrokerDestination] = home
+        self.address: Final[Destination | None] = address
+        self.via: Final[Destination | None] = via
+
+
+class VirtualDestinations:
+    """Finds the physical targets of each message, the lines of durable subscriptions among them. Copying and delivering
+    is `Sending`'s.
+    """
+
+    def __init__(
+        self,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        rights: Rights,
+        flow: FlowControl,
+        values: BoundMessageValues,
+    ) -> None:
+        self._map: Final[DestinationMap] = destination_map
+        self._destinations: Final[Destinations] = destinations
+        self._rights: Final[Rights] = rights
+        self._flow: Final[FlowControl] = flow
+        self._values: Final[BoundMessageValues] = values
+        self._audiences: Final[dict[str, list[BrokerDestination]]] = {}
+        self._changes = -1
+
+    def expand(self, state: ConnectionState, homes: list[BrokerDestination], message: Message) -> list[Target]:
+        """All physical targets of a message that is sent to ``homes``, in the order of the settings.
+
+        Raises `JmsError` when one of them is refused; destinations that the settings name are made then already.
+        """
+        targets: list[Target] = []
+        for home in homes:
+            self._follow(state, home, message, Target(home, home.destination), targets, [])
+        return targets
+
+    def _follow(
+        self,
+        state: ConnectionState,
+        home: BrokerDestination,
+        message: Message,
+        target: Target,
+        targets: list[Target],
+        path: list[BrokerDestination],
+    ) -> None:
+        route = home.route
+        if route is None:
+            self._add(target, message, targets)
+            return
+        if home in path or len(path) >= MAX_HOPS:
+            return
+        path.append(home)
+        mirror = route.mirror
+        if mirror is not None:
+            topic = self._destinations.ensure_own(mirror.destination)
+            address = None if mirror.keeps_address else mirror.destination
+            self._follow(state, topic, message, Target(topic, address, address), targets, path)
+        for forward in route.forwards:
+            self._forward(state, forward, message, target.via, targets, path)
+        for rule in route.listeners:
+            self._listen(state, rule, message, target.via, targets, path)
+        if route.stays:
+            self._add(target, message, targets)
+        path.pop()
+
+    def _forward(
+        self,
+        state: ConnectionState,
+        forward: ForwardRule,
+        message: Message,
+        via: Destination | None,
+        targets: list[Target],
+        path: list[BrokerDestination],
+    ) -> None:
+        selector = forward.selector
+        if selector is not None and not self._values.matches(selector, message, message.redelivery_count):
+            return
+        self._rights.check_write(state, forward.destination)
+        home = self._destinations.ensure_own(forward.destination)
+        self._follow(state, home, message, _target(home, forward.keeps_address, via), targets, path)
+
+    def _listen(
+        self,
+        state: ConnectionState,
+        rule: ListeningRule,
+        message: Message,
+        via: Destination | None,
+        targets: list[Target],
+        path: list[BrokerDestination],
+    ) -> None:
+        settings = rule.settings
+        if settings.local and message.broker_path:
+            return
+        for home in self._audience(rule):
+            if settings.selector_aware and not self._is_wanted(home, message):
+                continue
+            if settings.drop_on_resource_limit and self._flow.obstacle(home, message) != ROOM:
+                continue
+            if not self._rights.may_write(state, home.destination):
+                continue
+            keeps = not settings.set_original_destination
+            self._follow(state, home, message, _target(home, keeps, via), targets, path)
+
+    def _audience(self, rule: ListeningRule) -> list[BrokerDestination]:
+        """The queues that listen; looked for again after queues came or went."""
+        if self._changes != self._map.changes:
+            self._audiences.clear()
+            self._changes = self._map.changes
+        name = rule.pattern.qualified_name
+        found = self._audiences.get(name)
+        if found is None:
+            self._make_awaited(rule.pattern)
+            found = self._map.matching(rule.pattern)
+            if self._changes != self._map.changes:
+                self._audiences.clear()
+                self._changes = self._map.changes
+            self._audiences[name] = found
+        return found
+
+    def _make_awaited(self, listening: Destination) -> None:
+        """Make the queues that consumers of patterns wait for: ``Consumer.A.VirtualTopic.>`` stands for a queue of each
+        topic. Where there is no room for one more, or no right to it, there is none.
+        """
+        for entry in self._map.patterns():
+            if entry.pattern.kind != QUEUE:
+                continue
+            queue = awaited(listening, entry.pattern)
+            if queue is None or self._map.find(queue) is not None:
+                continue
+            if not self._rights.may_make(entry.subscription.principal, queue):
+                continue
+            try:
+                self._map.check_room([queue])
+            except (IllegalStateError, ResourceAllocationError):
+                continue
+            self._destinations.ensure_own(queue)
+
+    def _is_wanted(self, home: BrokerDestination, message: Message) -> bool:
+        if not isinstance(home, Queue):
+            return False
+        reference = MessageReference(home, message, 0, 0, message.redelivery_count)
+        return any(subscription.accepts(reference) for subscription in home.subscriptions())
+
+    def _add(self, target: Target, message: Message, targets: list[Target]) -> None:
+        """The destination itself, and the durable subscriptions that it serves."""
+        home = target.home
+        if isinstance(home, Topic):
+            for durable in home.durables:
+                if durable.wants(message):
+                    self._count(target, targets)
+                    targets.append(Target(durable.line, target.address, target.via))
+        self._count(target, targets)
+        targets.append(target)
+
+    def _count(self, target: Target, targets: list[Target]) -> None:
+        if len(targets) >= MAX_TARGETS:
+            raise ResourceAllocationError(
+                f"a message to {target.home.destination} would be copied more than {MAX_TARGETS} times: "
+                f"look at the virtual destinations of the configuration"
+            )
+
+
+def _target(home: BrokerDestination, keeps_address: bool, via: Destination | None) -> Target:
+    return Target(home, None if keeps_address else home.destination, via)

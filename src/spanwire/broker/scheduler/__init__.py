@@ -1,0 +1,1 @@
+"""Scheduled delivery (ActiveMQ, "Delay and Schedule Message Delivery"). Pure."""

@@ -1,0 +1,470 @@
+"""Messages that are delivered later: the jobs of one broker, in the order of their times.
+
+A message asks for it with properties (ActiveMQ, "Delay and Schedule Message Delivery"): ``AMQ_SCHEDULED_DELAY`` and
+``AMQ_SCHEDULED_PERIOD`` in milliseconds, ``AMQ_SCHEDULED_REPEAT`` (below 0: for ever), ``AMQ_SCHEDULED_CRON``. OpenWire
+has no field for the delivery delay of JMS 2; the first of these is its form on the wire.
+
+In a store the message lies in the line `LINE` and the job is a fact of table SCHEDULES under the job's number. What
+binds both is the number: it stands with the message in the place of its expiration, which it keeps in its own bytes.
+Memory has the jobs without their messages, unless there is no store.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from typing import Final
+
+from spanwire.broker.connections.transaction import TransactedSend
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.metadata import SCHEDULES, Fact
+from spanwire.broker.persistence.recovered import RecoveredDestination
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.ports import Principal
+from spanwire.broker.scheduler.cron import Cron
+from spanwire.model.destination import SCHEDULE, Destination
+from spanwire.model.errors import MessageFormatError, ResourceAllocationError, StoreError
+from spanwire.model.message import Message
+from spanwire.model.message_view import PropertyValue
+
+MARK: Final = b"AMQ_SCHEDULED"  # what the bytes of every message contain that asks to be scheduled
+DELAY: Final = "AMQ_SCHEDULED_DELAY"
+PERIOD: Final = "AMQ_SCHEDULED_PERIOD"
+REPEAT: Final = "AMQ_SCHEDULED_REPEAT"
+CRON: Final = "AMQ_SCHEDULED_CRON"
+JOB_ID: Final = "scheduledJobId"
+
+LINE: Final = Destination(SCHEDULE, "jobs")
+DEFAULT_MAX_REPEAT: Final = 1_000  # maxSchedulerRepeatAllowed of ActiveMQ
+MAX_REPEAT: Final = 10_000  # what maxSchedulerRepeatAllowed may allow: copies that one message can become
+MAX_JOBS: Final = 100_000  # of one broker: each costs about 1 KiB of memory beside its message on the disk
+MAX_DELAY_MS: Final = 100 * 366 * 24 * 3_600_000  # a century: what is longer is a mistake
+MIN_ENDLESS_PERIOD_MS: Final = 100  # of a message that repeats for ever, which nothing else ends
+MAX_REPEATED_BYTES_PER_SECOND: Final = (
+    4 * 1024 * 1024
+)  # that the copies of one message that repeats may write: a disk takes those of many
+STALE_TIMES: Final = 64  # times of jobs that are gone, beside those of jobs, before the heap is made anew
+
+
+@dataclass(frozen=True)
+class SchedulerSettings:
+    """ActiveMQ's schedulerSupport: how often one message may repeat, the time zone of cron entries, and how many
+    messages may wait.
+    """
+
+    max_repeat: int = DEFAULT_MAX_REPEAT
+    zone: tzinfo = UTC
+    max_jobs: int = MAX_JOBS
+
+
+@dataclass(frozen=True)
+class Redelivery:
+    """What a message that failed once more (`spanwire.broker.plugins.redelivery_plugin`) takes along: the destination
+    or durable subscription that it goes back to, how often it will have been delivered again, the brokers that it came
+    through.
+    """
+
+    home: Destination
+    count: int
+    broker_path: tuple[str, ...]
+
+
+class Job:
+    """One message that waits, and how it goes on. ``repeat`` counts what is left after the next time; ``is_series``
+    says that each of its messages gets an id of its own. It was sent by ``principal``, whose rights it is delivered
+    with; one with a ``redelivery`` goes where it was.
+    """
+
+    __slots__ = (
+        "cron",
+        "delay_ms",
+        "due_ms",
+        "is_series",
+        "job_id",
+        "message",
+        "number",
+        "period_ms",
+        "principal",
+        "redelivery",
+        "repeat",
+        "sequence",
+        "size",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        job_id: str,
+        principal: Principal,
+        size: int,
+        due_ms: int,
+        cron: str,
+        delay_ms: int,
+        period_ms: int,
+        repeat: int,
+        is_series: bool,
+        redelivery: Redelivery | None = None,
+    ) -> None:
+        self.number: Final[int] = number
+        self.job_id: Final[str] = job_id
+        self.principal: Final[Principal] = principal
+        self.size: Final[int] = size
+        self.due_ms = due_ms
+        self.cron: Final[str] = cron
+        self.delay_ms: Final[int] = delay_ms
+        self.period_ms: Final[int] = period_ms
+        self.repeat = repeat
+        self.is_series: Final[bool] = is_series
+        self.redelivery: Final[Redelivery | None] = redelivery
+        self.sequence = 0
+        self.message: Message | None = None
+
+    def fact(self, due_ms: int, repeat: int) -> Fact:
+        """The job as the store keeps it, with its next time and what is left then."""
+        value: dict[str, object] = {
+            "id": self.job_id,
+            "user": self.principal.name,
+            "groups": sorted(self.principal.groups),
+            "size": self.size,
+            "due": due_ms,
+            "cron": self.cron,
+            "delay": self.delay_ms,
+            "period": self.period_ms,
+            "repeat": repeat,
+            "series": self.is_series,
+        }
+        redelivery = self.redelivery
+        if redelivery is not None:
+            value["home"] = [redelivery.home.kind, redelivery.home.name]
+            value["redeliveries"] = redelivery.count
+            value["path"] = list(redelivery.broker_path)
+        return Fact(SCHEDULES, str(self.number).encode("ascii"), json.dumps(value).encode("ascii"))
+
+    def end(self) -> Fact:
+        """The job is over."""
+        return Fact(SCHEDULES, str(self.number).encode("ascii"), None)
+
+
+def decode_job(key: bytes, value: bytes) -> Job:
+    """Raises `StoreError` when the fact is not what `Job.fact` gave."""
+    try:
+        found = json.loads(value)
+        job_id: str = found["id"]
+        user: str = found["user"]
+        groups: list[str] = found["groups"]
+        size: int = found["size"]
+        due_ms: int = found["due"]
+        cron: str = found["cron"]
+        delay_ms: int = found["delay"]
+        period_ms: int = found["period"]
+        repeat: int = found["repeat"]
+        is_series: bool = found["series"]
+        principal = Principal(user, frozenset(groups))
+        redelivery: Redelivery | None = None
+        if "home" in found:
+            kind: int = found["home"][0]
+            name: str = found["home"][1]
+            count: int = found["redeliveries"]
+            path: list[str] = found["path"]
+            redelivery = Redelivery(Destination(kind, name), count, tuple(path))
+        return Job(int(key), job_id, principal, size, due_ms, cron, delay_ms, period_ms, repeat, is_series, redelivery)
+    except (ValueError, KeyError, IndexError, TypeError):
+        raise StoreError(
+            "a scheduled message in the store cannot be read: stop the broker and run spanwire store check"
+        ) from None
+
+
+class Schedule(BrokerDestination):
+    """All jobs of one broker. When they are delivered, and to whom, is left to `Scheduler`.
+
+    A destination that no client can name: messages of transactions wait for it as for any other, and the store's
+    answers to its reads come here.
+    """
+
+    def __init__(
+        self, settings: SchedulerSettings, policy: PolicyEntry, usage: MemoryUsage, formats: MessageFormats
+    ) -> None:
+        super().__init__(LINE, policy, usage)
+        self._settings: Final[SchedulerSettings] = settings
+        self._formats: Final[MessageFormats] = formats
+        self.jobs: Final[dict[int, Job]] = {}
+        self._by_id: Final[dict[str, Job]] = {}
+        self._times: list[tuple[int, int]] = []  # when, number; one of each job, and of some that are gone
+        self._last_number = 0
+        self._answers: list[tuple[int, list[Message | None]]] = []
+
+    # -- what a message asks for ---------------------------------------------------------------------------------------
+
+    def plan(self, message: Message, principal: Principal, wall_ms: int) -> Job:
+        """The job that ``message`` asks for; nothing knows it yet. Raises `MessageFormatError` when what it asks for
+        cannot be understood or is too much, `ResourceAllocationError` when there are too many jobs.
+        """
+        properties = self._formats.properties(message)
+        cron = _text(properties, CRON)
+        delay_ms = max(_milliseconds(properties, DELAY), 0)
+        period_ms = max(_milliseconds(properties, PERIOD), 0)
+        repeat = _number(properties, REPEAT)
+        if repeat > self._settings.max_repeat:
+            raise MessageFormatError("The scheduled repeat value is too large")
+        if repeat < 0 and period_ms == 0:
+            raise MessageFormatError(f"a message that repeats for ever needs {PERIOD}")
+        due_ms = wall_ms
+        if cron:
+            due_ms = Cron(cron).next_ms(wall_ms, self._settings.zone)
+        if not cron or repeat == 0:
+            due_ms += delay_ms if delay_ms > 0 else period_ms
+        self.check_room()
+        number = self._next_number()
+        job_id = f"{message.message_id.producer_id}:{number}"
+        is_series = repeat != 0 or cron != ""
+        return Job(number, job_id, principal, message.size, due_ms, cron, delay_ms, period_ms, repeat, is_series)
+
+    def series(self, job: Job, job_id: str, wall_ms: int) -> Job:
+        """What a cron entry with repetitions starts at each of its times."""
+        due_ms = wall_ms + (job.delay_ms if job.delay_ms > 0 else job.period_ms)
+        number, period_ms = self._next_number(), job.period_ms
+        return Job(number, job_id, job.principal, job.size, due_ms, "", job.delay_ms, period_ms, job.repeat, True)
+
+    def redelivery(self, message: Message, principal: Principal, due_ms: int, redelivery: Redelivery) -> Job:
+        """A job that brings ``message`` back; nothing knows it yet. Raises `ResourceAllocationError` when there are too
+        many.
+        """
+        self.check_room()
+        number = self._next_number()
+        job_id = f"{message.message_id.producer_id}:{number}"
+        return Job(number, job_id, principal, message.size, due_ms, "", 0, 0, 0, False, redelivery)
+
+    def check_room(self, count: int = 0) -> None:
+        """Raises `ResourceAllocationError` when there may be none but the jobs there are and ``count`` more."""
+        if len(self.jobs) + count >= self._settings.max_jobs:
+            raise ResourceAllocationError(
+                f"the broker holds {len(self.jobs)} scheduled messages, its maximum: wait until some are delivered, "
+                f"or remove some"
+            )
+
+    def next_due(self, job: Job, wall_ms: int, written: int) -> int:
+        """When ``job`` comes again after its time now, at which it wrote so many bytes; 0 if it does not. Times that
+        were missed do not come after.
+        """
+        if job.cron:
+            return Cron(job.cron).next_ms(max(wall_ms, job.due_ms), self._settings.zone)
+        if job.repeat == 0:
+            return 0
+        pause_ms = max(job.period_ms, written * 1_000 // MAX_REPEATED_BYTES_PER_SECOND)
+        if job.repeat < 0:
+            pause_ms = max(pause_ms, MIN_ENDLESS_PERIOD_MS)
+        planned = job.due_ms + pause_ms
+        return planned if planned > wall_ms else wall_ms + pause_ms
+
+    def _next_number(self) -> int:
+        self._last_number += 1
+        return self._last_number
+
+    # -- jobs come and go ----------------------------------------------------------------------------------------------
+
+    def enter(self, job: Job, sequence: int, message: Message | None) -> None:
+        """A new job; the store has its message under ``sequence``, or else it is ``message``."""
+        job.sequence = sequence
+        if message is not None:
+            job.message = message
+            self.hold(message)
+        self.jobs[job.number] = job
+        self._by_id[job.job_id] = job
+        self.put_off(job, job.due_ms)
+
+    def put_off(self, job: Job, until_ms: int) -> None:
+        """Look at ``job`` again at a time in milliseconds since 1970."""
+        if len(self._times) > 2 * len(self.jobs) + STALE_TIMES:
+            self._times = [entry for entry in self._times if entry[1] in self.jobs]
+            heapq.heapify(self._times)
+        heapq.heappush(self._times, (until_ms, job.number))
+
+    def leave(self, job: Job) -> None:
+        """``job`` is over."""
+        if self.jobs.pop(job.number, None) is not None:
+            self._by_id.pop(job.job_id, None)
+            if job.message is not None:
+                self.release(job.message)
+                job.message = None
+
+    def find(self, job_id: str) -> Job | None:
+        """The job of this id, if there is one."""
+        return self._by_id.get(job_id)
+
+    def between(self, first_ms: int, last_ms: int) -> list[Job]:
+        """The jobs that come next in a span of time, in the order of their times."""
+        found = [job for job in self.jobs.values() if first_ms <= job.due_ms <= last_ms]
+        return sorted(found, key=_time_of)
+
+    def next_time(self) -> int:
+        """When to look at the first job, in milliseconds since 1970; 0 when there is none."""
+        while self._times and self._times[0][1] not in self.jobs:
+            heapq.heappop(self._times)
+        return self._times[0][0] if self._times else 0
+
+    def take_due(self, wall_ms: int, max_count: int, max_bytes: int) -> list[Job]:
+        """The jobs whose time has come: at most so many, and of so many bytes unless the first alone has more."""
+        found: list[Job] = []
+        size = 0
+        while len(found) < max_count and 0 < self.next_time() <= wall_ms:
+            job = self.jobs[self._times[0][1]]
+            size += job.size
+            if found and size > max_bytes:
+                break
+            heapq.heappop(self._times)
+            found.append(job)
+        return found
+
+    # -- the store -----------------------------------------------------------------------------------------------------
+
+    def recover(self, facts: dict[bytes, bytes], line: RecoveredDestination | None) -> list[int]:
+        """What the store kept. Gives the sequences of messages that belong to no job; jobs without a message are left
+        out, and told by `without_message`.
+        """
+        sequences: dict[int, int] = {}
+        orphans: list[int] = []
+        if line is not None:
+            numbered = dict(zip(line.expirations.sequences, line.expirations.wall_ms, strict=True))
+            for sequence in line.sequences:
+                number = numbered.get(sequence, 0)
+                if str(number).encode("ascii") in facts:
+                    sequences[number] = sequence
+                else:
+                    orphans.append(sequence)
+        for key, value in facts.items():
+            job = decode_job(key, value)
+            self._last_number = max(self._last_number, job.number)
+            if job.number in sequences:
+                self.enter(job, sequences[job.number], None)
+        return orphans
+
+    def without_message(self, facts: dict[bytes, bytes]) -> list[bytes]:
+        """The keys of recovered facts whose message the store does not have."""
+        return [key for key in facts if int(key) not in self.jobs]
+
+    def fetched(self, request: int, messages: list[Message | None]) -> None:
+        """The store answers a read."""
+        self._answers.append((request, messages))
+
+    def has_answers(self) -> bool:
+        """Whether the store has answered something."""
+        return len(self._answers) > 0
+
+    def take_answers(self) -> list[tuple[int, list[Message | None]]]:
+        """The answers of the store, by request."""
+        answers = self._answers
+        self._answers = []
+        return answers
+
+
+class Plans:
+    """The scheduled messages of one transaction as jobs, counted from its commit."""
+
+    def __init__(self, sends: list[TransactedSend], principal: Principal, wall_ms: int) -> None:
+        """Raises as `Schedule.plan`."""
+        self._homes: Final[list[Schedule]] = []
+        self._jobs: Final[list[Job]] = []
+        self._messages: Final[list[Message]] = []
+        for send in sends:
+            home = send.home
+            if isinstance(home, Schedule):
+                home.check_room(len(self._jobs))
+                self._jobs.append(home.plan(send.message, principal, wall_ms))
+                self._homes.append(home)
+                self._messages.append(send.message)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._jobs)
+
+    def additions(self) -> list[tuple[Destination, Message]]:
+        """What the store keeps of them."""
+        return [(LINE, stored_form(self._messages[place], job.number)) for place, job in enumerate(self._jobs)]
+
+    def facts(self) -> list[Fact]:
+        """What it keeps of them beside."""
+        return [job.fact(job.due_ms, job.repeat) for job in self._jobs]
+
+    def size(self) -> int:
+        """The bytes of all of them."""
+        return sum([job.size for job in self._jobs])
+
+    def enter(self, sequences: list[int]) -> None:
+        """The transaction is committed; the store has them under ``sequences``, if there is one."""
+        for place, job in enumerate(self._jobs):
+            if sequences:
+                self._homes[place].enter(job, sequences[place], None)
+            else:
+                self._homes[place].enter(job, 0, self._messages[place])
+
+
+def stored_form(message: Message, number: int) -> Message:
+    """The same message with the job's number in the place of its expiration; its bytes say what that was."""
+    copy = Message(
+        message.format_id,
+        message.raw,
+        message.content_start,
+        message.properties_start,
+        message.tail_start,
+        message.destination,
+        message.message_id,
+        message.persistent,
+        message.priority,
+        number,
+        message.timestamp_ms,
+        message.group_id,
+        message.format_index,
+    )
+    copy.head = message.head
+    copy.tail = message.tail
+    copy.broker_path = message.broker_path
+    return copy
+
+
+def asks(properties: dict[str, PropertyValue]) -> bool:
+    """Whether a message with these properties is to be delivered later. One with a job's id was already."""
+    if _is_set(properties, JOB_ID):
+        return False
+    return _is_set(properties, DELAY) or _is_set(properties, PERIOD) or _is_set(properties, CRON)
+
+
+def _is_set(properties: dict[str, PropertyValue], name: str) -> bool:
+    """Whether there is such a property that is not null."""
+    entry = properties.get(name)
+    return entry is not None and entry[1] is not None
+
+
+def _time_of(job: Job) -> tuple[int, int]:
+    return (job.due_ms, job.number)
+
+
+def _milliseconds(properties: dict[str, PropertyValue], name: str) -> int:
+    number = _number(properties, name)
+    if number > MAX_DELAY_MS:
+        raise MessageFormatError(f"{name} is more than a century: {number} ms")
+    return number
+
+
+def _number(properties: dict[str, PropertyValue], name: str) -> int:
+    """A property as a whole number, 0 if there is none. Strings are read, as ActiveMQ does."""
+    entry = properties.get(name)
+    value = None if entry is None else entry[1]
+    if value is None:
+        return 0
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        digits = value[1:] if value.startswith("-") else value
+        if digits.isascii() and digits.isdecimal() and len(digits) < 20:
+            return int(value)
+    raise MessageFormatError(f"{name} is no whole number: {str(value)[:40]!r}")
+
+
+def _text(properties: dict[str, PropertyValue], name: str) -> str:
+    entry = properties.get(name)
+    return "" if entry is None or entry[1] is None else str(entry[1])

@@ -1,0 +1,390 @@
+"""Scheduled delivery: takes messages that are to be delivered later, delivers them, and answers who asks about them.
+
+As ActiveMQ's scheduler does, with times that are exact and not rounded up to the half second. A message leaves without
+the properties that scheduled it and with ``scheduledJobId``; each of a series gets an id of its own; one that expires
+lives as long from now on as it would have when it was sent. Delivering is one unit in the store: the message is in its
+destinations and the job has gone on, or neither. It is done with the rights of who sent it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.connection_output import Outlet
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.metadata import SCHEDULES, Fact
+from spanwire.broker.persistence.producer_audit import ProducerAudit
+from spanwire.broker.persistence.recovered import RecoveredDestination
+from spanwire.broker.persistence.reply_queue import Waiting, WithheldMessage
+from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.policy.policy_entry import PolicyMap
+from spanwire.broker.ports import NO_TOKEN, ClientConnection, Principal
+from spanwire.broker.routing.dead_letters import DeadLetters
+from spanwire.broker.routing.flow_control import ROOM, FlowControl
+from spanwire.broker.routing.message_router import DelayedSender, Sending
+from spanwire.broker.scheduler.schedule import (
+    CRON,
+    DELAY,
+    JOB_ID,
+    LINE,
+    MARK,
+    PERIOD,
+    REPEAT,
+    Job,
+    Schedule,
+    SchedulerSettings,
+    asks,
+    stored_form,
+)
+from spanwire.broker.scheduler.scheduler_requests import SchedulerRequests, is_request
+from spanwire.broker.security.access_control import Rights
+from spanwire.model.destination import Destination
+from spanwire.model.environment import IdGenerator
+from spanwire.model.errors import JmsError, ProtocolError, SpanwireError
+from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.info import ConnectionInfo
+from spanwire.model.message import Message
+from spanwire.model.message_view import STRING_VALUE
+
+MIB: Final = 1024 * 1024
+MAX_DELIVERIES: Final = 100  # messages delivered in one turn, and read from the store at a time
+MAX_READ_BYTES: Final = 4 * MIB  # of them, unless one alone has more
+RETRY_MS: Final = 1_000  # until a message is delivered for which there was no room
+MAX_NAP_SECONDS: Final = 1.0  # between two looks at the clock on the wall, which may have been set
+SEARCHED_WHOLE: Final = 16 * 1024  # bytes of messages in which it costs least not to leave out the body
+UNDELIVERED: Final = "the scheduled message could not be delivered"
+
+logger = logging.getLogger(__name__)
+
+
+class NoConnection(ClientConnection):
+    """Whom the scheduler's own sends are answered to: nobody."""
+
+    def completed(self, token: int, error: SpanwireError | None) -> None:
+        """Nobody waits."""
+
+    def close_with(self, error: SpanwireError) -> None:
+        """There is nothing to close."""
+
+
+class Scheduler(DelayedSender):
+    """The scheduler of one broker. Its jobs are in `Schedule`, requests about them are for `SchedulerRequests`."""
+
+    def __init__(
+        self,
+        settings: SchedulerSettings,
+        context: BrokerContext,
+        policies: PolicyMap,
+        usage: MemoryUsage,
+        sending: Sending,
+        flow: FlowControl,
+        formats: MessageFormats,
+        rights: Rights,
+        dead_letters: DeadLetters,
+        unstored: Unstored,
+        audit: ProducerAudit,
+        ids: IdGenerator,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._schedule: Final[Schedule] = Schedule(settings, policies.entry_for(LINE), usage, formats)
+        self._sending: Final[Sending] = sending
+        self._flow: Final[FlowControl] = flow
+        self._formats: Final[MessageFormats] = formats
+        self._dead_letters: Final[DeadLetters] = dead_letters
+        self._unstored: Final[Unstored] = unstored
+        self._audit: Final[ProducerAudit] = audit
+        self._requests: Final[SchedulerRequests] = SchedulerRequests(
+            context, self._schedule, sending, formats, rights, ids
+        )
+        self._ids: Final[IdGenerator] = ids
+        self._connection_id: Final[str] = ids.next_id()
+        self._producer_id: Final[ProducerId] = ProducerId(self._connection_id, 1, 1)
+        self._last_sequence = 0
+        self._outlet: Final[Outlet] = Outlet(NoConnection(), [], usage)
+        self._reading: list[Job] = []  # jobs whose messages are being read
+        self._request = 0
+        self._known: Destination | None = None  # where the last message went that asked nothing about jobs
+
+    # -- from a connection ---------------------------------------------------------------------------------------------
+
+    def concerns(self, message: Message) -> bool:
+        """Whether ``message`` is to be delivered later, or asks about those that are."""
+        destination = message.destination
+        if destination is not self._known:
+            if is_request(destination):
+                return True
+            self._known = destination
+        raw = message.raw
+        if len(raw) <= SEARCHED_WHOLE:
+            if raw.find(MARK) < 0:
+                return False
+        elif raw.find(MARK, message.properties_start) < 0 and raw.find(MARK, 0, message.content_start) < 0:
+            return False
+        try:
+            return asks(self._formats.properties(message))
+        except (JmsError, ProtocolError):
+            return False
+
+    def take(self, state: ConnectionState, message: Message, token: int) -> bool:
+        """Keep ``message`` for later; the answer is as with `Sending.send`."""
+        if is_request(message.destination):
+            self._requests.handle(state, message, self._own_state(state.principal))
+            return self._sending.answer_when_stored(state, token)
+        self._sending.targets(state, message)  # raises what it would be refused with
+        obstacle = self._flow.obstacle(self._schedule, message)
+        if obstacle != ROOM:
+            return self._flow.park(state, self._schedule, message, token, obstacle)
+        return self.keep(state, message, token)
+
+    def home_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:
+        """Where ``message`` waits for the commit of its transaction; requests are carried out at once."""
+        if is_request(message.destination):
+            self._requests.handle(state, message, self._own_state(state.principal))
+            return None
+        self._sending.targets(state, message)
+        self._schedule.plan(message, state.principal, self._context.wall_ms)  # raises what is wrong with it
+        return self._schedule
+
+    def keep(self, state: ConnectionState, message: Message, token: int) -> bool:
+        """The same, when there is room."""
+        job = self._schedule.plan(message, state.principal, self._context.wall_ms)
+        store = self._context.store
+        if store is None:
+            self._schedule.enter(job, 0, message)
+            return True
+        addition = (LINE, stored_form(message, job.number))
+        sequences = store.append_unit([addition], [], [job.fact(job.due_ms, job.repeat)])
+        self._unstored.add(message.size)
+        if state.forwards:
+            self._audit.came_over_link(message)
+        else:
+            state.audited = self._audit.stored(state.audited, message.message_id)
+        self._schedule.enter(job, sequences[0], None)
+        return self._sending.answer_when_stored(state, token)
+
+    def bring_back(self, job: Job, message: Message, removals: list[tuple[Destination, int]]) -> None:
+        """Keep ``message`` for ``job`` in place of what ``removals`` name."""
+        store = self._context.store
+        if store is None:
+            self._schedule.enter(job, 0, message)
+            return
+        fact = job.fact(job.due_ms, job.repeat)
+        sequences = store.append_unit([(LINE, stored_form(message, job.number))], removals, [fact])
+        self._unstored.add(message.size)
+        self._schedule.enter(job, sequences[0], None)
+
+    @property
+    def schedule(self) -> Schedule:
+        """Its jobs."""
+        return self._schedule
+
+    # -- as time passes ------------------------------------------------------------------------------------------------
+
+    def next_timeout(self) -> float | None:
+        """When to call `run`, in monotonic seconds; 0.0 when there is something to do at once."""
+        if self._schedule.has_answers() or self._requests.is_ready():
+            return 0.0
+        due = self._requests.next_timeout()
+        first_ms = self._schedule.next_time()
+        if first_ms == 0 or self._reading:
+            return due
+        wait = (first_ms - self._context.wall_ms) / 1000
+        if wait <= 0:
+            return 0.0
+        nap = self._context.monotonic + min(wait, MAX_NAP_SECONDS)
+        return nap if due is None else min(nap, due)
+
+    def run(self) -> None:
+        """Deliver what is due and has been read, read what is due, answer requests."""
+        for request, messages in self._schedule.take_answers():
+            if request == self._request:
+                self._request = 0
+                jobs = self._reading
+                self._reading = []
+                for job, message in zip(jobs, messages, strict=True):
+                    self._deliver(job, message)
+            else:
+                self._requests.fetched(request, messages)
+        if not self._reading:
+            self._read()
+        self._requests.run()
+
+    def _read(self) -> None:
+        jobs = self._schedule.take_due(self._context.wall_ms, MAX_DELIVERIES, MAX_READ_BYTES)
+        if not jobs:
+            return
+        if self._context.store is None:
+            for job in jobs:
+                self._deliver(job, job.message)
+            return
+        self._reading = jobs
+        self._request = self._context.fetch(self._schedule, LINE, [job.sequence for job in jobs])
+
+    def _deliver(self, job: Job, found: Message | None) -> None:
+        """The time of ``job`` has come, and this is its message."""
+        if self._schedule.jobs.get(job.number) is not job:
+            return  # removed while it was read
+        if found is None:
+            logger.error("the message of scheduled job %s cannot be read: it is not delivered", job.job_id)
+            return
+        message = self._formats.index(found.format_id, found.encoded())
+        message.broker_path = found.broker_path
+        if job.cron and job.repeat != 0:
+            self._begin_series(job, message, self._next_due(job, 0))
+            return
+        entries = self._entries(job, self._delivered(job, message))
+        for entry in entries:
+            if self._flow.obstacle(entry.home, entry.message) != ROOM:
+                self._schedule.put_off(job, self._context.wall_ms + RETRY_MS)
+                return
+        written = sum([entry.message.size for entry in entries])
+        self._settle(job, self._next_due(job, written), entries, [], [])
+
+    def _next_due(self, job: Job, written: int) -> int:
+        try:
+            return self._schedule.next_due(job, self._context.wall_ms, written)
+        except JmsError:
+            return 0  # the calendar has no such day any more
+
+    def _delivered(self, job: Job, message: Message) -> Message:
+        """The message as its consumers see it."""
+        message_format = self._formats.format(message.format_id)
+        try:
+            view = message_format.view(message)
+            for name in (DELAY, PERIOD, REPEAT, CRON):
+                view.properties.pop(name, None)
+            view.properties[JOB_ID] = (STRING_VALUE, job.job_id)
+            if job.is_series:
+                self._last_sequence += 1
+                view.message_id = MessageId(self._producer_id, self._last_sequence)
+            lifetime_ms = view.expiration_ms - view.timestamp_ms
+            if view.expiration_ms > 0 and view.timestamp_ms > 0 and lifetime_ms > 0:
+                view.timestamp_ms = max(view.timestamp_ms, self._context.wall_ms)
+                view.expiration_ms = view.timestamp_ms + lifetime_ms
+            copy = message_format.encode_from_view(view)
+        except (JmsError, ProtocolError):
+            return message  # its inside cannot be decoded; whoever consumes it may know better
+        copy.broker_path = message.broker_path
+        return copy
+
+    def _entries(self, job: Job, message: Message) -> list[WithheldMessage]:
+        """Where the message goes now; a dead letter where it is refused."""
+        redelivery = job.redelivery
+        if redelivery is not None:
+            home = self._sending.home_again(redelivery.home)
+            message.redelivery_count = redelivery.count
+            message.broker_path = redelivery.broker_path
+            return [] if home is None else [WithheldMessage(home, message, 0)]
+        try:
+            targets = self._sending.targets(self._own_state(job.principal), message)
+        except JmsError as error:
+            logger.warning("scheduled job %s to %s is not delivered: %s", job.job_id, message.destination, error)
+            return self._dead_letters.letters(MessageReference(self._schedule, message, 0, 0, 0), UNDELIVERED)
+        copies = self._sending.copies(targets, message)
+        return [WithheldMessage(target.home, copy, 0) for target, copy in zip(targets, copies, strict=True)]
+
+    def _begin_series(self, job: Job, message: Message, due_ms: int) -> None:
+        """A time of a cron entry with repetitions: they begin, as a job of their own."""
+        try:
+            self._schedule.check_room()
+        except JmsError as error:
+            logger.warning("scheduled job %s begins no series: %s", job.job_id, error)
+            self._settle(job, due_ms, [], [], [])
+            return
+        series = self._schedule.series(job, self._ids.next_id(), self._context.wall_ms)
+        additions = [(LINE, stored_form(message, series.number))]
+        sequences = self._settle(job, due_ms, [], additions, [series.fact(series.due_ms, series.repeat)])
+        if sequences:
+            self._schedule.enter(series, sequences[0], None)
+        else:
+            self._schedule.enter(series, 0, message)
+
+    def _settle(
+        self,
+        job: Job,
+        due_ms: int,
+        entries: list[WithheldMessage],
+        additions: list[tuple[Destination, Message]],
+        facts: list[Fact],
+    ) -> list[int]:
+        """Deliver ``entries``, let ``job`` go on at ``due_ms`` (0: never), and keep ``additions`` and ``facts``, all at
+        once; gives the sequences of the additions.
+        """
+        repeat = job.repeat - 1 if job.repeat > 0 and not job.cron else job.repeat
+        sequences: list[int] = []
+        store = self._context.store
+        if store is not None:
+            removals = [(LINE, job.sequence)] if due_ms == 0 else []
+            facts.append(job.end() if due_ms == 0 else job.fact(due_ms, repeat))
+            own = len(additions)
+            places: list[int] = []
+            for place, entry in enumerate(entries):
+                if self._sending.is_stored(entry.home, entry.message):
+                    places.append(place)
+                    additions.append((entry.home.destination, entry.message))
+                    self._unstored.add(entry.message.size)
+            found = store.append_unit(additions, removals, facts)
+            sequences = found[:own]
+            for place, sequence in zip(places, found[own:], strict=True):
+                entry = WithheldMessage(entries[place].home, entries[place].message, sequence)
+                entries[place] = entry
+                if entry.message.redelivery_count > 0:
+                    store.note_redelivery(entry.home.destination, sequence, entry.message.redelivery_count)
+        if due_ms == 0:
+            self._schedule.leave(job)
+        else:
+            job.due_ms = due_ms
+            job.repeat = repeat
+            self._schedule.put_off(job, due_ms)
+        self._dispatch(entries)
+        return sequences
+
+    def _dispatch(self, entries: list[WithheldMessage]) -> None:
+        """Once it is safe: what was seen must not come again."""
+        store = self._context.store
+        if store is not None:
+            self._sending.withhold(Waiting(store.position(), self._outlet, NO_TOKEN, entries))
+            return
+        for entry in entries:
+            entry.home.withheld += 1
+            entry.home.hold(entry.message)
+        self._sending.release(entries)
+
+    def _own_state(self, principal: Principal) -> ConnectionState:
+        """A connection of nobody, with the rights of ``principal``."""
+        info = ConnectionInfo(self._connection_id, user_name=principal.name, remote_address="the scheduler")
+        return ConnectionState(self._outlet, info, principal, MAX_UNCOMMITTED)
+
+    # -- at the start --------------------------------------------------------------------------------------------------
+
+    def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> None:
+        """What the store kept. Of times that were missed each job comes once."""
+        store = self._context.store
+        if store is None:
+            return
+        found = [line for line in recovered if line.destination == LINE]
+        for sequence in self._schedule.recover(facts, found[0] if found else None):
+            store.remove(LINE, sequence)
+        for key in self._schedule.without_message(facts):
+            logger.error("scheduled job %s has no message in the store: it is forgotten", key.decode("ascii"))
+            store.discard_fact(SCHEDULES, key)
+
+
+def recover_jobs(
+    scheduler: Scheduler | None, facts: dict[int, dict[bytes, bytes]], recovered: list[RecoveredDestination]
+) -> None:
+    """What the store kept of scheduled messages. A broker without a scheduler leaves them there and says so."""
+    jobs = facts.get(SCHEDULES, {})
+    if scheduler is not None:
+        scheduler.recover(jobs, recovered)
+    elif jobs:
+        logger.warning(
+            "%d scheduled messages wait in the store and are not delivered: set schedulerSupport of <broker> to true",
+            len(jobs),
+        )

@@ -1,0 +1,235 @@
+"""Requests about scheduled messages, themselves messages to ``ActiveMQ.Scheduler.Management`` (ActiveMQ, "Delay and
+Schedule Message Delivery", and `ScheduledMessage` of its client library).
+
+``AMQ_SCHEDULER_ACTION`` is BROWSE (a copy of each to the JMSReplyTo of the request), REMOVE (the one that the property
+``scheduledJobId`` names) or REMOVEALL; the first and the last may name a span of time, ``ACTION_START_TIME`` to
+``ACTION_END_TIME``. Everybody who may write there sees and removes what was sent under the same name; others'
+messages are for those who have the right admin there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.routing.message_router import Sending
+from spanwire.broker.scheduler.schedule import JOB_ID, LINE, Job, Schedule
+from spanwire.broker.security.access_control import Rights
+from spanwire.model.destination import Destination
+from spanwire.model.environment import IdGenerator
+from spanwire.model.errors import JmsError, MessageFormatError, ProtocolError, ResourceAllocationError
+from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.message import Message
+from spanwire.model.message_view import STRING_VALUE, MessageView, PropertyValue
+
+MANAGEMENT: Final = "activemq.scheduler.management"  # in lower case, how the name of the destination begins
+NAME_LENGTH: Final = len(MANAGEMENT)
+ACTION: Final = "AMQ_SCHEDULER_ACTION"
+START_TIME: Final = "ACTION_START_TIME"
+END_TIME: Final = "ACTION_END_TIME"
+BROWSE: Final = "BROWSE"
+REMOVE: Final = "REMOVE"
+REMOVE_ALL: Final = "REMOVEALL"
+COPY_TYPE: Final = "Advisory"  # the JMSType of what answers BROWSE
+
+MIB: Final = 1024 * 1024
+MAX_BROWSES: Final = 16  # requests to browse that wait for their answers
+MAX_COPIES: Final = 100  # messages read from the store for one of them at a time
+MAX_COPY_BYTES: Final = 4 * MIB  # of them, unless one alone has more
+MAX_REMOVALS: Final = 500  # in one unit of the store
+ROOM_SECONDS: Final = 1.0  # between two looks whether there is room for an answer
+LAST_MS: Final = 1 << 62
+
+
+class Browse:
+    """One request to browse: for whom, whither, and the numbers of the jobs that are still to be answered."""
+
+    def __init__(self, state: ConnectionState, reply_to: Destination, numbers: deque[int]) -> None:
+        self.state: Final[ConnectionState] = state
+        self.reply_to: Final[Destination] = reply_to
+        self.numbers: Final[deque[int]] = numbers
+        self.copies: Final[deque[Message]] = deque()
+
+
+class SchedulerRequests:
+    """Answers requests in their order, in slices."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        schedule: Schedule,
+        sending: Sending,
+        formats: MessageFormats,
+        rights: Rights,
+        ids: IdGenerator,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._schedule: Final[Schedule] = schedule
+        self._sending: Final[Sending] = sending
+        self._formats: Final[MessageFormats] = formats
+        self._rights: Final[Rights] = rights
+        self._producer_id: Final[ProducerId] = ProducerId(ids.next_id(), 1, 1)
+        self._last_sequence = 0
+        self._browses: Final[deque[Browse]] = deque()
+        self._request = 0
+        self._read: list[Job] = []
+        self._room_due = 0.0
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    def handle(self, state: ConnectionState, message: Message, own: ConnectionState) -> None:
+        """Do what ``message`` asks for, or begin to; ``own`` stands for the connection when that is gone. A message
+        without a known action does nothing. Raises `JmsError` when it is refused.
+        """
+        self._rights.check_write(state, message.destination)
+        view = self._formats.view(message)
+        action = _text(view.properties, ACTION)
+        if action == BROWSE and view.reply_to is not None:
+            self._browse(state, view, view.reply_to, own)
+        elif action == REMOVE:
+            self._remove(state, message.destination, _text(view.properties, JOB_ID))
+        elif action == REMOVE_ALL:
+            self._forget(self._chosen(state, view))
+
+    def _chosen(self, state: ConnectionState, view: MessageView) -> list[Job]:
+        """The jobs of the request's span of time that the connection may see."""
+        first_ms, last_ms = 0, LAST_MS
+        if START_TIME in view.properties and END_TIME in view.properties:
+            first_ms, last_ms = _time(view.properties, START_TIME), _time(view.properties, END_TIME)
+        jobs = self._schedule.between(first_ms, last_ms)
+        if self._rights.may_administer(state, view.destination):
+            return jobs
+        return [job for job in jobs if job.principal.name == state.principal.name]
+
+    def _browse(self, state: ConnectionState, view: MessageView, reply_to: Destination, own: ConnectionState) -> None:
+        if len(self._browses) >= MAX_BROWSES:
+            raise ResourceAllocationError(
+                f"{len(self._browses)} requests to browse scheduled messages wait already: try again later"
+            )
+        self._rights.check_write(state, reply_to)
+        numbers = deque([job.number for job in self._chosen(state, view)])
+        if numbers:
+            self._browses.append(Browse(own, reply_to, numbers))
+
+    def _remove(self, state: ConnectionState, management: Destination, job_id: str) -> None:
+        job = self._schedule.find(job_id)
+        if job is None:
+            return
+        if job.principal.name != state.principal.name and not self._rights.may_administer(state, management):
+            reason = f" (it needs the right admin on {management})"
+            self._rights.refuse(state, f"remove scheduled job: {job_id}", reason)
+        self._forget([job])
+
+    def _forget(self, jobs: list[Job]) -> None:
+        """Remove jobs with their messages."""
+        store = self._context.store
+        for start in range(0, len(jobs), MAX_REMOVALS):
+            some = jobs[start : start + MAX_REMOVALS]
+            if store is not None:
+                store.append_unit([], [(LINE, job.sequence) for job in some], [job.end() for job in some])
+            for job in some:
+                self._schedule.leave(job)
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def is_ready(self) -> bool:
+        """Whether there is something to do at once."""
+        return bool(self._browses) and self._request == 0 and self._room_due == 0.0
+
+    def next_timeout(self) -> float | None:
+        """When to call `run`, in monotonic seconds."""
+        return self._room_due if self._room_due > 0.0 else None
+
+    def run(self) -> None:
+        """Go on with the oldest request."""
+        if self._room_due > self._context.monotonic:
+            return
+        self._room_due = 0.0
+        while self._browses and self._request == 0:
+            browse = self._browses[0]
+            if not self._send_copies(browse):
+                return
+            if not browse.numbers:
+                self._browses.popleft()
+                continue
+            self._fetch(browse)
+            return
+
+    def fetched(self, request: int, messages: list[Message | None]) -> None:
+        """The store answers a read."""
+        if request != self._request:
+            return
+        self._request = 0
+        for job, message in zip(self._read, messages, strict=True):
+            if message is not None:
+                self._add_copy(self._browses[0], job, message)
+        self._read = []
+
+    def _fetch(self, browse: Browse) -> None:
+        jobs: list[Job] = []
+        size = 0
+        while browse.numbers and len(jobs) < MAX_COPIES:
+            job = self._schedule.jobs.get(browse.numbers[0])
+            if job is not None:
+                size += job.size
+                if jobs and size > MAX_COPY_BYTES:
+                    break
+                jobs.append(job)
+            browse.numbers.popleft()
+        if self._context.store is None:
+            for job in jobs:
+                if job.message is not None:
+                    self._add_copy(browse, job, job.message)
+        elif jobs:
+            self._read = jobs
+            self._request = self._context.fetch(self._schedule, LINE, [job.sequence for job in jobs])
+
+    def _add_copy(self, browse: Browse, job: Job, found: Message) -> None:
+        message_format = self._formats.format(found.format_id)
+        try:
+            view = message_format.view(self._formats.index(found.format_id, found.encoded()))
+            self._last_sequence += 1
+            view.message_id = MessageId(self._producer_id, self._last_sequence)
+            view.persistent = False
+            view.type = COPY_TYPE
+            view.original_destination = view.destination
+            view.destination = browse.reply_to
+            view.properties[JOB_ID] = (STRING_VALUE, job.job_id)
+            browse.copies.append(message_format.encode_from_view(view))
+        except (JmsError, ProtocolError):
+            return  # a message that cannot be decoded cannot be shown
+
+    def _send_copies(self, browse: Browse) -> bool:
+        """Send what has been read; False when there is no room for it now."""
+        while browse.copies:
+            try:
+                if not self._sending.hand_in(browse.state, browse.copies[0]):
+                    self._room_due = self._context.monotonic + ROOM_SECONDS
+                    return False
+            except JmsError:  # whoever asked is gone, or may no longer
+                browse.copies.clear()
+                browse.numbers.clear()
+                return True
+            browse.copies.popleft()
+        return True
+
+
+def is_request(destination: Destination) -> bool:
+    """Whether what is sent there is a request to the scheduler."""
+    name = destination.name
+    return len(name) >= NAME_LENGTH and name[:NAME_LENGTH].lower() == MANAGEMENT
+
+
+def _text(properties: dict[str, PropertyValue], name: str) -> str:
+    entry = properties.get(name)
+    return "" if entry is None else str(entry[1])
+
+
+def _time(properties: dict[str, PropertyValue], name: str) -> int:
+    text = _text(properties, name)
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise MessageFormatError(f"{name} is no time in milliseconds since 1970: {text[:40]!r}")
+    return int(text)

@@ -1,0 +1,70 @@
+"""The audit trail: one line in the logger ``spanwire.audit`` for each thing that somebody was not allowed to do.
+
+A line says who, from where, over which protocol, and what; never a password. A peer cannot fill the log: over a limit
+its lines are counted, and the next one that is written says how many are missing.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+
+WINDOW: Final = 10.0  # seconds over which lines are counted
+MAX_LINES_PER_HOST: Final = 20  # in one window: a person reads no more of the same
+MAX_LINES: Final = 200  # in one window, of all hosts
+MAX_HOSTS: Final = 1_000  # counted apart in one window; the others share the limit of all
+MAX_TEXT: Final = 200  # characters of one value that a peer chose
+
+logger = logging.getLogger("spanwire.audit")
+
+
+class Audit:
+    """Writes refusals. Deciding them is left to `Rights` and `Logins`."""
+
+    def __init__(self, context: BrokerContext) -> None:
+        self._context: Final[BrokerContext] = context
+        self._hosts: Final[dict[str, int]] = {}
+        self._window_end = 0.0
+        self._lines = 0
+        self._suppressed = 0
+
+    def refused(self, user: str | None, address: str, protocol: str, what: str) -> None:
+        """``user`` at ``address`` wanted to do ``what`` ("write to queue://A") and may not."""
+        if self._context.monotonic >= self._window_end:
+            self._window_end = self._context.monotonic + WINDOW
+            self._hosts.clear()
+            self._lines = 0
+        host = host_of(address)
+        count = self._hosts.get(host, 0)
+        if count >= MAX_LINES_PER_HOST or self._lines >= MAX_LINES:
+            self._suppressed += 1
+            return
+        if count > 0 or len(self._hosts) < MAX_HOSTS:
+            self._hosts[host] = count + 1
+        self._lines += 1
+        if self._suppressed:
+            logger.warning("%d more refusals were not written", self._suppressed)
+            self._suppressed = 0
+        logger.warning(
+            "refused: user %s at %s (%s) may not %s",
+            "null" if user is None else printable(user),
+            printable(address),
+            printable(protocol),
+            printable(what),
+        )
+
+
+def host_of(address: str) -> str:
+    """``10.0.0.1`` of ``tcp://10.0.0.1:40000``: what all connections of one machine have in common."""
+    start = address.find("://")
+    text = address[start + 3 :] if start >= 0 else address
+    colon = text.rfind(":")
+    return text[:colon] if colon >= 0 else text
+
+
+def printable(text: str) -> str:
+    """A peer's words on one line of bounded length."""
+    shown = "".join([character if character.isprintable() else "?" for character in text[:MAX_TEXT]])
+    return shown if len(text) <= MAX_TEXT else shown + "…"

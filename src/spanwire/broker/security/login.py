@@ -1,0 +1,45 @@
+"""The door: who logs in is asked for a password, at a pace that leaves no room for guessing, and refusals are noted."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Final
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.ports import Authenticator, Principal
+from spanwire.broker.security.audit_log import Audit, host_of
+from spanwire.broker.security.login_throttle import FailedLogins, network_of
+from spanwire.model.errors import AuthenticationError
+from spanwire.model.info import ConnectionInfo
+
+
+class Logins:
+    """Logs connections in. Deciding about credentials is left to the `Authenticator`."""
+
+    def __init__(self, authenticator: Authenticator, context: BrokerContext, audit: Audit) -> None:
+        self.authenticator: Authenticator = authenticator
+        self._context: Final[BrokerContext] = context
+        self._audit: Final[Audit] = audit
+        self._failed: Final[FailedLogins] = FailedLogins()
+
+    def log_in(self, info: ConnectionInfo) -> Principal:
+        """The principal of a new connection. Raises `AuthenticationError` for wrong credentials, and without looking at
+        them when too many were wrong before.
+        """
+        now = self._context.monotonic
+        host = host_of(info.remote_address)
+        network = network_of(host)
+        wait = self._failed.wait(network, info.user_name, now)
+        if wait > 0:
+            self._audit.refused(
+                info.user_name, info.remote_address, info.protocol, f"log in for another {ceil(wait)} s"
+            )
+            raise AuthenticationError(f"Too many failed logins from {host}: try again in {ceil(wait)} s.")
+        try:
+            principal = self.authenticator.authenticate(info)
+        except AuthenticationError:
+            self._failed.failed(network, info.user_name, now)
+            self._audit.refused(info.user_name, info.remote_address, info.protocol, "log in")
+            raise
+        self._failed.succeeded(network, info.user_name)
+        return principal

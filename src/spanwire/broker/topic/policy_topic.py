@@ -1,0 +1,242 @@
+"""A topic whose policy keeps messages for consumers to come, limits what waits for slow ones, or ends those.
+
+A topic without such a policy is a plain `Topic` and pays for none of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from itertools import islice
+from typing import Final
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.topic_policy import DispatchPolicy, PendingLimit, TopicPolicy
+from spanwire.broker.topic.client_id_filter import ClientIdFilter
+from spanwire.broker.topic.dispatch_policies import recipients
+from spanwire.broker.topic.message_eviction import MAX_CANDIDATES, Eviction
+from spanwire.broker.topic.subscription_recovery import KeptMessages, RecoveryMemory
+from spanwire.broker.topic.topic import Topic
+from spanwire.model.destination import Destination
+from spanwire.model.message import Message
+
+NO_LIMIT: Final = -1
+ROOM_ROUNDS: Final = 500  # messages given up at most for one that finds no memory
+
+logger = logging.getLogger(__name__)
+
+
+class TunedTopic(Topic):
+    """`Topic` with a `TopicPolicy`. A message that is given up becomes a dead letter where the policy has those."""
+
+    def __init__(
+        self,
+        destination: Destination,
+        policy: PolicyEntry,
+        usage: MemoryUsage,
+        context: BrokerContext,
+        memory: RecoveryMemory,
+        slow: SlowConsumerWatch | None,
+    ) -> None:
+        super().__init__(destination, policy, usage, context)
+        tuning: TopicPolicy = policy.topic
+        self._limit: Final[PendingLimit | None] = tuning.pending_limit
+        self._eviction: Final[Eviction] = Eviction(tuning.eviction, context.formats)
+        self._expired_mark: Final[int] = tuning.eviction.expired_mark
+        self._always_retroactive: Final[bool] = tuning.always_retroactive
+        self._kept: Final[KeptMessages | None] = (
+            None if tuning.recovery is None else KeptMessages(destination, tuning.recovery, memory, context)
+        )
+        self._watch: Final[SlowConsumerWatch | None] = slow
+        self._dispatch: Final[DispatchPolicy | None] = tuning.dispatch
+        self._recipients: list[Subscription] = self.subscriptions
+        self._perishable = False  # a message that expires has come here
+        self.discarded = 0
+
+    def accept(self, message: Message, sequence: int = 0) -> None:
+        """Keep ``message`` for consumers to come, and hand it to every subscription whose selector lets it through."""
+        self.enqueued += 1
+        if self._context.joins:
+            self._context.complete_joins(self)
+        kept = self._kept
+        if kept is not None:
+            message = kept.add(message)
+        chosen = self._recipients
+        if not chosen:
+            return
+        if message.expiration_ms > 0:
+            self._perishable = True
+        reference = MessageReference(self, message, 0, self._context.next_order(), 0)
+        self.hold(message)
+        for subscription in chosen:
+            if not subscription.accepts(reference):
+                continue
+            message.holders += 1
+            if subscription.can_take() and not subscription.pending:
+                self.dispatched += 1
+                subscription.dispatch(reference)
+                if self._watch is not None:
+                    self._watch.keeps_up(subscription)
+            else:
+                self._let_wait(subscription, reference)
+        self.release(message)
+
+    def attach(self, subscription: Subscription) -> None:
+        """Add a subscription; a retroactive one gets what is kept first, as far as memory takes it."""
+        super().attach(subscription)
+        self._choose_recipients()
+        if self._watch is not None:
+            self._watch.join(subscription, self)
+        if not (self._always_retroactive or subscription.info.retroactive):
+            return
+        for message in self.kept_messages():
+            reference = MessageReference(self, message, 0, self._context.next_order(), 0)
+            if subscription.accepts(reference) and self.usage.takes(message.size):
+                self.hold(message)
+                self._let_wait(subscription, reference)
+
+    def detach(self, subscription: Subscription) -> None:
+        """Remove a subscription that leaves."""
+        super().detach(subscription)
+        self._choose_recipients()
+
+    def detach_left(self) -> list[Subscription]:
+        """Remove the subscriptions that have left, and give them."""
+        gone = super().detach_left()
+        self._choose_recipients()
+        return gone
+
+    def _choose_recipients(self) -> None:
+        if self._dispatch is not None:
+            self._recipients = recipients(self._dispatch, self.subscriptions)
+
+    def kept_messages(self) -> list[Message]:
+        """Copies of what is kept for consumers to come, oldest first."""
+        return [] if self._kept is None else self._kept.messages()
+
+    def drop(self) -> None:
+        """The topic is gone, and what it kept with it."""
+        if self._kept is not None:
+            self._kept.clear()
+
+    def make_room(self, size: int) -> bool:
+        """Give up what waits for the slowest consumers, oldest first, until the broker's memory takes ``size`` bytes.
+        Only where the policy limits what waits and holds up no sends.
+        """
+        if self._limit is None or self.policy.producer_flow_control:
+            return False
+        whole = self.usage.parent
+        if whole is None:
+            return False
+        for _ in range(ROOM_ROUNDS):
+            if whole.takes(size):
+                return True
+            longest: Subscription | None = None
+            for subscription in self.subscriptions:
+                if longest is None or len(subscription.pending) > len(longest.pending):
+                    longest = subscription
+            if longest is None or not longest.pending:
+                return False
+            self._give_up(longest, longest.pending.popleft())
+        return whole.takes(size)
+
+    # -- what waits ----------------------------------------------------------------------------------------------------
+
+    def _let_wait(self, subscription: Subscription, reference: MessageReference) -> None:
+        if subscription.discarding:
+            self.release(reference.message)
+            return
+        pending = subscription.pending
+        if self._watch is not None and 1 < subscription.prefetch_size < len(pending):
+            self._watch.becomes_slow(subscription)
+        limit = self._limit
+        most = NO_LIMIT if limit is None else limit_of(limit, subscription)
+        if most == 0 and subscription.started:
+            self.release(reference.message)  # without a word, as in ActiveMQ: nothing is to wait here
+            return
+        pending.append(reference)
+        if most > NO_LIMIT:
+            self._cut(subscription, most)
+
+    def _cut(self, subscription: Subscription, most: int) -> None:
+        """Give up what is over the limit. A consumer that is not started yet has room for its prefetch still."""
+        pending = subscription.pending
+        out = 0 if subscription.started or subscription.pulls else subscription.prefetch_size
+        if self._perishable and len(pending) - out > min(most, self._expired_mark):
+            self._give_up_expired(subscription, out)
+        while len(pending) - out > most:
+            if out == 0 and self._eviction.takes_oldest:
+                self._give_up(subscription, pending.popleft())
+                continue
+            candidates = list(islice(pending, out, out + MAX_CANDIDATES))
+            victims = [_take(pending, out + place) for place in reversed(self._eviction.victims(candidates))]
+            for reference in reversed(victims):
+                self._give_up(subscription, reference)
+
+    def _give_up(self, subscription: Subscription, reference: MessageReference) -> None:
+        """What is told of it does not reach ``subscription`` meanwhile, and of an advisory nothing is told, or there
+        would be no end to that.
+        """
+        if self.discarded == 0:
+            logger.warning(
+                "%s: more messages wait for a slow consumer than its policy allows; some are discarded, as it says",
+                self.destination,
+            )
+        self.discarded += 1
+        subscription.discarding = True
+        if not reference.home.destination.is_advisory:
+            self.note_discarded(subscription, reference)
+        cause = f"java.lang.Throwable: TopicSubDiscard. ID:{subscription.info.consumer_id}"
+        self._context.dead_letter(reference, cause)
+        subscription.discarding = False
+
+    def note_discarded(self, subscription: Subscription, reference: MessageReference) -> None:
+        """A message is not kept for a slow subscriber."""
+
+    def _give_up_expired(self, subscription: Subscription, start: int) -> None:
+        """The oldest message whose time is over, one at most, goes before others have to."""
+        wall_ms = self._context.wall_ms
+        for place, reference in enumerate(islice(subscription.pending, start, start + MAX_CANDIDATES), start):
+            if reference.message.is_expired(wall_ms):
+                reference.home.expired += 1
+                self._context.dead_letter(_take(subscription.pending, place), "expired")
+                return
+
+
+class ClientIdTopic(TunedTopic):
+    """A topic whose messages may be for one client alone."""
+
+    def accept(self, message: Message, sequence: int = 0) -> None:
+        """Hand ``message`` to those for whom it is."""
+        if self._context.joins:
+            self._context.complete_joins(self)
+        chosen = ClientIdFilter(self._context.formats)
+        self._recipients = chosen.recipients(self._dispatch, self.destination, message, self.subscriptions)
+        super().accept(message, sequence)
+        self.count_forms(message)
+
+
+def limit_of(limit: PendingLimit, subscription: Subscription) -> int:
+    """How many messages may wait for one consumer: the policy's limit, or a lower one that it asked for; -1 for any
+    number.
+    """
+    most = limit.messages
+    multiplier = limit.multiplier
+    if multiplier is not None:
+        most = int(subscription.prefetch_size * multiplier)
+    own = subscription.info.maximum_pending_messages
+    return own if own > 0 and (most < 0 or own < most) else most
+
+
+def _take(pending: deque[MessageReference], place: int) -> MessageReference:
+    """Take the reference at ``place`` out of the line."""
+    if place == 0:
+        return pending.popleft()
+    reference = pending[place]
+    del pending[place]
+    return reference

@@ -1,0 +1,228 @@
+"""What topics keep for consumers to come (ActiveMQ's subscriptionRecoveryPolicy), and how much memory all of it takes.
+
+What is kept counts in the broker's memory, not in its topic's: it never holds up a send to the topic. Where all that is
+kept reaches its share of the broker's memory, a topic gives up its oldest ones for a new one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import Final
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.topic_policy import FIXED_COUNT, FIXED_SIZE, LAST_IMAGE, TIMED, RecoveryPolicy
+from spanwire.model.destination import TOPIC, Destination
+from spanwire.model.errors import JmsError, ProtocolError
+from spanwire.model.message import Message
+from spanwire.model.message_view import BOOLEAN_VALUE, BYTES
+
+KEPT_SHARE: Final = 25  # percent of memoryUsage that all topics together may keep for consumers to come
+COUNTED_OVERHEAD: Final = 1_024  # bytes that ActiveMQ counts for a message beside its content and properties
+SWEEP_SECONDS: Final = 1.0  # between two looks for what has been kept long enough, as ActiveMQ has it
+SWEEPS_PER_TURN: Final = 500  # topics looked at in one turn
+RETAIN: Final = "ActiveMQ.Retain"  # the property with which a sender marks the message to keep
+RETAINED: Final = "ActiveMQ.Retained"  # the property of a message that was kept so
+RETAIN_BYTES: Final = b"ActiveMQ.Retain"
+
+logger = logging.getLogger(__name__)
+
+
+class KeptMessage:
+    """A message and when it came, in monotonic seconds."""
+
+    __slots__ = ("message", "since")
+
+    def __init__(self, message: Message, since: float) -> None:
+        self.message: Final[Message] = message
+        self.since: Final[float] = since
+
+
+class RecoveryMemory(BrokerDestination):
+    """The memory of all that the topics of one broker keep, and the clock that ends what is kept for a time."""
+
+    def __init__(self, usage: MemoryUsage, context: BrokerContext) -> None:
+        everything = Destination(TOPIC, ">")
+        super().__init__(everything, PolicyEntry(everything), usage)
+        self.kept: Final[MemoryUsage] = MemoryUsage(usage.limit_bytes * KEPT_SHARE // 100, usage)
+        self._context: Final[BrokerContext] = context
+        self._timed: Final[dict[KeptMessages, None]] = {}
+        self._left: list[KeptMessages] = []
+        self._armed = False
+        self._told = False
+
+    def add_timed(self, kept: KeptMessages) -> None:
+        """Something is kept for a time there."""
+        self._timed[kept] = None
+        if not self._armed:
+            self._armed = True
+            self._context.wake_at(self, self._context.monotonic + SWEEP_SECONDS)
+
+    def wake(self) -> None:
+        """Look everywhere, a slice at a time."""
+        self._left = list(self._timed)
+        self._context.schedule(self)
+
+    def work(self) -> bool:
+        """Look at some topics; True while there are others."""
+        for _ in range(min(SWEEPS_PER_TURN, len(self._left))):
+            kept = self._left.pop()
+            if kept.trim() == 0:
+                self._timed.pop(kept, None)
+        if self._left:
+            return True
+        self._armed = len(self._timed) > 0
+        if self._armed:
+            self._context.wake_at(self, self._context.monotonic + SWEEP_SECONDS)
+        return False
+
+    def tell_full(self, destination: Destination) -> None:
+        """One line, the first time that something is given up for want of memory."""
+        if not self._told:
+            self._told = True
+            logger.warning(
+                "what topics keep for consumers to come takes %d %% of memoryUsage: %s gives up its oldest messages; "
+                "raise memoryUsage or keep less (subscriptionRecoveryPolicy)",
+                KEPT_SHARE,
+                destination,
+            )
+
+
+class KeptMessages:
+    """What one topic keeps, oldest first. Who gets it is left to `TunedTopic`."""
+
+    def __init__(
+        self, destination: Destination, policy: RecoveryPolicy, memory: RecoveryMemory, context: BrokerContext
+    ) -> None:
+        self._destination: Final[Destination] = destination
+        self._memory: Final[RecoveryMemory] = memory
+        self._context: Final[BrokerContext] = context
+        self._line: Final[deque[KeptMessage]] = deque()
+        self._retained: Message | None = None
+        self._max_count: Final[int] = _count_limit(policy)
+        self._max_bytes: Final[int] = policy.limit if policy.kind == FIXED_SIZE else -1
+        self._max_seconds: Final[float] = policy.limit / 1000 if policy.kind == TIMED else -1.0
+        self._bytes = 0
+
+    def add(self, message: Message) -> Message:
+        """Keep what the policy says of ``message``; gives the message as subscribers are to have it."""
+        passed_on = message
+        if _may_be_marked(message):
+            passed_on = self._retain(message)
+        if self._max_count != 0 and self._take_room(passed_on):
+            self._line.append(KeptMessage(passed_on.twin(), self._context.monotonic))
+            self._bytes += _counted(passed_on)
+            self._memory.kept.add(passed_on.size)
+            self._cut()
+        return passed_on
+
+    def messages(self) -> list[Message]:
+        """What a consumer to come gets, the marked one first; each a copy for it to hold."""
+        self.trim()
+        found: list[Message] = []
+        retained = self._retained
+        if retained is not None:
+            found.append(retained.twin())
+        for kept in self._line:
+            if retained is None or not kept.message.message_id.equals(retained.message_id):
+                found.append(kept.message.twin())
+        return [message for message in found if not message.is_expired(self._context.wall_ms)]
+
+    def trim(self) -> int:
+        """Give up what has been kept long enough; says how many are left."""
+        if self._max_seconds >= 0:
+            oldest = self._context.monotonic - self._max_seconds
+            while self._line and self._line[0].since < oldest:
+                self._drop()
+        return len(self._line)
+
+    def clear(self) -> None:
+        """The topic is gone."""
+        while self._line:
+            self._drop()
+        self._forget_retained()
+
+    def _cut(self) -> None:
+        """Give up what is over the limit."""
+        if self._max_count >= 0 and len(self._line) > self._max_count:
+            self._drop()
+        while self._max_bytes >= 0 and self._bytes > self._max_bytes:
+            self._drop()
+        if self._max_seconds >= 0:
+            if len(self._line) == 1:
+                self._memory.add_timed(self)
+            self.trim()
+
+    def _take_room(self, message: Message) -> bool:
+        """Make room for ``message`` among all that is kept; False when this topic has nothing more to give up."""
+        memory = self._memory.kept
+        while memory.limit_bytes > 0 and memory.used_bytes + message.size > memory.limit_bytes:
+            self._memory.tell_full(self._destination)
+            if not self._line:
+                return False
+            self._drop()
+        return True
+
+    def _drop(self) -> None:
+        gone = self._line.popleft().message
+        self._bytes -= _counted(gone)
+        self._memory.kept.add(-gone.size)
+
+    def _retain(self, message: Message) -> Message:
+        """``message`` without its mark. When it says ``true`` it is kept instead of the one before; one without content
+        ends that.
+        """
+        formats = self._context.formats
+        if formats is None:
+            return message
+        try:
+            mark = formats.properties(message).get(RETAIN)
+            if mark is None or str(mark[1]).lower() != "true":
+                return message
+            message_format = formats.format(message.format_id)
+            view = message_format.view(message)
+            view.properties.pop(RETAIN, None)
+            # what came over a link goes on as it came: its way would be lost
+            passed_on = message if message.broker_path else message_format.encode_from_view(view)
+            self._forget_retained()
+            if view.body is None or (view.kind == BYTES and not view.body):
+                return passed_on
+            view.properties[RETAINED] = (BOOLEAN_VALUE, True)
+            retained = message_format.encode_from_view(view)
+        except (JmsError, ProtocolError):
+            return message
+        if self._take_room(retained):
+            self._retained = retained
+            self._memory.kept.add(retained.size)
+        return passed_on
+
+    def _forget_retained(self) -> None:
+        retained = self._retained
+        if retained is not None:
+            self._memory.kept.add(-retained.size)
+            self._retained = None
+
+
+def _count_limit(policy: RecoveryPolicy) -> int:
+    """How many messages are kept; -1: any number, 0: the marked one alone."""
+    if policy.kind == FIXED_COUNT:
+        return policy.limit
+    if policy.kind == LAST_IMAGE:
+        return 1
+    return -1 if policy.kind in (FIXED_SIZE, TIMED) else 0
+
+
+def _counted(message: Message) -> int:
+    """The size by which a limit in bytes is meant: ActiveMQ counts content and properties and a fixed part."""
+    return COUNTED_OVERHEAD + message.tail_start - message.content_start
+
+
+def _may_be_marked(message: Message) -> bool:
+    """Whether the mark can be among the properties, which are between content and tail, or in the head (STOMP)."""
+    raw = message.raw
+    if raw.find(RETAIN_BYTES, message.properties_start, message.tail_start) >= 0:
+        return True
+    return raw.find(RETAIN_BYTES, 0, message.content_start) >= 0

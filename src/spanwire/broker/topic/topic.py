@@ -1,0 +1,138 @@
+"""A topic: each message goes to every subscription that is there when it arrives."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.topic.durable_subscription import DurableSubscription
+from spanwire.model.destination import Destination
+from spanwire.model.message import Message
+
+
+class Topic(BrokerDestination):
+    """One topic and its subscriptions. What a subscriber cannot take yet waits in the subscription; what a durable one
+    has not acknowledged is in its own line (`spanwire.broker.topic.durable_subscription`), which `Sending` fills.
+    """
+
+    def __init__(
+        self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage, context: BrokerContext
+    ) -> None:
+        super().__init__(destination, policy, usage)
+        self._context: Final[BrokerContext] = context
+        self.subscriptions: Final[list[Subscription]] = []
+        self.durables: Final[list[DurableSubscription]] = []
+
+    @property
+    def consumer_count(self) -> int:
+        """How many consumers are attached, those of durable subscriptions among them."""
+        count = len(self.subscriptions)
+        for durable in self.durables:
+            count += durable.line.consumer_count
+        return count
+
+    def serve(self, durable: DurableSubscription) -> None:
+        """A durable subscription gets its messages from now on."""
+        self.durables.append(durable)
+        durable.topics[self] = None
+        self.fans_out = True
+
+    def serve_no_more(self, durable: DurableSubscription) -> None:
+        """A durable subscription gets no further messages of it."""
+        self.durables.remove(durable)
+        del durable.topics[self]
+        self.fans_out = self.route is not None or len(self.durables) > 0
+
+    def accept(self, message: Message, sequence: int = 0) -> None:
+        """Hand ``message`` to every subscription whose selector lets it through."""
+        self.enqueued += 1
+        if self._context.joins:
+            self._context.complete_joins(self)
+        if not self.subscriptions:
+            return
+        reference = MessageReference(self, message, 0, self._context.next_order(), 0)
+        self.hold(message)
+        for subscription in self.subscriptions:
+            if not subscription.accepts(reference):
+                continue
+            message.holders += 1
+            if subscription.can_take() and not subscription.pending:
+                self.dispatched += 1
+                subscription.dispatch(reference)
+            elif subscription.discarding:
+                self.release(message)
+            else:
+                subscription.pending.append(reference)
+        self.release(message)
+
+    def accept_for_bridges(self, message: Message) -> None:
+        """Hand a copy of a message that was taken before to bridges alone."""
+        reference = MessageReference(self, message, 0, self._context.next_order(), 0)
+        self.hold(message)
+        for subscription in self.subscriptions:
+            if subscription.network_filter is None or not subscription.accepts(reference):
+                continue
+            message.holders += 1
+            if subscription.can_take() and not subscription.pending:
+                self.dispatched += 1
+                subscription.dispatch(reference)
+            else:
+                self._let_wait(subscription, reference)
+        self.release(message)
+
+    def _let_wait(self, subscription: Subscription, reference: MessageReference) -> None:
+        """Keep a message until ``subscription`` can take it."""
+        if subscription.discarding:
+            self.release(reference.message)
+        else:
+            subscription.pending.append(reference)
+
+    def make_room(self, size: int) -> bool:
+        """Whether something that waits could be given up, so that memory takes ``size`` bytes; here nothing can."""
+        return False
+
+    def kept_messages(self) -> list[Message]:
+        """Copies of what is kept for consumers to come: here nothing."""
+        return []
+
+    def drop(self) -> None:
+        """The topic is gone."""
+
+    def attach(self, subscription: Subscription) -> None:
+        """Add a subscription; it gets what is sent from now on."""
+        self.visits += 1
+        self.subscriptions.append(subscription)
+        subscription.homes[self] = None
+
+    def detach(self, subscription: Subscription) -> None:
+        """Remove a subscription that leaves; what waits in it is released with it."""
+        self.subscriptions.remove(subscription)
+
+    def detach_left(self) -> list[Subscription]:
+        """Remove the subscriptions that have left, and give them."""
+        gone = [subscription for subscription in self.subscriptions if subscription.left]
+        if gone:
+            self.subscriptions[:] = [subscription for subscription in self.subscriptions if not subscription.left]
+        return gone
+
+    def settled(self, reference: MessageReference) -> None:
+        """One subscriber is done with the message."""
+        self.dequeued += 1
+        self.release(reference.message)
+
+    def forgotten(self, reference: MessageReference) -> None:
+        """The same; the store has no part in what subscribers get that are not durable."""
+        self.settled(reference)
+
+    def given_back(self, references: list[MessageReference]) -> None:
+        """A subscriber left: what it did not acknowledge is not kept for it."""
+        for reference in references:
+            self.release(reference.message)
+
+    def waiting(self) -> int:
+        """Messages that wait in slow subscriptions."""
+        return sum(len(subscription.pending) for subscription in self.subscriptions)

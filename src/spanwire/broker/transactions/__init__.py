@@ -1,0 +1,1 @@
+"""Local and distributed transactions: begun, prepared, committed, rolled back, recovered. Pure."""

@@ -1,0 +1,332 @@
+"""What a restarted broker knows of branches that were prepared before, and how it gets the rest of the store.
+
+The branches' messages stay on the disk until somebody finishes them: for a commit the sends are read, for a rollback
+the messages that were acknowledged.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final, Protocol
+
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.transaction import TransactedAck, TransactedSend, Uncommitted
+from spanwire.broker.connections.xa_branch import Branch, BranchRecord, StoredAcks, decode_record, line_of, without
+from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.metadata import XA_BRANCHES, Fact
+from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.queue.queue import Queue
+from spanwire.broker.scheduler.scheduler import Scheduler
+from spanwire.model.acks import STANDARD_ACK
+from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, TRANSACTION, Destination
+from spanwire.model.errors import JmsError, StoreError, xa_error
+from spanwire.model.ids import xa_transaction_id
+from spanwire.model.message import Message
+
+COMMIT: Final = 0
+ROLLBACK: Final = 1
+PAGE_MESSAGES: Final = 500  # of one read, as in a queue's line
+XAER_RMERR: Final = -3
+
+logger = logging.getLogger(__name__)
+
+
+class Finisher(Protocol):
+    """Who goes on when a branch has been read."""
+
+    def finish_loaded(self, branch: Branch, step: int, state: ConnectionState, token: int) -> None:
+        """Commit or roll back, and answer."""
+        ...
+
+
+class Page:
+    """A read to come: some messages of one destination."""
+
+    __slots__ = ("destination", "sequences")
+
+    def __init__(self, destination: Destination, sequences: list[int]) -> None:
+        self.destination: Final[Destination] = destination
+        self.sequences: Final[list[int]] = sequences
+
+
+class BranchReader(BrokerDestination):
+    """Reads page after page for one step of one branch."""
+
+    def __init__(
+        self, owner: RecoveredBranches, branch: Branch, step: int, state: ConnectionState, token: int, pages: list[Page]
+    ) -> None:
+        line = line_of(0 if branch.record is None else branch.record.line)
+        super().__init__(line, PolicyEntry(line), MemoryUsage(0))
+        self.branch: Final[Branch] = branch
+        self.step: Final[int] = step
+        self.state: Final[ConnectionState] = state
+        self.token: Final[int] = token
+        self.found: Final[list[Message | None]] = []
+        self._owner: Final[RecoveredBranches] = owner
+        self._pages: Final[list[Page]] = pages
+        self._next = 0
+
+    def ask(self, context: BrokerContext) -> bool:
+        """Ask for the next page; False when there is none."""
+        if self._next == len(self._pages):
+            return False
+        page = self._pages[self._next]
+        self._next += 1
+        context.fetch(self, page.destination, page.sequences)
+        return True
+
+    def fetched(self, request: int, messages: list[Message | None]) -> None:
+        """The store's answer."""
+        self.found.extend(messages)
+        self._owner.go_on(self)
+
+
+class RecoveredBranches:
+    """Prepared branches of an earlier run of the broker, and the numbers of the lines that branches use."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        destination_map: DestinationMap,
+        destinations: Destinations,
+        scheduler: Scheduler | None,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
+        self._destinations: Final[Destinations] = destinations
+        self._scheduler: Final[Scheduler | None] = scheduler
+        self.finisher: Finisher | None = None
+        self._held: Final[dict[str, list[StoredAcks]]] = {}
+        self._records: Final[dict[str, BranchRecord]] = {}  # by line, while the broker starts
+        self._aside: Final[set[str]] = set()
+        self._unused: Final[list[int]] = []  # numbers, while the broker starts
+        self._free: Final[list[int]] = []
+        self._lines = 0
+
+    # -- lines ---------------------------------------------------------------------------------------------------------
+
+    def take_line(self) -> int:
+        """The number of a line that no branch uses; lines are used again, for the store never forgets one."""
+        if self._free:
+            return self._free.pop()
+        self._lines += 1
+        while line_of(self._lines - 1).qualified_name in self._aside:
+            self._lines += 1
+        return self._lines - 1
+
+    def free_line(self, number: int) -> None:
+        """The line is empty."""
+        self._free.append(number)
+
+    # -- start ---------------------------------------------------------------------------------------------------------
+
+    def recover(self, facts: dict[bytes, bytes], prepared: Uncommitted) -> list[Branch]:
+        """The branches that the store describes."""
+        found: list[Branch] = []
+        used: set[int] = set()
+        for key, value in facts.items():
+            record = decode_record(value)
+            used.add(record.line)
+            found.append(self._branch(key, record, prepared))
+        self._lines = max(used, default=-1) + 1
+        self._unused.extend([number for number in range(self._lines) if number not in used])
+        return found
+
+    def _branch(self, key: bytes, record: BranchRecord, prepared: Uncommitted) -> Branch:
+        try:
+            xid = xa_transaction_id(key)
+        except ValueError:
+            raise StoreError(
+                "a prepared transaction in the store has no id: stop the broker and run spanwire store check"
+            ) from None
+        branch = Branch(xid, prepared, "")
+        branch.record = record
+        branch.sender = record.sender
+        branch.prepared = True
+        branch.on_disk = True
+        branch.count = len(record.sends)
+        branch.facts = [Fact(XA_BRANCHES, key, None)]
+        self._records[line_of(record.line).qualified_name] = record
+        for acks in record.acks:
+            branch.count += len(acks.sequences)
+            self._held.setdefault(acks.destination.qualified_name, []).append(acks)
+        prepared.count += branch.count
+        return branch
+
+    def leave(self, entry: RecoveredDestination) -> RecoveredDestination | None:
+        """``entry`` without what prepared branches acknowledged; None for a line of branches."""
+        name = entry.destination.qualified_name
+        if entry.destination.kind == TRANSACTION:
+            record = self._records.get(name)
+            if record is not None:
+                record.sequences = list(entry.sequences)
+            elif entry.sequences:
+                self._set_aside(entry)
+            return None
+        held = self._held.get(name)
+        if held is None:
+            return entry
+        there = set(entry.sequences)
+        gone: set[int] = set()
+        for acks in held:
+            acks.sequences = [sequence for sequence in acks.sequences if sequence in there]
+            gone.update(acks.sequences)
+            acks.first_order = self._context.reserve_orders(len(acks.sequences))
+            for sequence in acks.sequences:
+                if sequence in entry.redeliveries:
+                    acks.redeliveries[sequence] = entry.redeliveries[sequence]
+        expirations = Expirations(entry.expirations.sequences, entry.expirations.wall_ms)
+        return RecoveredDestination(
+            entry.destination, without(entry.sequences, gone), entry.redeliveries, entry.priorities, expirations
+        )
+
+    def _set_aside(self, entry: RecoveredDestination) -> None:
+        """Messages that nothing describes: the store was damaged. No branch uses their line."""
+        logger.error(
+            "%s holds %d messages of a prepared transaction that nothing describes; they stay in the store: stop the "
+            "broker and run spanwire store check",
+            entry.destination,
+            len(entry.sequences),
+        )
+        self._aside.add(entry.destination.qualified_name)
+
+    def count_held(self) -> None:
+        """All queues are there: what branches hold is out."""
+        for held in self._held.values():
+            for acks in held:
+                acks.home = self._home(acks.destination)
+                if acks.home is not None:
+                    acks.home.in_flight += len(acks.sequences)
+        self._held.clear()
+        self._records.clear()
+        self._free.extend([number for number in self._unused if line_of(number).qualified_name not in self._aside])
+        self._unused.clear()
+
+    def _home(self, destination: Destination) -> Queue | None:
+        if destination.kind == SUBSCRIPTION:
+            durable = self._map.durables.get(destination.name)
+            return None if durable is None else durable.line
+        return self._map.queue(destination)
+
+    # -- end -----------------------------------------------------------------------------------------------------------
+
+    def load(self, branch: Branch, step: int, state: ConnectionState, token: int) -> bool:
+        """Read what the step needs; False while that is under way: `Finisher.finish_loaded` follows."""
+        pages: list[Page] = []
+        record = branch.record
+        assert record is not None
+        if step == COMMIT and not branch.loaded:
+            if not record.sequences:
+                self._take_sends(branch, [])
+            _add_pages(pages, line_of(record.line), record.sequences)
+        elif step == ROLLBACK:
+            for acks in record.acks:
+                _add_pages(pages, acks.destination, acks.sequences)
+        if not BranchReader(self, branch, step, state, token, pages).ask(self._context):
+            self._add_removals(branch, step)
+            return True
+        branch.finishing = True
+        return False
+
+    def go_on(self, reader: BranchReader) -> None:
+        """A page arrived."""
+        if reader.ask(self._context):
+            return
+        branch = reader.branch
+        try:
+            if reader.step == COMMIT:
+                self._take_sends(branch, reader.found)
+            else:
+                self._take_acks(branch, reader.found)
+        except JmsError as error:
+            branch.finishing = False
+            reader.state.outlet.connection.completed(reader.token, error)
+            reader.state.outlet.mark_dirty()
+            return
+        self._add_removals(branch, reader.step)
+        assert self.finisher is not None
+        self.finisher.finish_loaded(branch, reader.step, reader.state, reader.token)
+
+    def _add_removals(self, branch: Branch, step: int) -> None:
+        """A commit removes what was acknowledged, too."""
+        record = branch.record
+        assert record is not None
+        branch.removals = record.removals()
+        if step == COMMIT:
+            for acks in record.acks:
+                branch.removals.extend([(acks.destination, sequence) for sequence in acks.sequences])
+
+    def _take_sends(self, branch: Branch, messages: list[Message | None]) -> None:
+        record = branch.record
+        assert record is not None
+        found = [message for message in messages if message is not None]
+        if len(found) != len(record.sends):
+            raise xa_error(
+                f"{len(record.sends) - len(found)} of {len(record.sends)} messages of transaction {branch.xid} cannot "
+                f"be read; roll it back, or stop the broker and run spanwire store check",
+                XAER_RMERR,
+            )
+        sends: list[TransactedSend] = []
+        for destination, message in zip(record.sends, found, strict=True):
+            home = self._target(branch, destination)
+            if home is not None:
+                sends.append(TransactedSend(home, message, home.usage))
+        branch.sends.extend(sends)  # behind those that count in memory
+        branch.loaded = True
+
+    def _target(self, branch: Branch, destination: Destination) -> BrokerDestination | None:
+        """Where a message of a branch goes; None when that is gone with all that was meant for it."""
+        if destination.kind == SCHEDULE:
+            if self._scheduler is None:
+                raise xa_error(
+                    f"transaction {branch.xid} schedules messages, and this broker has no scheduler; roll it back, or "
+                    f"start the broker with schedulerSupport",
+                    XAER_RMERR,
+                )
+            return self._scheduler.schedule
+        home: BrokerDestination | None = self._home(destination)
+        if home is None and destination.kind != SUBSCRIPTION:
+            home = self._destinations.ensure_own(destination)
+        return home
+
+    def _take_acks(self, branch: Branch, messages: list[Message | None]) -> None:
+        record = branch.record
+        assert record is not None
+        place = 0
+        for acks in record.acks:
+            found = messages[place : place + len(acks.sequences)]
+            place += len(acks.sequences)
+            home = acks.home
+            if home is None or home.removed:
+                continue
+            references: list[MessageReference] = []
+            for index, message in enumerate(found):
+                sequence = acks.sequences[index]
+                if message is None:
+                    logger.error("message %d of %s is missing in the store; it is skipped", sequence, acks.destination)
+                    home.in_flight -= 1
+                    continue
+                home.hold(message)
+                count = acks.redeliveries.get(sequence, 0)
+                references.append(MessageReference(home, message, sequence, acks.first_order + index, count))
+            branch.acks.append(TransactedAck(None, references, STANDARD_ACK, 0, None, ""))
+
+    def committed(self, branch: Branch) -> None:
+        """What the branch had acknowledged is gone from the store."""
+        record = branch.record
+        assert record is not None
+        for acks in record.acks:
+            home = acks.home
+            if home is not None:
+                home.in_flight -= len(acks.sequences)
+                home.dequeued += len(acks.sequences)
+
+
+def _add_pages(pages: list[Page], destination: Destination, sequences: list[int]) -> None:
+    for start in range(0, len(sequences), PAGE_MESSAGES):
+        pages.append(Page(destination, sequences[start : start + PAGE_MESSAGES]))

@@ -1,0 +1,1 @@
+"""Commands about destinations and their messages."""

@@ -1,0 +1,170 @@
+"""``spanwire browse``: prints the messages of a queue and leaves them there."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.endpoint import DEFAULT_BROKER_URL, connect, destination, endpoint_options, printable
+from spanwire.cli.log_lines import local_time
+from spanwire.cli.running import control_client, named_configuration
+from spanwire.client.messages.message import Message
+from spanwire.management.running_brokers import running_brokers
+from spanwire.model.destination import Destination
+from spanwire.model.errors import AuthenticationError, ConfigurationError
+from spanwire.protocols.openwire.messages.message_format import format_id_of
+from spanwire.protocols.readable import BASE64, readable_or_fault
+from spanwire.service.service import message_formats
+
+SHOWN_BODY: Final = 200  # characters on one line
+CAUSE: Final = "dlqDeliveryFailureCause"
+HEADERS: Final = (
+    ("destination", "destination"),
+    ("original destination", "original_destination"),
+    ("expires", "expiration_ms"),
+    ("correlation id", "correlation_id"),
+    ("reply to", "reply_to"),
+    ("type", "type"),
+    ("group", "group_id"),
+    ("user", "user_id"),
+    ("redeliveries", "redelivery_count"),
+)
+Row = dict[str, object]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Prints one line a message, and how many there were."""
+    parser = Parser(
+        prog="spanwire browse",
+        description="Print the messages of a queue without taking them. Without --brokerUrl and --user, the first 400 "
+        "that wait in a running broker of this user are shown; with them, all that the user may read.",
+    )
+    parser.add_argument("queue", nargs="?", metavar="QUEUE", help="the queue; the same as --destination")
+    endpoint_options(parser)
+    parser.set_defaults(broker_url=None)
+    placement(parser, names_others=True)
+    parser.option("selector", "only messages that this SQL-92 expression selects", metavar="EXPRESSION")
+    parser.whole_number("messageCount", "stop after so many messages; 0 for all", 0)
+    parser.add_argument("--verbose", action="store_true", help="show headers, time, properties and cause of death, too")
+    parser.add_argument("--json", action="store_true", help="print each message as a JSON object on a line of its own")
+    options = parser.parse(arguments)
+    if options.queue is not None:
+        options.destination = options.queue
+    target = destination(options)
+    if not target.is_queue:
+        raise ConfigurationError("only queues can be browsed")
+    show = _as_json if options.json else paragraph if options.verbose else described
+    count = 0
+    rows: Iterable[Row]
+    rows, words = _looked_at(options, target) if _is_here(options) else (_received(options, target), "")
+    for row in rows:
+        count += 1
+        sys.stdout.write(show(row) + "\n")
+    if not options.json:
+        sys.stdout.write(f"{words or f'{count} messages in {target}'}\n")
+    return 0
+
+
+def _is_here(options: argparse.Namespace) -> bool:
+    """Whether a broker of this user is meant, whose control socket asks for no login."""
+    if options.broker_url is not None or options.user is not None:
+        return False
+    named = options.data_directory is not None or named_configuration(options, os.environ) is not None
+    return named or len(running_brokers(os.environ)) > 0
+
+
+def _looked_at(options: argparse.Namespace, target: Destination) -> tuple[list[Row], str]:
+    """The messages that the control socket shows, and what is to be said of them."""
+    found = control_client(options).ask(
+        "browse", destination=target.qualified_name, selector=options.selector, limit=options.message_count
+    )
+    answer = found if isinstance(found, dict) else {}
+    rows = [row for row in answer.get("messages", []) if isinstance(row, dict)]
+    waiting, held = answer.get("waiting", 0), answer.get("in_flight", 0)
+    words = f"{len(rows)} of {waiting} waiting messages in {target}"
+    if options.selector and answer.get("looked", 0) < waiting:
+        words += f"; the selector was tried on the first {answer.get('looked')}"
+    return rows, words + (f"; {held} more are at consumers" if held else "")
+
+
+def _received(options: argparse.Namespace, target: Destination) -> Iterator[Row]:
+    """The messages that a broker gives to a browser."""
+    options.broker_url = options.broker_url or DEFAULT_BROKER_URL
+    count = 0
+    try:
+        with connect(options) as connection, connection.session() as session:
+            for message in session.create_browser(target, options.selector):
+                count += 1
+                yield row_of(message)
+                if count == options.message_count:
+                    return
+    except AuthenticationError as error:
+        advice = "Give --user and --password, or name a broker of yours that runs with --configuration FILE"
+        raise AuthenticationError(f"{error} {advice}" if options.user is None else str(error)) from error
+
+
+def row_of(message: Message) -> Row:
+    """A message that a client received, as the control socket shows it."""
+    formats = message_formats()
+    indexed = formats.index(format_id_of(message.version), message.raw)
+    view = formats.view(indexed)
+    view.redelivery_count = message.redelivery_count
+    return {**readable_or_fault(view), "broker_path": list(indexed.broker_path)}
+
+
+def described(row: Row) -> str:
+    """A message on one line, with the brokers that it came through."""
+    persistent = "persistent" if row.get("persistent") else "non-persistent"
+    path = row.get("broker_path")
+    came = f" BrokerPath=[{printable(', '.join(path))}]" if isinstance(path, list) and path else ""  # as ActiveMQ's
+    head = f"{printable(str(row['message_id']))} {row.get('kind', '')} {persistent} priority={row.get('priority')}"
+    body = _body(row)
+    if row.get("kind") == "BytesMessage" and isinstance(row.get("body"), str):
+        body = f"({len(body.encode('utf-8'))} bytes)"
+    return f"{head}{came} {printable(body[:SHOWN_BODY])}"
+
+
+def _as_json(row: Row) -> str:
+    return json.dumps(row)
+
+
+def paragraph(row: Row) -> str:
+    """A message with its headers and properties, one a line."""
+    lines = [described(row)]
+    if row.get("timestamp_ms"):
+        lines.append(f"  sent: {_time(row['timestamp_ms'])}")
+    for words, name in HEADERS:
+        value = row.get(name)
+        if value:
+            lines.append(f"  {words}: {_time(value) if name == 'expiration_ms' else printable(str(value))}")
+    properties = row.get("properties")
+    for name, value in sorted(properties.items()) if isinstance(properties, dict) else []:
+        words = "died of" if name == CAUSE else f"property {printable(name)}"
+        lines.append(f"  {words}: {printable(value if isinstance(value, str) else json.dumps(value))}")
+    body = _body(row)
+    if len(body) > SHOWN_BODY or row.get("kind") == "BytesMessage":
+        lines.append(f"  body: {printable(body)}")
+    return "\n".join(lines)
+
+
+def _body(row: Row) -> str:
+    if "fault" in row:
+        return f"({row['fault']})"
+    body = row.get("body")
+    if isinstance(body, dict) and list(body) == [BASE64]:
+        return f"({len(base64.b64decode(str(body[BASE64])))} bytes)"
+    return "" if body is None else body if isinstance(body, str) else json.dumps(body)
+
+
+def _time(wall_ms: object) -> str:
+    """A time since 1970 in the local zone."""
+    try:
+        return local_time(int(str(wall_ms)) / 1000)
+    except (ValueError, OverflowError, OSError):
+        return str(wall_ms)

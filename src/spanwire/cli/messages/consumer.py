@@ -1,0 +1,98 @@
+"""``spanwire consumer``: receives messages and prints their texts, with the options of ActiveMQ's tool."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from spanwire.cli.arguments import Parser
+from spanwire.cli.endpoint import connect, destination, endpoint_options, printable, rate
+from spanwire.client.blocking import Consumer, Session
+from spanwire.client.messages.content_types import AcknowledgeMode
+from spanwire.client.messages.message import Message
+from spanwire.model.destination import TOPIC, Destination
+from spanwire.model.errors import ConfigurationError
+
+DEFAULT_COUNT: Final = 1000  # ActiveMQ's default
+MODES: Final[dict[str, AcknowledgeMode]] = {
+    "SESSION_TRANSACTED": "transacted",
+    "AUTO_ACKNOWLEDGE": "auto",
+    "CLIENT_ACKNOWLEDGE": "client",
+    "DUPS_OK_ACKNOWLEDGE": "dups_ok",
+}
+DURABLE_NAME: Final = "consumer"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Receives messages and says how fast that went."""
+    parser = Parser(prog="spanwire consumer", description="Receive messages from a queue or topic and print them.")
+    endpoint_options(parser)
+    parser.whole_number("messageCount", f"stop after so many messages, {DEFAULT_COUNT} without it", DEFAULT_COUNT)
+    parser.whole_number("sleep", "milliseconds to wait after each message", 0)
+    parser.whole_number("timeout", "stop when no message came for so many milliseconds; 0 waits for ever", 0)
+    parser.flag("durable", "subscribe durably to a topic, under the client id")
+    parser.add_argument("--ack-mode", "--ackMode", choices=MODES, default="AUTO_ACKNOWLEDGE", help="how to acknowledge")
+    parser.whole_number(
+        "batchSize", "acknowledge or commit after so many messages in client mode or transactions", 10, lowest=1
+    )
+    parser.option("selector", "only messages that this SQL-92 expression selects", metavar="EXPRESSION")
+    parser.flag("quiet", "print the last line only")
+    options = parser.parse(arguments)
+    target = destination(options)
+    if options.durable and (options.client_id is None or target.kind != TOPIC):
+        raise ConfigurationError("--durable needs --clientId and a topic")
+    with connect(options) as connection, connection.session(MODES[options.ack_mode]) as session:
+        consumer = _subscribe(session, target, options)
+        started = time.monotonic()
+        count = _receive(session, consumer, options)
+        seconds = time.monotonic() - started
+    sys.stdout.write(f"received {count} messages in {rate(count, seconds)}\n")
+    return 0
+
+
+def _subscribe(session: Session, target: Destination, options: argparse.Namespace) -> Consumer:
+    if options.durable:
+        return session.create_durable_subscriber(target, DURABLE_NAME, options.selector)
+    return session.create_consumer(target, options.selector)
+
+
+def _receive(session: Session, consumer: Consumer, options: argparse.Namespace) -> int:
+    """Receives until the count or the timeout is reached; everything received is acknowledged."""
+    timeout_s = options.timeout / 1000 if options.timeout else None
+    count = 0
+    last: Message | None = None
+    while count < options.message_count:
+        message = consumer.receive(timeout_s)
+        if message is None:
+            break
+        count += 1
+        last = message
+        if not options.quiet:
+            sys.stdout.write(_shown(message) + "\n")
+        if count % options.batch_size == 0:
+            _settle(session, message, options)
+        if options.sleep:
+            time.sleep(options.sleep / 1000)
+    if last is not None:
+        _settle(session, last, options)
+    return count
+
+
+def _settle(session: Session, message: Message, options: argparse.Namespace) -> None:
+    """Acknowledge or commit what was received so far, in the modes that ask for it."""
+    if options.ack_mode == "SESSION_TRANSACTED":
+        session.commit()
+    else:
+        message.acknowledge()
+
+
+def _shown(message: Message) -> str:
+    body = message.body
+    if isinstance(body, str):
+        return printable(body)
+    if isinstance(body, bytes):
+        return f"({len(body)} bytes)"
+    return f"({message.kind})"

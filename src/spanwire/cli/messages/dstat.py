@@ -1,0 +1,71 @@
+"""``spanwire dstat [queues|topics]``: a table of counters, in the columns of ActiveMQ's dstat."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.endpoint import printable
+from spanwire.cli.messages.subscription import ask_subscriptions, subscription_table
+from spanwire.cli.running import control_client
+
+SCHEMES: Final = {"queues": ("queue://", "temp-queue://"), "topics": ("topic://", "temp-topic://")}
+ADVISORIES: Final = "topic://ActiveMQ.Advisory."
+COLUMNS: Final = (
+    ("Queue Size", "pending"),
+    ("Producer #", "producers"),
+    ("Consumer #", "consumers"),
+    ("Enqueue #", "enqueued"),
+    ("Dequeue #", "dequeued"),
+    ("In Flight", "in_flight"),
+    ("Memory B", "memory_bytes"),
+)
+NARROWEST_NAME: Final = 30
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Prints the counters of a running broker."""
+    parser = Parser(
+        prog="spanwire dstat",
+        description="Counters of a running broker's destinations: spanwire dstat [queues|topics] [FILE]",
+    )
+    words = [word for word in arguments if word not in SCHEMES]
+    kinds = [word for word in arguments if word in SCHEMES]
+    kind = kinds[0] if len(kinds) == 1 else None
+    placement(parser)
+    parser.add_argument("--advisories", action="store_true", help="show the advisory topics, too")
+    parser.add_argument("--json", action="store_true", help="print the answer of the control socket as JSON")
+    options = parser.parse(words)
+    client = control_client(options)
+    found = client.ask("destinations")
+    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    if kind is not None:
+        rows = [row for row in rows if str(row["destination"]).startswith(SCHEMES[kind])]
+    if not options.advisories:
+        rows = [row for row in rows if not str(row["destination"]).startswith(ADVISORIES)]
+    if options.json:
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+        return 0
+    sys.stdout.write(table(rows))
+    durables = ask_subscriptions(client) if kind != "queues" else []
+    if durables:
+        sys.stdout.write("\n" + subscription_table(durables))
+    return 0
+
+
+def table(rows: list[dict[str, object]]) -> str:
+    """The rows under their headings, one line each."""
+    names = [printable(str(row["destination"])) for row in rows]
+    width = max([NARROWEST_NAME, *(len(name) for name in names)])
+    lines = [f"{'Name':<{width}}" + "".join(f"  {heading:>10}" for heading, _ in COLUMNS)]
+    for name, row in zip(names, rows, strict=True):
+        lines.append(f"{name:<{width}}" + "".join(f"  {row[key]!s:>10}" for _, key in COLUMNS) + _note(row))
+    return "\n".join(lines) + "\n"
+
+
+def _note(row: dict[str, object]) -> str:
+    """What is unusual about a destination."""
+    return "  paused" if row.get("paused") else ""

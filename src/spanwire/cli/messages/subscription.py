@@ -1,0 +1,104 @@
+"""``spanwire subscription list | remove``: the durable subscriptions of a running broker."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.endpoint import printable
+from spanwire.cli.process.list import duration
+from spanwire.cli.running import control_client
+from spanwire.management.control import ControlClient
+
+USAGE_ERROR: Final = 2
+USAGE: Final = """usage: spanwire subscription ACTION [OPTIONS]
+
+The durable subscriptions of a running broker. Each keeps a copy of every message for its topic until its subscriber
+acknowledges it, also while that is away: a forgotten one fills the disk.
+
+actions:
+  list    show client id, name, state, backlog, topic and selector of each
+  remove  delete one whose subscriber is away, with the messages that wait for it
+
+spanwire subscription ACTION --help shows its options.
+"""
+HEADINGS: Final = ("Client id", "Subscription", "State", "Pending", "In Flight", "Enqueue #", "Dequeue #", "Topic")
+NUMBERS: Final = range(3, 7)  # the columns that are aligned to the right
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Does one of them."""
+    words = list(arguments)
+    if words and words[0] in ("-h", "--help"):
+        sys.stdout.write(USAGE)
+        raise SystemExit(0)
+    action = {"list": _list, "remove": _remove}.get(words[0]) if words else None
+    if action is None:
+        sys.stderr.write("spanwire subscription: say what: list or remove; spanwire subscription --help\n")
+        return USAGE_ERROR
+    return action(words[1:])
+
+
+def _list(arguments: Sequence[str]) -> int:
+    parser = Parser(
+        prog="spanwire subscription list",
+        description="List the durable subscriptions of a running broker. Pending messages wait for the subscriber "
+        "or are not acknowledged yet.",
+    )
+    placement(parser)
+    parser.add_argument("--json", action="store_true", help="print the answer of the control socket as JSON")
+    options = parser.parse(arguments)
+    rows = ask_subscriptions(control_client(options))
+    if options.json:
+        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+    else:
+        sys.stdout.write(subscription_table(rows) if rows else "there are no durable subscriptions\n")
+    return 0
+
+
+def _remove(arguments: Sequence[str]) -> int:
+    parser = Parser(
+        prog="spanwire subscription remove",
+        description="Delete a durable subscription whose subscriber is away, with all messages that wait for it.",
+    )
+    parser.add_argument("client_id", metavar="CLIENT_ID", help="the client id, as spanwire subscription list shows it")
+    parser.add_argument("name", metavar="NAME", help="the name of the subscription")
+    placement(parser, names_others=True)
+    options = parser.parse(arguments)
+    found = control_client(options).ask("remove-subscription", client_id=options.client_id, name=options.name)
+    removed = found.get("removed") if isinstance(found, dict) else None
+    name = f"{printable(options.name)} of client {printable(options.client_id)}"
+    sys.stdout.write(f"durable subscription {name}: removed, with {removed} messages\n")
+    return 0
+
+
+def ask_subscriptions(client: ControlClient) -> list[dict[str, object]]:
+    """The durable subscriptions of a running broker."""
+    found = client.ask("subscriptions")
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+
+def subscription_table(rows: Sequence[dict[str, object]]) -> str:
+    """The durable subscriptions under their headings, one line each."""
+    cells = [HEADINGS, *(_cells(row) for row in rows)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(HEADINGS))]
+    lines = []
+    for row in cells:
+        shown = [
+            cell.rjust(widths[place]) if place in NUMBERS else cell.ljust(widths[place])
+            for place, cell in enumerate(row)
+        ]
+        lines.append("  ".join(shown).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row: dict[str, object]) -> tuple[str, ...]:
+    away = row.get("away_s")
+    state = f"away {duration(away)}" if isinstance(away, int) else "active"
+    selector = f" where {row['selector']}" if row["selector"] else ""
+    numbers = (str(row[key]) for key in ("pending", "in_flight", "enqueued", "dequeued"))
+    topic = str(row["topic"]) + selector
+    return tuple(printable(cell) for cell in (str(row["client_id"]), str(row["name"]), state, *numbers, topic))

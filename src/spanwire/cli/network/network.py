@@ -1,0 +1,271 @@
+"""``spanwire network``: what is wrong in a network's files, which way messages go, who is linked, and links that an
+operator makes and ends.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Final
+
+from spanwire.cli.arguments import Parser, placement
+from spanwire.cli.endpoint import login_options, password, printable, tls_settings
+from spanwire.cli.network.network_map import MAX_BROKERS, Login, ask, lines
+from spanwire.cli.network.network_simulate import run as simulate
+from spanwire.cli.process.status import counted
+from spanwire.cli.running import control_client
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.errors import ConfigurationError
+from spanwire.network.plan import NetworkPlan, Route
+from spanwire.service.network_lint.network_clients import read_clients
+from spanwire.service.network_lint.network_lint import NetworkLint
+from spanwire.service.network_lint.network_plan import NetworkFiles, read_network
+
+FAULTS: Final = 1
+USAGE_ERROR: Final = 2
+USAGE: Final = """usage: spanwire network lint [--clients FILE] [--before FILE]... [--skip-unsupported] FILE...
+       spanwire network route --from BROKER (--queue NAME | --topic NAME) [--to BROKER] FILE...
+       spanwire network map [--ask] [--at URL]... [--user NAME --password SECRET] [--json]
+       spanwire network simulate (--topology KIND --brokers N | --edges FILE | FILE...) [OPTIONS]
+       spanwire network start NAME...
+       spanwire network stop NAME...
+
+lint   looks at the configurations of all brokers of a network: faults and hints, each with file, line, why and mend;
+       --clients describes what clients do there, --before names the files as they were until now
+route  tells which way a message goes to a consumer at another broker, and why it goes no other way
+map    shows the links of a running broker: state, demand by destination, what waits and what is on its way, and as
+       far as consumers there tell of them the brokers behind, by their ids; --ask has the brokers of these links, and
+       --at any others, tell of theirs, with the statistics plugin of Spanwire and ActiveMQ
+simulate  shows with Spark how demand, messages and advisories spread in a network of up to a million brokers;
+       spanwire network simulate --help
+start  lets network connectors connect that were stopped, or that have autoStart="false"
+stop   ends the links of network connectors until somebody starts them, or the broker is started again
+"""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Does one of them."""
+    words = list(arguments)
+    if words and words[0] in ("-h", "--help"):
+        sys.stdout.write(USAGE)
+        raise SystemExit(0)
+    actions = {"lint": _lint, "route": _route, "map": _map, "simulate": simulate, "start": _start, "stop": _stop}
+    action = actions.get(words[0]) if words else None
+    if action is None:
+        sys.stderr.write(
+            "spanwire network: say what: lint, route, map, simulate, start or stop; spanwire network --help\n"
+        )
+        return USAGE_ERROR
+    return action(words[1:])
+
+
+def _lint(arguments: Sequence[str]) -> int:
+    parser = Parser(prog="spanwire network lint", description="Look for faults in the files of a network.")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="activemq.xml or TOML, one for each broker")
+    parser.add_argument("--clients", metavar="FILE", help="TOML with a [[client]] for each client of the network")
+    parser.add_argument(
+        "--before", action="append", metavar="FILE", help="a file of a broker as it was until now, for each one"
+    )
+    parser.add_argument(
+        "--skip-unsupported",
+        "--skipUnsupported",
+        action="store_true",
+        help="the brokers are started with this option: what they leave out is no fault",
+    )
+    options = parser.parse(arguments)
+    files = read_network(options.files)
+    clients = read_clients(options.clients) if options.clients else None
+    before = read_network(options.before) if options.before else None
+    if before is not None and before.refused:
+        raise ConfigurationError("\n".join(before.refused))
+    findings = NetworkLint(files, clients, before).findings()
+    for finding in findings:
+        _print(str(finding))
+    left_out = [] if options.skip_unsupported else [line for one in files.configurations for line in one.skipped]
+    for line in left_out:
+        _print(f"{line.replace(': skipped: ', ': fault 0: spanwire start refuses ', 1)}; see spanwire config check")
+    for stranger in files.strangers:
+        _print(f"{stranger}, so nothing is known of what lies behind it")
+    faults = sum(finding.is_fault for finding in findings) + len(left_out)
+    hints = sum(not finding.is_fault for finding in findings)
+    links = sum(not link.reverse for link in files.plan.links)
+    _print(
+        f"{len(files.configurations)} brokers, {links} links: {faults} faults, {hints} hints",
+    )
+    return FAULTS if faults else 0
+
+
+def _route(arguments: Sequence[str]) -> int:
+    parser = Parser(prog="spanwire network route", description="Tell which way messages go, without sending any.")
+    parser.add_argument("--from", dest="start", required=True, metavar="BROKER", help="where the producer is")
+    parser.add_argument("--to", dest="goal", metavar="BROKER", help="where the consumer is; else each broker in turn")
+    kind = parser.add_mutually_exclusive_group(required=True)
+    kind.add_argument("--queue", metavar="NAME", help="the queue it is sent to")
+    kind.add_argument("--topic", metavar="NAME", help="the topic it is sent to")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="activemq.xml or TOML, one for each broker")
+    options = parser.parse(arguments)
+    files = read_network(options.files)
+    if files.refused:
+        raise ConfigurationError("\n".join(files.refused))
+    destination = Destination(QUEUE, options.queue) if options.queue is not None else Destination(TOPIC, options.topic)
+    start = _known(files, options.start)
+    goals = [_known(files, options.goal)] if options.goal else [name for name in files.plan.brokers if name != start]
+    arrived = 0
+    for goal in goals:
+        route = files.plan.route(start, destination, goal)
+        arrived += route.arrived
+        for line in _told(files.plan, route, start, goal):
+            _print(line)
+    return 0 if arrived == len(goals) else FAULTS
+
+
+def _known(files: NetworkFiles, name: str) -> str:
+    if name in files.plan.brokers:
+        return name
+    for broker in files.plan.brokers.values():
+        if broker.broker_id == name:
+            return broker.name
+    known = ", ".join(files.plan.brokers)
+    raise ConfigurationError(f"none of these files is that of broker {name!r}; there are {known}")
+
+
+def _told(plan: NetworkPlan, route: Route, start: str, goal: str) -> list[str]:
+    """The way on one line, then each way that was not open."""
+    if not route.arrived:
+        lines = [f"{start} does not reach a consumer at {goal}"]
+    else:
+        hops = [start]
+        for link, priority in zip(route.links, route.priorities, strict=True):
+            hops.append(f"-> {link.far} ({link.settings.name}, priority {priority})")
+        lines = [" ".join(hops)]
+    for refusal in route.refusals:
+        link = refusal.link
+        way = "duplex end of " if link.reverse else ""
+        lines.append(f"  not {link.near} -> {link.far}: {refusal.reason} ({way}{link.settings.name}, {link.place})")
+    return lines
+
+
+def _map(arguments: Sequence[str]) -> int:
+    parser = Parser(prog="spanwire network map", description="Show the links of a running broker, and of others.")
+    placement(parser)
+    parser.add_argument(
+        "--ask", action="store_true", help="ask the brokers of its links for theirs, and what waits there"
+    )
+    parser.add_argument("--at", action="append", default=[], metavar="URL", help="ask the broker there, too")
+    login_options(parser)
+    parser.add_argument("--json", action="store_true", help="print all of it as JSON")
+    options = parser.parse(arguments)
+    client = control_client(options)
+    status = client.ask("status")
+    if not isinstance(status, dict):
+        raise ConfigurationError("the broker's answer is no status")
+    rows = _rows(status.get("network_connectors"))
+    waiting = {str(row["destination"]): int(str(row["pending"])) for row in _rows(client.ask("destinations"))}
+    addresses = list(options.at)
+    if options.ask:
+        addresses += asked(rows, _rows(status.get("network_settings")), options.user is not None)
+    told = [
+        ask(
+            address, Login(options.user, password(options), tls_settings(address, options) if is_tls(address) else None)
+        )
+        for address in list(dict.fromkeys(addresses))[:MAX_BROKERS]
+    ]
+    if options.json:
+        links = [{**row, "waiting": _waiting(row, waiting)} for row in rows]
+        found = {"name": status.get("name"), "id": status.get("id"), "links": links}
+        sys.stdout.write(json.dumps({**found, "brokers": [asdict(one) for one in told]}, indent=2) + "\n")
+        return 0
+    _print(f"broker {status.get('name')} (id {status.get('id')})")
+    for row in rows:
+        _print(_link(row))
+        for name, count in _waiting(row, waiting).items():
+            _print(f"    wants {name}: {count} waiting")
+        for line in beyond(row.get("ways"), {one.broker_id: one.name for one in told if one.name}):
+            _print(line)
+    for one in told:
+        for line in lines(one):
+            _print(line)
+    return 0
+
+
+def asked(links: list[dict[str, object]], connectors: list[dict[str, object]], has_login: bool) -> list[str]:
+    """The addresses of the brokers of these links that are asked. One that has opened its link itself is not: its end
+    of the connection is a port on which nobody listens, and no address that the configuration names.
+    """
+    callers = {row.get("uri") for row in connectors if row.get("autoStart") is None}  # as accepted_settings_view has it
+    listed = str([row.get("uri") for row in connectors if row.get("autoStart") is not None])
+    addresses = [str(row["uri"]) for row in links if row["uri"] not in callers]
+    return [address for address in addresses if is_asked(address, listed, has_login)]
+
+
+def is_asked(address: str, listed: str, has_login: bool) -> bool:
+    """Whether the broker of a link is asked: at an address that makes sense, and with a login only where the
+    configuration names it, as what was found is a claim of whoever is in reach.
+    """
+    is_listed = re.search(re.escape(address) + r"(?!\w)", listed) is not None  # a port may begin as another does
+    return address.startswith(("tcp://", "ssl://", "nio://", "nio+ssl://")) and (not has_login or is_listed)
+
+
+def is_tls(address: str) -> bool:
+    """Whether an address is one of TLS, for which stores are of use."""
+    return "ssl" in address.partition(":")[0]
+
+
+def _waiting(row: dict[str, object], waiting: dict[str, int]) -> dict[str, int]:
+    """For each destination that a link carries, how many messages wait here."""
+    wanted = row.get("destinations")
+    names = wanted if isinstance(wanted, (list, tuple)) else ()
+    return {str(name): waiting.get(str(name), 0) for name in names}
+
+
+def _rows(found: object) -> list[dict[str, object]]:
+    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+
+
+def beyond(ways: object, names: Mapping[str, str] | None = None) -> list[str]:
+    """A line for each way to consumers that are farther than the remote broker, by the names of the brokers on it where
+    ``names`` has them, else by their ids.
+    """
+    known = names or {}
+    found: list[str] = []
+    for way in ways if isinstance(ways, (list, tuple)) else []:
+        if isinstance(way, (list, tuple)) and len(way) > 1:
+            found.append(f"    leads on: {' -> '.join([known.get(str(one), str(one)) for one in way])}")
+    return found
+
+
+def _start(arguments: Sequence[str]) -> int:
+    return _change("start", "Let network connectors of a running broker connect.", arguments)
+
+
+def _stop(arguments: Sequence[str]) -> int:
+    return _change("stop", "End the links of network connectors of a running broker.", arguments)
+
+
+def _change(word: str, description: str, arguments: Sequence[str]) -> int:
+    parser = Parser(prog=f"spanwire network {word}", description=description)
+    parser.add_argument("names", nargs="+", metavar="NAME", help="the name of a network connector")
+    placement(parser, names_others=True)
+    options = parser.parse(arguments)
+    rows = control_client(options).ask(f"network-{word}", connectors=options.names)
+    for row in rows if isinstance(rows, list) else []:
+        _print(f"network connector {row['name']}: {row['uri']} {row['state']}")
+    return 0
+
+
+def _link(row: dict[str, object]) -> str:
+    reason = f" ({row['reason']})" if row.get("reason") else ""
+    way = "<->" if row.get("duplex") else "-->"
+    remote = row.get("remote") or "?"
+    return (
+        f"  {way} {remote} by {row['name']} ({row['uri']}): {row['state']}{reason}, {row['in_flight']} on their way, "
+        f"{row['dequeued']} of {row['enqueued']} answered, for {row.get('since_s', 0)} s, "
+        f"{row.get('reconnects', 0)} reconnects{counted(row)}"
+    )
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(printable(line) + "\n")

@@ -1,0 +1,94 @@
+"""The network that configuration files describe, as the simulation wants it. Needs the extra ``spark``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from spanwire.broker.advisories.advisory_topics import consumer_advisory
+from spanwire.model.destination import Destination, parse_destination
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.routing import NO_PATH
+from spanwire.network.plan import NetworkPlan, PlannedBroker, PlannedLink
+from spanwire.pipeline.simulation.graph import Graph, graph_of
+from spanwire.pipeline.simulation.rules import Rules, limited
+
+
+def read_plan(plan: NetworkPlan, destination: Destination) -> tuple[Graph, Rules]:
+    """Its brokers in their order, its links, and how ``destination`` travels. Raises `ConfigurationError` for what is
+    left to ``spanwire network route``: static destinations, and connectors that do not agree about priorities.
+    """
+    numbers = {name: number for number, name in enumerate(plan.brokers)}
+    _check_ids(list(plan.brokers.values()))
+    for link in plan.links:
+        settings = link.settings
+        if settings.permits(destination) and any(one.matches(destination) for one in settings.static):
+            raise ConfigurationError(
+                f"{link.place}: {destination} is a static destination of connector {settings.name}, which goes there "
+                "whether or not anybody consumes; only spanwire network route follows such"
+            )
+    graph = graph_of(
+        len(numbers),
+        np.array([numbers[link.near] for link in plan.links], np.int64),
+        np.array([numbers[link.far] for link in plan.links], np.int64),
+    )
+    links = [plan.links[place] for place in graph.given]
+    return graph, _rules(plan, links, destination)
+
+
+def _rules(plan: NetworkPlan, links: Sequence[PlannedLink], destination: Destination) -> Rules:
+    heard = [link for link in links if not link.settings.static_bridge]
+    bases = {(link.settings.decrease_priority, link.settings.priority_base) for link in heard}
+    if len(bases) > 1:
+        raise ConfigurationError(
+            "these connectors differ in decreaseNetworkConsumerPriority or consumerPriorityBase; only spanwire network "
+            "route follows such"
+        )
+    decreases, base = bases.pop() if bases else (True, Rules().priority_base)
+
+    def wants(link: PlannedLink) -> bool:
+        silent = not plan.brokers[link.near].advisories or not plan.brokers[link.far].advisories
+        return not silent and link.settings.wants(destination, NO_PATH, plan.brokers[link.near].broker_id)
+
+    def joins(link: PlannedLink) -> bool:
+        return link.settings.conduit and (not destination.is_queue or link.settings.conduit_network_queues)
+
+    return Rules(
+        consumer_ttl=_numbers(links, lambda link: limited(link.settings.consumer_ttl)),
+        message_ttl=_numbers(links, lambda link: limited(link.settings.message_ttl)),
+        hears=_truths(links, lambda link: plan.brokers[link.far].advisories and _hears(link, destination)),
+        wants=_truths(links, wants),
+        conduit=_truths(links, lambda link: link.settings.conduit),
+        joins=_truths(links, joins),
+        suppress=_truths(links, lambda link: link.settings.suppresses(destination)),
+        decreases=decreases,
+        priority_base=base,
+        is_topic=not destination.is_queue,
+    )
+
+
+def _hears(link: PlannedLink, destination: Destination) -> bool:
+    told = consumer_advisory(destination)
+    topics = link.settings.advisory_topics()
+    return any(parse_destination(f"topic://{one}").matches(told) for one in topics.split(",") if one)
+
+
+def _check_ids(brokers: Sequence[PlannedBroker]) -> None:
+    known: dict[str, str] = {}
+    for broker in brokers:
+        other = known.setdefault(broker.broker_id, broker.name)
+        if other != broker.name:
+            raise ConfigurationError(
+                f"brokers {other} and {broker.name} have the same id {broker.broker_id}; give each its own brokerId"
+            )
+
+
+def _numbers(links: Sequence[PlannedLink], value: Callable[[PlannedLink], int]) -> int | np.ndarray:
+    found = [value(link) for link in links]
+    return found[0] if len(set(found)) == 1 else np.array(found, np.int32)
+
+
+def _truths(links: Sequence[PlannedLink], value: Callable[[PlannedLink], bool]) -> bool | np.ndarray:
+    found = [value(link) for link in links]
+    return found[0] if len(set(found)) == 1 else np.array(found, bool)

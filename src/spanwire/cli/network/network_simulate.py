@@ -1,0 +1,191 @@
+"""``spanwire network simulate``: demand, ways and advisories in networks of up to a million brokers, with Spark.
+
+Everything that needs PySpark is imported when it is used, so that a missing extra is one line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, cast
+
+from spanwire import registry
+from spanwire.cli.arguments import Parser
+from spanwire.extras import install_command
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.routing import DEFAULT_PRIORITY_BASE
+from spanwire.service.network_lint.network_plan import read_network
+
+KINDS: Final = ("hub", "ring", "tree", "grid", "regular", "scale-free", "mesh")
+NEEDED: Final = ("pyspark", "pyarrow", "numpy")  # what the extra `spark` brings
+DESTINATION: Final = "SIMULATED"
+UNSET: Final = -2  # no TTL is that
+TRUTHS: Final = (
+    "conduit_subscriptions", "conduit_network_queue_subscriptions", "suppress_duplicate_queue_subscriptions",
+    "suppress_duplicate_topic_subscriptions", "decrease_network_consumer_priority",
+)  # fmt: skip
+SETTINGS: Final = ("network_ttl", "message_ttl", "consumer_ttl", *TRUTHS, "consumer_priority_base")
+
+COMMAND: Final = "spanwire.pipeline.simulation.command"
+RULES: Final = "spanwire.pipeline.simulation.rules"
+READ_PLAN: Final = "spanwire.cli.network.network_arrays:read_plan"
+
+DESCRIPTION: Final = """Simulate a network of brokers on paper: which brokers hear of consumers at others, where
+messages arrive or are stuck, and how many advisories go over each link.
+
+    spanwire network simulate --topology regular --brokers 100000 --degree 4 --network-ttl 3
+    spanwire network simulate --edges links.csv --one-way --message-ttl 4 --consumer-ttl 1 --out DIRECTORY
+    spanwire network simulate a.xml b.xml c.xml --queue ORDERS --subscribers ALL
+
+A generated network and a list of connectors have the same settings at each connector, which are those of
+networkConnector with the same defaults; files have their own. All numbers are exact unless they say "at most" or
+"sampled"."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Simulates one network."""
+    prepared, choice = asked(arguments)
+    _load(f"{COMMAND}:run")(prepared, choice)
+    return 0
+
+
+def asked(arguments: Sequence[str]) -> tuple[object, object]:
+    """The network that is meant, and where to tell of it. Ends the program for a wrong command line."""
+    parser = _parser()
+    options = parser.parse(arguments)
+    if sum((options.topology is not None, options.edges is not None, bool(options.files))) != 1:
+        parser.error("say which network: --topology KIND --brokers N, or --edges FILE, or the files of its brokers")
+    if options.topology is None and (options.brokers is not None or options.degree is not None):
+        parser.error("--brokers and --degree belong to --topology")
+    if options.topology is not None and options.brokers is None:
+        parser.error("--topology needs --brokers N")
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigurationError(f"{missing[0]} is not installed; run: {install_command('spark')}")
+    kind, name = (TOPIC, options.topic) if options.topic else (QUEUE, options.queue or DESTINATION)
+    destination = Destination(kind, name)
+    out = Path(options.out) if options.out else None
+    choice = _load(f"{COMMAND}:Choice")(
+        destination.qualified_name,
+        options.subscribers,
+        options.consumers,
+        options.seed,
+        options.master,
+        options.json,
+        out,
+    )
+    if options.files:
+        return _of_files(parser, options, destination, choice), choice
+    rules, duplex = _rules(options, destination), not options.one_way
+    if options.edges is not None:
+        return _load(f"{COMMAND}:listed_network")(Path(options.edges), duplex, rules, choice), choice
+    make = _load(f"{COMMAND}:generated_network")
+    return make(options.topology, options.brokers, options.degree, duplex, rules, choice), choice
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="spanwire network simulate", description=DESCRIPTION)
+    parser.add_argument("files", nargs="*", metavar="FILE", help="activemq.xml or TOML, one for each broker")
+    parser.add_argument("--topology", choices=KINDS, help="generate a network of this kind")
+    parser.add_argument("--brokers", type=_whole, metavar="N", help="how many it has")
+    parser.add_argument(
+        "--degree",
+        type=_whole,
+        metavar="N",
+        help="neighbours of each (regular, else 4; scale-free: on average, else 4), or below each (tree, else 2)",
+    )
+    parser.option("edges", "a CSV or Parquet file with a line for each connector: near,far", metavar="FILE")
+    parser.flag("oneWay", "connectors lead one way, from the broker that has them; else all are duplex")
+    for name, usual in (("networkTTL", "1"), ("messageTTL", "networkTTL"), ("consumerTTL", "networkTTL")):
+        parser.add_argument(
+            f"--{name[:-3]}-ttl", f"--{name}", type=_ttl, default=UNSET, metavar="N", help=f"else {usual}; -1: no limit"
+        )
+    for name, word in (
+        ("conduitSubscriptions", "true"),
+        ("conduitNetworkQueueSubscriptions", "false"),
+        ("suppressDuplicateQueueSubscriptions", "false"),
+        ("suppressDuplicateTopicSubscriptions", "true"),
+        ("decreaseNetworkConsumerPriority", "true"),
+    ):
+        parser.flag(name, f"else {word}")
+    parser.set_defaults(**dict.fromkeys(TRUTHS))  # it counts whether they are said
+    parser.add_argument(
+        "--consumer-priority-base",
+        "--consumerPriorityBase",
+        type=int,
+        metavar="N",
+        help=f"else {DEFAULT_PRIORITY_BASE}",
+    )
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--queue", metavar="NAME", help=f"the queue that is consumed; else {DESTINATION}")
+    kind.add_argument("--topic", metavar="NAME", help="the topic that is consumed, instead")
+    parser.option("subscribers", "at how many brokers, drawn at random, or ALL; else 1000 or all", metavar="N|ALL")
+    parser.whole_number("consumers", "how many at each of them", 1, 1)
+    parser.whole_number("seed", "another one draws others", 1)
+    parser.option("out", "write brokers.parquet, links.parquet and summary.json there", metavar="DIRECTORY")
+    parser.add_argument("--json", action="store_true", help="print all of it as JSON")
+    parser.option("master", "where Spark runs: local[*], local[2], or a cluster's URL", "local[*]", metavar="URL")
+    return parser
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is no whole number from 1 on")
+    return int(text)
+
+
+def _ttl(text: str) -> int:
+    try:
+        found = int(text) if len(text) <= 9 else UNSET
+    except ValueError:
+        found = UNSET
+    if found < -1:
+        raise argparse.ArgumentTypeError(
+            f"{text[:60]!r} is no number of hops; write a whole number, or -1 for no limit"
+        )
+    return found
+
+
+def _rules(options: argparse.Namespace, destination: Destination) -> object:
+    def chosen(value: bool | None, default: bool) -> bool:
+        return default if value is None else value
+
+    limited = _load(f"{RULES}:limited")
+    network = 1 if options.network_ttl == UNSET else options.network_ttl
+    consumer = network if options.consumer_ttl == UNSET else options.consumer_ttl
+    message = network if options.message_ttl == UNSET else options.message_ttl
+    conduit = chosen(options.conduit_subscriptions, True)
+    is_topic = not destination.is_queue
+    base = options.consumer_priority_base
+    return _load(f"{RULES}:Rules")(
+        consumer_ttl=limited(consumer),
+        message_ttl=limited(message),
+        conduit=conduit,
+        joins=conduit and (is_topic or chosen(options.conduit_network_queue_subscriptions, False)),
+        suppress=chosen(options.suppress_duplicate_topic_subscriptions, True)
+        if is_topic
+        else chosen(options.suppress_duplicate_queue_subscriptions, False),
+        decreases=chosen(options.decrease_network_consumer_priority, True),
+        priority_base=DEFAULT_PRIORITY_BASE if base is None else base,
+        is_topic=is_topic,
+    )
+
+
+def _of_files(parser: Parser, options: argparse.Namespace, destination: Destination, choice: object) -> object:
+    given = [name for name in SETTINGS if getattr(options, name) not in (None, UNSET)]
+    if given or options.one_way:
+        word = given[0] if given else "one_way"
+        parser.error(f"--{word.replace('_', '-')} stands in the files of brokers, not here")
+    files = read_network(options.files)
+    if files.refused:
+        raise ConfigurationError("\n".join(files.refused))
+    graph, rules = cast(tuple[object, object], _load(READ_PLAN)(files.plan, destination))
+    connectors = sum(not link.reverse for link in files.plan.links)
+    return _load(f"{COMMAND}:planned_network")(graph, rules, connectors, list(files.plan.brokers), choice)
+
+
+def _load(reference: str) -> Callable[..., object]:
+    return cast(Callable[..., object], registry.load(reference))

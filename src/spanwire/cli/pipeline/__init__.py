@@ -1,0 +1,1 @@
+"""``spanwire pipeline``: messages through Spark."""

@@ -1,0 +1,296 @@
+"""``spanwire pipeline COMMAND``: moving, filtering, archiving and replaying messages with Spark.
+
+What needs PySpark, PyArrow or PyYAML is imported when it is used: a missing package is one line, and help, cursors,
+sinks and dead letters need none of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+from spanwire.cli.arguments import Parser
+from spanwire.cli.pipeline.pipeline_cursors import run_cursors, run_forget, run_release, run_sinks
+from spanwire.cli.pipeline.pipeline_progress import progress
+from spanwire.cli.pipeline.pipeline_report import run_report
+from spanwire.cli.spark_parts import load
+from spanwire.documents.spelling import suggestion
+from spanwire.model.errors import ConfigurationError
+
+USAGE_ERROR: Final = 2
+FAILURE: Final = 1
+AVAILABLE_NOW: Final = "available-now"
+INTERVAL: Final = "interval"
+DEFAULT_INTERVAL: Final = "1 second"
+STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
+MAX_FILE_BYTES: Final = 2 * 1024 * 1024  # read before anybody looks; the readers have a smaller limit of their own
+
+READ_ROUTES: Final = "spanwire.routes.parsing:read_routes"
+PLACEHOLDERS: Final = "spanwire.routes.placeholders:Placeholders"
+PLAN: Final = "spanwire.routes.plan:plan_of"
+RUN: Final = "spanwire.pipeline.routes.running:run"
+ARCHIVE: Final = "spanwire.pipeline.archive.commands:archive"
+REPLAY: Final = "spanwire.pipeline.archive.commands:replay"
+REPLAY_PLAN: Final = "spanwire.pipeline.archive.commands:replay_plan"
+GROUPS: Final = "spanwire.pipeline.archive.redriving:groups"
+REDRIVE: Final = "spanwire.pipeline.archive.redriving:redrive"
+READ_OPTIONS: Final = "spanwire.pipeline.options:read_options"
+DEAD_LETTERS: Final = "ActiveMQ.DLQ"
+CHOICE: Final = "spanwire.pipeline.archive.replaying:Choice"
+DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
+PASSWORD: Final = "SPANWIRE_PASSWORD"
+
+
+class RouteFile(Protocol):
+    """What is told of a file before its routes run."""
+
+    warnings: list[str]
+
+
+class Group(Protocol):
+    """What is shown of a group of dead letters."""
+
+    cause: str
+    destination: str
+    count: int
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one of the commands of the pipeline; gives its exit status."""
+    words = list(arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        lines = ["usage: spanwire pipeline COMMAND [OPTIONS]", "", "commands:"]
+        lines += [f"  {name:<10} {text}" for name, (_, text) in COMMANDS.items()]
+        sys.stdout.write("\n".join([*lines, "", "spanwire pipeline COMMAND --help shows its options.", ""]))
+        raise SystemExit(0)
+    found = COMMANDS.get(words[0])
+    if found is None:
+        hint = suggestion(words[0], COMMANDS)
+        sys.stderr.write(f"spanwire pipeline: there is no command {words[0][:60]!r}{hint}\n")
+        return USAGE_ERROR
+    return found[0](words[1:])
+
+
+def run_routes(arguments: Sequence[str]) -> int:
+    """Runs the routes of a file, or tells what they would do."""
+    parser = Parser(prog="spanwire pipeline run", description="Run the routes of a YAML or Camel XML file on Spark.")
+    parser.add_argument("file", metavar="FILE", type=Path, help="the routes: YAML, or Spring XML with a camelContext")
+    spark_options(parser)
+    parser.option("trigger", f"{AVAILABLE_NOW}, or {INTERVAL}, or {INTERVAL}=5s", INTERVAL, metavar="WHEN")
+    parser.option("state", "directory of checkpoints and staged messages; FILE.state without it", metavar="DIRECTORY")
+    parser.option("functions", "where Python functions of routes may come from", metavar="DIRECTORY")
+    parser.add_argument(
+        "--broker", action="append", default=[], type=pair, metavar="NAME=URL", help="the broker behind a URI scheme"
+    )
+    parser.add_argument(
+        "-D", action="append", default=[], type=pair, dest="definitions", metavar="NAME=VALUE", help="for {{NAME}}"
+    )
+    parser.flag("dryRun", "tell what would be done, and do nothing")
+    options = parser.parse(arguments)
+    placeholders = load(PLACEHOLDERS)(dict(options.definitions), os.environ)
+    routes = load(READ_ROUTES)(content_of(options.file), str(options.file), placeholders, dict(options.broker))
+    file = cast(RouteFile, routes)
+    for warning in file.warnings:
+        sys.stderr.write(f"spanwire pipeline: {warning}\n")
+    if options.dry_run:
+        sys.stdout.write(str(load(PLAN)(file)))
+        return 0
+    state = Path(options.state) if options.state else options.file.with_name(options.file.name + ".state")
+    functions = Path(options.functions) if options.functions else None
+    stop = threading.Event()
+    stop_on_signals(stop)
+    trigger, shown = trigger_of(options.trigger), progress(options.json)
+    try:
+        is_fine = load(RUN)(options.master, file, state, trigger, functions, shown.show, stop)
+    finally:
+        shown.end()
+    return 0 if is_fine else FAILURE
+
+
+def run_archive(arguments: Sequence[str]) -> int:
+    """Takes messages off queues, or a subscribed topic, into Parquet."""
+    parser = Parser(
+        prog="spanwire pipeline archive",
+        description=(
+            "Keep messages in Parquet files. Archived messages are removed from their queue or\n"
+            "subscription; spanwire pipeline replay sends them again."
+        ),
+    )
+    parser.add_argument("destination", metavar="DESTINATION", help="queue://NAME, queue://A.>, or topic://NAME")
+    parser.add_argument("directory", metavar="DIRECTORY", type=Path, help="where the archive is, or shall be")
+    broker_options(parser)
+    spark_options(parser)
+    parser.option("selector", "only these messages")
+    parser.option("clientId", "of a topic's durable subscription")
+    parser.option("subscription", "the name of a topic's durable subscription")
+    parser.option("trigger", f"{AVAILABLE_NOW}, or {INTERVAL}, or {INTERVAL}=5s", AVAILABLE_NOW, metavar="WHEN")
+    options = parser.parse(arguments)
+    given = {
+        **broker_of(options),
+        "destination": options.destination,
+        "selector": options.selector,
+        "clientId": options.client_id,
+        "subscription": options.subscription,
+    }
+    stop = threading.Event()
+    stop_on_signals(stop)
+    words = {name: value for name, value in given.items() if value}
+    trigger = trigger_of(options.trigger)
+    shown = progress(options.json)
+    try:
+        is_fine = load(ARCHIVE)(options.master, words, options.directory, trigger, shown.show, stop)
+    finally:
+        shown.end()
+    return 0 if is_fine else FAILURE
+
+
+def run_replay(arguments: Sequence[str]) -> int:
+    """Sends messages of an archive again."""
+    parser = Parser(prog="spanwire pipeline replay", description="Send messages of an archive again.")
+    parser.add_argument("directory", metavar="DIRECTORY", help="the archive")
+    broker_options(parser)
+    spark_options(parser)
+    parser.option("to", "one destination for all; without it each message goes where it was sent first")
+    parser.option("since", "sent at this time or later, such as 2026-01-31 or 2026-01-31T12:00:00+00:00; UTC without +")
+    parser.option("until", "sent before this time")
+    parser.option("selector", "only these messages")
+    parser.whole_number("rate", "messages per second at most; 0 for as fast as may be", 0)
+    parser.option("state", "what is sent is noted here; DIRECTORY.replay without it", metavar="DIRECTORY")
+    parser.flag("dryRun", "tell what would be sent, and send nothing")
+    options = parser.parse(arguments)
+    choice = load(CHOICE)(
+        options.directory, moment("since", options.since), moment("until", options.until), options.selector
+    )
+    if options.dry_run:
+        for line in cast(list[str], load(REPLAY_PLAN)(options.master, choice)):
+            sys.stdout.write(line + "\n")
+        return 0
+    given = {**broker_of(options), "destination": options.to}
+    stop = threading.Event()
+    stop_on_signals(stop)
+    state = Path(options.state) if options.state else Path(options.directory.rstrip("/") + ".replay")
+
+    def tell(done: int, portions: int) -> None:
+        sys.stdout.write(f"replay: {done} of {portions} portions are sent\n")
+        sys.stdout.flush()
+
+    words = {name: value for name, value in given.items() if value}
+    count = load(REPLAY)(options.master, choice, words, state, options.rate or None, tell, stop)
+    sys.stdout.write(f"replay: sent {count} messages\n")
+    return 0
+
+
+def run_redrive(arguments: Sequence[str]) -> int:
+    """Shows dead letters by cause, or sends them back."""
+    parser = Parser(
+        prog="spanwire pipeline redrive", description="Send dead letters back to where they were sent first."
+    )
+    parser.add_argument("queue", nargs="?", default=DEAD_LETTERS, metavar="QUEUE", help=f"else {DEAD_LETTERS}")
+    broker_options(parser)
+    parser.option("selector", "only these, such as \"dlqDeliveryFailureCause LIKE 'Message Expired%%'\"")
+    parser.option("to", "one destination for all instead of the first one of each", metavar="DESTINATION")
+    parser.whole_number("limit", "at most so many; 0 for all", 0)
+    parser.whole_number("rate", "messages per second at most; 0 for as fast as may be", 0)
+    parser.flag("dryRun", "show how many there are of each cause, and send nothing")
+    options = parser.parse(arguments)
+    given = {**broker_of(options), "destination": f"queue://{options.queue.removeprefix('queue://')}"}
+    words = {name: value for name, value in {**given, "selector": options.selector}.items() if value}
+    chosen = load(READ_OPTIONS)(words)
+    if options.dry_run:
+        for group in cast(list[Group], load(GROUPS)(chosen)):
+            sys.stdout.write(f"{group.count} to {group.destination}: {group.cause}\n")
+        return 0
+    stop = threading.Event()
+    stop_on_signals(stop)
+    limit, rate = options.limit or None, options.rate or None
+    count = load(REDRIVE)(chosen, options.to, limit, rate, time.monotonic, stop.wait)
+    sys.stdout.write(f"redrive: sent {count} messages\n")
+    return 0
+
+
+def broker_options(parser: Parser) -> None:
+    """The options that name a broker; a password comes from the environment."""
+    parser.option("url", "the broker", DEFAULT_URL, metavar="URL")
+    parser.option("user", f"who asks; the password is taken from the variable {PASSWORD}")
+
+
+def broker_of(options: argparse.Namespace) -> dict[str, str | None]:
+    """The broker as the data source wants it."""
+    return {"url": options.url, "user": options.user, "password": os.environ.get(PASSWORD)}
+
+
+def moment(name: str, text: str | None) -> datetime | None:
+    """A time of day in UTC, unless it says otherwise. Raises `ConfigurationError`."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigurationError(f"--{name} is {text[:60]!r}; write 2026-01-31 or 2026-01-31T12:00:00") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def spark_options(parser: Parser) -> None:
+    """The options of every command that works on Spark."""
+    parser.option("master", "where Spark runs: local[*], local[2], or a cluster's URL", "local[*]", metavar="URL")
+    parser.add_argument("--json", action="store_true", help="tell of batches in JSON, one object per line")
+
+
+def pair(text: str) -> tuple[str, str]:
+    """NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not equals or not name or not value:
+        raise argparse.ArgumentTypeError("write NAME=VALUE")  # what stands there may hold a password
+    return name, value
+
+
+def content_of(path: Path) -> bytes:
+    """A file that is not too large. Raises `ConfigurationError`."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_FILE_BYTES)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from None
+
+
+def trigger_of(text: str) -> str:
+    """Spark's word for when batches begin."""
+    name, _, interval = text.partition("=")
+    if name == AVAILABLE_NOW and not interval:
+        return AVAILABLE_NOW
+    if name != INTERVAL:
+        raise ConfigurationError(f"--trigger is {text[:60]!r}, not {AVAILABLE_NOW} or {INTERVAL} or {INTERVAL}=5s")
+    if not interval:
+        return DEFAULT_INTERVAL
+    for suffix, unit in (("ms", "milliseconds"), ("s", "seconds"), ("m", "minutes")):
+        digits = interval.removesuffix(suffix)
+        if digits != interval and digits.isdecimal() and 0 < len(digits) <= 6:
+            return f"{int(digits)} {unit}"
+    raise ConfigurationError(f"--trigger: the interval is {interval[:60]!r}; write 500ms, 5s or 1m")
+
+
+def stop_on_signals(stop: threading.Event) -> None:
+    """Ctrl-C and SIGTERM let the batch at hand end."""
+    for number in STOPPING:
+        signal.signal(number, lambda *_: stop.set())
+
+
+COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
+    "run": (run_routes, "run the routes of a file"),
+    "archive": (run_archive, "remove messages from queues and keep them in Parquet files"),
+    "replay": (run_replay, "send messages of an archive again"),
+    "redrive": (run_redrive, "show dead letters by cause, or send them back"),
+    "report": (run_report, "rates, times, who sends to whom, lost and doubled messages, from archives"),
+    "cursors": (run_cursors, "list cursors and what they hold"),
+    "release": (run_release, "end a cursor whose program will not come back"),
+    "sinks": (run_sinks, "list who commits batches, and what is staged"),
+    "forget": (run_forget, "forget a sink whose program will not come back"),
+}

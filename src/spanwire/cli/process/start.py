@@ -1,0 +1,141 @@
+"""``spanwire start``: one broker in the foreground until SIGTERM, SIGINT or ``spanwire stop``."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+from spanwire import registry
+from spanwire._build import COMPILED
+from spanwire.cli.arguments import Parser, placement, start_options
+from spanwire.cli.log_lines import START, begin_log
+from spanwire.cli.running import named_configuration
+from spanwire.management.running_brokers import ListedBroker, announce
+from spanwire.service.config.loading import Inspection, configuration_file, load_configuration
+from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.data_directory import data_directory
+from spanwire.service.machine.allocator import keep_freed_memory
+from spanwire.service.machine.interpreter import settle_interpreter
+from spanwire.service.readiness import inspection, start_warnings
+from spanwire.service.service import BrokerService
+
+logger = logging.getLogger(__name__)
+
+FAILURE: Final = 1
+LEVELS: Final = ("debug", "info", "warning", "error")
+FILE_LIMIT: Final = 16_384  # open files: 10,000 connections, the journal's segments, and room
+UVLOOP: Final = "uvloop:new_event_loop"
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Starts a broker and waits for its end; 0 after an orderly stop."""
+    parser = Parser(prog="spanwire start", description="Start a broker in the foreground.")
+    placement(parser, starts=True)
+    start_options(parser)
+    parser.add_argument("--log-level", "--logLevel", choices=LEVELS, default="info", help="what goes to standard error")
+    parser.add_argument("--log-json", "--logJson", action="store_true", help="write each log line as a JSON object")
+    options = parser.parse(arguments)
+    begin_log(str(options.log_level), bool(options.log_json))
+    reference = named_configuration(options, os.environ)
+    definitions = dict(options.definitions)
+
+    def read(inspect: Inspection | None = None) -> BrokerConfiguration:
+        return load_configuration(
+            reference, definitions, skip_unsupported=bool(options.skip_unsupported), inspect=inspect
+        )
+
+    configuration = read(inspection(options.data_directory, os.environ, allow_anonymous=bool(options.allow_anonymous)))
+    unusual = start_warnings(configuration, options.data_directory, os.environ)
+    for line in (*configuration.warnings, *configuration.skipped, *unusual):
+        logger.warning("%s", line)
+    directory = data_directory(configuration, options.data_directory, os.environ)
+    _raise_file_limit()
+    keep_freed_memory()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(
+            _serve(
+                lambda: BrokerService(
+                    configuration,
+                    directory,
+                    allow_anonymous=bool(options.allow_anonymous),
+                    reread=None if reference is None else read,
+                ),
+                reference,
+            )
+        )
+
+
+async def _serve(make_service: Callable[[], BrokerService], reference: str | None) -> int:
+    """Runs one service from start to stop."""
+    service = make_service()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, service.request_stop)
+    if not sys.stdin.isatty():  # the end of a terminal ends what runs in it
+        loop.add_signal_handler(signal.SIGHUP, service.request_reload)
+    await service.start()
+    settle_interpreter()
+    entry = announce(listed(service, reference), os.environ)
+    _announce(service)
+    try:
+        await service.finished()
+        await service.stop()
+    finally:
+        if entry is not None:
+            entry.withdraw()
+    if service.failure is not None:
+        sys.stderr.write(f"spanwire start: {service.failure}\n")
+        return FAILURE
+    return 0
+
+
+def listed(service: BrokerService, reference: str | None) -> ListedBroker:
+    """The broker as `spanwire list` shows it."""
+    file = None if reference is None else configuration_file(reference)
+    return ListedBroker(
+        service.broker.name,
+        os.getpid(),
+        str(service.directory),
+        "" if file is None else str(file),
+        tuple(connector.uri for connector in service.connectors),
+        service.environment.now().wall_ms,
+    )
+
+
+def _announce(service: BrokerService) -> None:
+    build = "compiled" if COMPILED else "pure Python, slower than the compiled one (README.md, Install)"
+    lines = [
+        f"Build: {build}",
+        f"Configuration: {service.configuration.source}",
+        f"Data directory: {service.directory}",
+    ]
+    lines += [f"Listening for connections at: {connector.uri}" for connector in service.connectors]
+    lines.append(f"Spanwire (broker {service.broker.name}, id {service.broker.broker_id}) started")
+    for line in lines:
+        logging.getLogger(START).info("%s", line)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed; it saves CPU when every message is its own round trip."""
+    if importlib.util.find_spec("uvloop") is None:
+        return None
+    return cast(Callable[[], asyncio.AbstractEventLoop], registry.load(UVLOOP))
+
+
+def _raise_file_limit() -> None:
+    """Take as many open files as the system lets us have, up to what a full broker needs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILE_LIMIT if hard == resource.RLIM_INFINITY else min(FILE_LIMIT, hard)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):
+        logger.info("at most %d files can be open, which limits the connections", soft)

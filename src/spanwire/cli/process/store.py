@@ -1,0 +1,262 @@
+"""``spanwire store check | repair | export | import DIRECTORY``: the store of a broker that does not run."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from spanwire.cli.arguments import Parser
+from spanwire.cli.endpoint import printable
+from spanwire.model.destination import Destination
+from spanwire.model.errors import SpanwireError, StoreError
+from spanwire.model.written_destination import written_destination
+from spanwire.protocols.readable import readable_or_fault
+from spanwire.service.service import message_formats
+from spanwire.stores.disk import FileDisk
+from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
+from spanwire.stores.journal.segments.patches import PLAN_NAME
+from spanwire.stores.offline import repair as repairing
+from spanwire.stores.offline.directory import own_directory, read_directory
+from spanwire.stores.offline.exporting import export_readable, export_store
+from spanwire.stores.offline.importing import import_store
+from spanwire.stores.offline.inspection import TABLES, Inspection, LineReport, Progress, inspect, refuse_unreadable
+from spanwire.stores.offline.read_disk import ReadDisk
+from spanwire.stores.salvage.findings import Finding
+
+DAMAGED: Final = 1
+UNREADABLE: Final = 2
+USAGE_ERROR: Final = 2
+TERMINAL_INTERVAL_S: Final = 0.1
+LOG_INTERVAL_S: Final = 5.0
+MAX_SHOWN: Final = 200  # damages printed one by one
+MIB: Final = 1024 * 1024
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Does one of the four; 0 when all is well."""
+    words = list(arguments)
+    if not words or words[0] not in ACTIONS:
+        if words and words[0] in ("-h", "--help"):
+            sys.stdout.write(USAGE)
+            raise SystemExit(0)
+        sys.stderr.write("spanwire store: say what: check, repair, export or import; spanwire store --help\n")
+        return USAGE_ERROR
+    action = words.pop(0)
+    description, act = ACTIONS[action]
+    parser = Parser(prog=f"spanwire store {action}", description=description)
+    parser.add_argument("directory", type=Path, metavar="DIRECTORY", help="the broker's data directory")
+    parser.add_argument("--progress", action="store_true", help="tell how far it is even when nobody looks on")
+    if action == "repair":
+        parser.add_argument("--yes", action="store_true", help="go on although something cannot be saved")
+    elif action == "export":
+        parser.option("destination", "only destinations under this name or pattern, and no facts", metavar="PATTERN")
+        parser.add_argument(
+            "--readable",
+            action="store_true",
+            help="one line for each message with text, headers and properties, for people; it cannot be imported",
+        )
+        parser.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output; must not exist")
+    elif action == "import":
+        parser.add_argument("file", type=Path, metavar="FILE", help="what spanwire store export wrote")
+    options = parser.parse(words)
+    try:
+        return act(options)
+    except BrokenPipeError:
+        raise  # who reads the export went away
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            raise StoreError(f"the disk is full: {error.strerror}; make room and run it again") from error
+        raise refuse_unreadable(error, str(error.filename or options.directory)) from error
+
+
+def _check(options: argparse.Namespace) -> int:
+    try:
+        with read_directory(options.directory) as journal, ReadDisk(journal) as disk:
+            found = inspect(disk, message_formats(), _progress(options))
+            if repairing.is_interrupted(disk):
+                text = "a repair was interrupted; spanwire store repair ends it"
+                found.findings.insert(0, Finding(PLAN_NAME, -1, text, False))
+            sys.stdout.write(report(found, _segments(disk)))
+    except (OSError, SpanwireError) as error:
+        told = refuse_unreadable(error, str(options.directory)) if isinstance(error, OSError) else error
+        sys.stderr.write(f"spanwire store check: {told}\n")
+        return UNREADABLE
+    if not found.findings:
+        sys.stdout.write("no damage\n")
+        return 0
+    sys.stdout.write(
+        f"{damages(found)}{_count(len(found.findings), 'damage')}; nothing was changed, spanwire store repair saves"
+        " what can be saved\n"
+    )
+    return DAMAGED
+
+
+def _repair(options: argparse.Namespace) -> int:
+    with own_directory(options.directory, make=False) as journal:
+        disk = FileDisk(journal)
+        try:
+            if repairing.finish(disk):
+                sys.stdout.write("the repair that was interrupted is finished\n")
+            return _repair_on(disk, options)
+        finally:
+            disk.close()
+
+
+def _repair_on(disk: Disk, options: argparse.Namespace) -> int:
+    progress = _progress(options)
+    found = inspect(disk, message_formats(), progress)
+    salvage = found.salvage
+    if salvage is None or not found.findings:
+        sys.stdout.write("there is nothing to repair\n")
+        return 0
+    sys.stdout.write(damages(found) + "what is saved:\n" + report(found, _segments(disk)))
+    lost = [f"  {line.lost} of {printable(line.name)}" for line in found.lines if line.lost]
+    if lost:
+        sys.stdout.write("messages that are lost, as far as that can be told:\n" + "\n".join(lost) + "\n")
+    if found.loses and not options.yes:
+        raise StoreError("not all of it can be saved; nothing was changed, add --yes to save the rest")
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+    place = repairing.make_quarantine(options.directory, now)
+    quarantine = FileDisk(place)
+    try:
+        repairing.repair(disk, quarantine, salvage)
+    finally:
+        quarantine.close()
+    sys.stdout.write(f"repaired; the files as they were are in {place}\n")
+    left = inspect(disk, message_formats(), progress)
+    if left.findings:
+        sys.stdout.write(damages(left))
+        raise StoreError(f"damage is left after the repair; restore a backup, or the files in {place}")
+    return 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    pattern: Destination | None = None
+    if options.destination is not None:
+        pattern = written_destination(str(options.destination))
+    with read_directory(options.directory) as journal, ReadDisk(journal) as disk:
+        if options.output is None:
+            _write_export(disk, sys.stdout.buffer, pattern, options)
+            sys.stdout.flush()
+            return 0
+        try:
+            stream = options.output.open("xb")
+        except FileExistsError as error:
+            raise StoreError(f"{options.output} exists; name another file, or move it away") from error
+        with stream:
+            told = _write_export(disk, stream, pattern, options)
+    sys.stdout.write(f"{told} exported\n")
+    return 0
+
+
+def _write_export(disk: Disk, stream: BinaryIO, pattern: Destination | None, options: argparse.Namespace) -> str:
+    """Write what is asked for; return what that was."""
+    progress, formats = _progress(options), message_formats()
+    if options.readable:
+        return _count(export_readable(disk, formats, stream, pattern, progress, readable_or_fault), "message")
+    messages, facts = export_store(disk, formats, stream, pattern, progress)
+    return f"{_count(messages, 'message')} and {_count(facts, 'fact')}"
+
+
+def _import(options: argparse.Namespace) -> int:
+    if not options.file.is_file():
+        raise StoreError(f"{options.file} is no file; name one that spanwire store export wrote")
+    with own_directory(options.directory, make=True) as journal:
+        messages, facts = import_store(journal, options.file, message_formats(), _progress(options))
+    sys.stdout.write(f"{_count(messages, 'message')} and {_count(facts, 'fact')} imported\n")
+    return 0
+
+
+ACTIONS: Final[dict[str, tuple[str, Callable[[argparse.Namespace], int]]]] = {
+    "check": ("Read everything in a store and tell what is there and what is damaged. Changes nothing.", _check),
+    "repair": ("Put a damaged store right. Nothing is deleted: see DIRECTORY/quarantine.", _repair),
+    "export": ("Write a store's messages and facts as JSON Lines.", _export),
+    "import": ("Read such a file into a new store, or behind what a store holds.", _import),
+}
+USAGE: Final = (
+    "usage: spanwire store ACTION DIRECTORY [OPTIONS]\n\nThe store of a broker that does not run.\n\nactions:\n"
+    + "".join(f"  {name:<8} {text}\n" for name, (text, _) in ACTIONS.items())
+    + "\nspanwire store ACTION --help shows its options.\n"
+)
+
+
+def report(found: Inspection, segments: int) -> str:
+    """What a store holds: one line for each line of messages, in order of their names."""
+    lines = [
+        f"{_count(segments, 'segment')}, {found.used_bytes / MIB:.1f} MiB on the disk, {found.live_bytes / MIB:.1f} MiB"
+        " of it live"
+    ]
+    if found.lines:
+        lines.append(f"{'messages':>10}  {'bytes':>15}  {'oldest':<20}  line")
+    lines += [_row(line) for line in sorted(found.lines, key=lambda line: line.name)]
+    for table, count in sorted(found.facts.items()):
+        lines.append(f"{count:>10}  {TABLES.get(table, f'facts of table {table}')}")
+    lines += [f"note: {warning}" for warning in found.warnings]
+    return "\n".join(lines) + "\n"
+
+
+def damages(found: Inspection) -> str:
+    """One line for each damage, the first `MAX_SHOWN`."""
+    lines = [f"damage: {printable(finding.line())}" for finding in found.findings[:MAX_SHOWN]]
+    if len(found.findings) > MAX_SHOWN:
+        lines.append(f"and {len(found.findings) - MAX_SHOWN} more")
+    return "\n".join(lines) + "\n"
+
+
+def _row(line: LineReport) -> str:
+    oldest = "-"
+    if 0 < line.oldest_ms < 1 << 47:
+        oldest = datetime.fromtimestamp(line.oldest_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return f"{line.messages:>10}  {line.bytes:>15}  {oldest:<20}  {printable(line.name)}"
+
+
+def _segments(disk: Disk) -> int:
+    return sum(name.endswith(".journal") for name in disk.files())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _progress(options: argparse.Namespace) -> Progress:
+    is_terminal = sys.stderr.isatty()
+    if not is_terminal and not options.progress:
+        return _silent
+    return ProgressLine(is_terminal, time.monotonic)
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Nobody looks on."""
+
+
+class ProgressLine:
+    """Percent and rate on standard error: one line that changes on a terminal, else a line now and then."""
+
+    def __init__(self, is_terminal: bool, clock: Callable[[], float]) -> None:
+        self._is_terminal: Final = is_terminal
+        self._clock: Final = clock
+        self._what = ""
+        self._began = 0.0
+        self._told = -LOG_INTERVAL_S
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """``done`` of ``total`` bytes or messages."""
+        now = self._clock()
+        if what != self._what:
+            self._what = what
+            self._began = now
+        elif done < total and now - self._told < (TERMINAL_INTERVAL_S if self._is_terminal else LOG_INTERVAL_S):
+            return
+        self._told = now
+        percent = 100 * done // max(total, 1)
+        rate = done / max(now - self._began, 1e-3)
+        shown = f"{rate:.0f}/s" if what == "messages" else f"{rate / MIB:.1f} MiB/s"
+        end = "\n" if done >= total or not self._is_terminal else ""
+        start = "\r" if self._is_terminal else ""
+        sys.stderr.write(f"{start}{what}: {percent} %  {shown}    {end}")
+        sys.stderr.flush()

@@ -1,0 +1,1 @@
+"""Broker URLs and what their options mean. Pure."""

@@ -1,0 +1,359 @@
+"""Broker URLs of a client: ``tcp://host:port?options``, ``ssl:``, ``vm:``, ``peer:``, ``failover:(a,b)?options``,
+``fanout:(a,b)?options`` and ``discovery:(agent)?options``, where the agent is ``multicast://default?group=name``,
+``zeroconf://name``, ``fabric://name`` or a list, ``static:(a,b)`` or ``masterslave:(a,b)``. Lists may stand in lists.
+
+Options of the client itself (``jms.…``) stand at the outermost URL; ``nested.…`` or ``discovered.…`` of a list hold for
+each of its addresses. A URL in an error shows neither user, password nor option values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from spanwire.client.addressing.options import (
+    JMS,
+    MAX_NUMBER,
+    SOCKET,
+    SOCKET_PREFIX,
+    TLS,
+    WIRE_FORMAT,
+    ClientSettings,
+    Known,
+    Options,
+    SocketSettings,
+    client_settings,
+    socket_settings,
+)
+from spanwire.client.addressing.reconnect_policy import (
+    DISCOVERY,
+    FAILOVER,
+    FANOUT,
+    NO_RECONNECT,
+    FanoutPolicy,
+    ReconnectPolicy,
+    fanout_policy,
+    reconnect_policy,
+)
+from spanwire.client.addressing.redaction import AUTHORITY, redacted
+from spanwire.discovery.address import read_address
+from spanwire.discovery.agent_settings import AGENTS, AgentSettings, parse_agent
+from spanwire.discovery.composite import Composite, parse_composite, parse_options
+from spanwire.discovery.group import OPTIONS as GROUP_OPTIONS
+from spanwire.model.errors import ConfigurationError
+
+MAX_URL: Final = 4_096  # characters
+MAX_ADDRESSES: Final = 64  # of one failover URL
+PLAIN_SCHEMES: Final = ("tcp", "nio", "auto", "auto+nio")
+TLS_SCHEMES: Final = ("ssl", "nio+ssl", "auto+ssl", "auto+nio+ssl")
+PLAIN_PORT: Final = 61616  # of ActiveMQ's OpenWire connectors, as its documentation has them
+TLS_PORT: Final = 61617
+FANOUT_SCHEME: Final = "fanout"
+IN_PROCESS_SCHEMES: Final = ("vm", "peer", FANOUT_SCHEME)
+FAILOVER_SCHEME: Final = "failover"
+DISCOVERY_SCHEME: Final = "discovery"
+MASTER_SLAVE: Final = "masterslave"
+LIST_SCHEMES: Final = ("static", "simple", MASTER_SLAVE)
+# What else may stand in a URL, and what to do instead.
+OTHERS: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        ("http", "https"), "OpenWire over HTTP comes with the web connectors, which are not there yet; write tcp://"
+    ),
+    **dict.fromkeys(
+        ("ws", "wss"), "WebSocket comes with the web connectors, which are not there yet; write tcp:// or ssl://"
+    ),
+    **dict.fromkeys(
+        ("stomp", "stomp+nio", "stomp+ssl", "stomp+nio+ssl"),
+        "STOMP is for other clients: this one speaks OpenWire; write tcp://host:port or ssl://host:port",
+    ),
+    **dict.fromkeys(
+        ("broker", "properties", "xbean"), "it configures a broker; write vm:(broker:(…)) or vm://NAME?brokerConfig=…"
+    ),
+    **dict.fromkeys(AGENTS, "an agent is no transport; write discovery:(agent)"),
+}
+DISCOVERED_PREFIX: Final = "discovered."
+JMS_PREFIX: Final = "jms."
+NESTED_PREFIX: Final = "nested."
+BROKER_URI: Final = "(broker)"  # what stands in the parentheses of vm:(…); no option that one could write
+
+
+@dataclass(frozen=True)
+class BrokerAddress:
+    """One broker. ``url`` is what the caller wrote, without options; those of a transport in this process are in
+    ``options``, unread; ``inner`` are the brokers of a ``fanout:`` URL, which is one for the connection.
+    """
+
+    scheme: str
+    url: str
+    host: str = ""
+    port: int = 0
+    settings: SocketSettings = field(default_factory=SocketSettings)
+    options: dict[str, str] = field(default_factory=dict, repr=False)
+    inner: BrokerUrl | None = field(default=None, repr=False)
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the socket speaks TLS."""
+        return self.scheme in TLS_SCHEMES
+
+    @property
+    def is_in_process(self) -> bool:
+        """Whether there is no socket at all."""
+        return self.scheme in IN_PROCESS_SCHEMES
+
+
+@dataclass(frozen=True)
+class BrokerUrl:
+    """Everything that a URL says. With ``group`` the addresses are those that are found there; each has the options
+    ``discovered``, and the login is sent to those whom TLS has verified, or to anybody if ``sends_login``.
+    """
+
+    addresses: tuple[BrokerAddress, ...]
+    reconnect: ReconnectPolicy
+    settings: ClientSettings
+    group: AgentSettings | None = None
+    discovered: dict[str, str] = field(default_factory=dict, repr=False)
+    sends_login: bool = False
+    fanout: FanoutPolicy | None = None
+
+    @property
+    def may_use_tls(self) -> bool:
+        """Whether a broker of it may be spoken to by TLS, so that stores are of use."""
+        if self.group is not None:
+            return True
+        for address in self.addresses:
+            if address.is_secure or (address.inner is not None and address.inner.may_use_tls):
+                return True
+        return False
+
+
+class Login:
+    """Credentials that the caller gives beside a URL."""
+
+    def __init__(self, user_name: str | None, password: str | None, client_id: str | None) -> None:
+        self.user_name: Final[str | None] = user_name
+        self.password: Final[str | None] = password
+        self.client_id: Final[str | None] = client_id
+
+    def settings(self, options: Options) -> ClientSettings:
+        """What the URL says, and these before it."""
+        return client_settings(options, self.user_name, self.password, self.client_id)
+
+
+def parse_url(
+    text: str, user_name: str | None = None, password: str | None = None, client_id: str | None = None
+) -> BrokerUrl:
+    """Read a URL; credentials given beside it go before those in it. Raises `ConfigurationError` in one line."""
+    if len(text) > MAX_URL:
+        raise ConfigurationError(f"a broker URL of {len(text)} characters is longer than {MAX_URL}")
+    login = Login(user_name, password, client_id)
+    found = composite(text, text)
+    if found.scheme == FANOUT_SCHEME:
+        return fanout_url(found, text, login)
+    if found.scheme == DISCOVERY_SCHEME:
+        return discovery_url(found, text, login)
+    if found.scheme == FAILOVER_SCHEME or found.scheme in LIST_SCHEMES:
+        return list_url(found, text, login, FAILOVER, found.scheme)
+    jms, others = split_options(found.options, JMS_PREFIX)
+    address = broker_address(found, others, text, JMS)
+    return BrokerUrl((address,), NO_RECONNECT, login.settings(Options(redacted(text), jms, JMS)))
+
+
+def composite(part: str, text: str, depth: int = 0) -> Composite:
+    """One level of a URL taken apart; errors show the whole ``text`` without secrets."""
+    try:
+        return parse_composite(part, depth)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{redacted(text)!r} is no broker URL: {error}") from None
+
+
+def split_options(given: dict[str, str], prefix: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The options that begin so, with that, and the others."""
+    chosen = {name: value for name, value in given.items() if name.startswith(prefix)}
+    return chosen, {name: value for name, value in given.items() if name not in chosen}
+
+
+def is_option_of_each(name: str) -> bool:
+    """Whether an option of a list or of discovery holds for each address."""
+    if name.startswith((DISCOVERED_PREFIX, NESTED_PREFIX)):
+        return True
+    return name.removeprefix(SOCKET_PREFIX) in SOCKET or name in WIRE_FORMAT
+
+
+def each_options(given: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The options of each address, without their prefix, and those of the list itself."""
+    each = {
+        name.removeprefix(DISCOVERED_PREFIX).removeprefix(NESTED_PREFIX): value
+        for name, value in given.items()
+        if is_option_of_each(name)
+    }
+    return each, {name: value for name, value in given.items() if not is_option_of_each(name)}
+
+
+def list_url(found: Composite, text: str, login: Login, known: Known, scheme: str) -> BrokerUrl:
+    """``failover:(a,b)?options`` and the lists that mean the same; ``scheme`` says how the list is used."""
+    each, outer = each_options(found.options)
+    options = Options(redacted(text), outer, {**known, **JMS})
+    addresses = list_addresses(found, each, text, 0)
+    if scheme == MASTER_SLAVE and len(addresses) < 2:
+        raise ConfigurationError(f"{redacted(text)}: masterslave needs two brokers at least")
+    is_discovery = known is not FAILOVER
+    policy = reconnect_policy(options, scheme != MASTER_SLAVE, is_discovery)
+    return BrokerUrl(addresses, policy, login.settings(options))
+
+
+def discovery_url(found: Composite, text: str, login: Login) -> BrokerUrl:
+    """``discovery:(agent)?options``: the options are those of failover, and those of each address."""
+    if len(found.parts) != 1:
+        raise ConfigurationError(f"{redacted(text)!r} names no agent; write discovery:(multicast://default)")
+    inner = composite(found.parts[0], text, 1)
+    known = {**FAILOVER, **DISCOVERY}
+    if inner.scheme in LIST_SCHEMES:
+        merged = Composite(inner.scheme, "", True, inner.parts, inner.path, {**inner.options, **found.options})
+        return list_url(merged, text, login, known, inner.scheme)
+    if inner.scheme not in AGENTS:
+        raise ConfigurationError(f"{redacted(text)!r} names no agent; write discovery:(multicast://default)")
+    each, outer = each_options(found.options)
+    group, outer = agent_of(found.parts[0], outer, text)
+    options = Options(redacted(text), outer, {**known, **JMS})
+    check_options_of_each(each, text)
+    sends_login = options.flag("sendLoginToDiscovered", False)
+    return BrokerUrl((), reconnect_policy(options), login.settings(options), group, each, sends_login)
+
+
+def fanout_url(found: Composite, text: str, login: Login) -> BrokerUrl:
+    """``fanout:(agent)?options``: for the connection it is one address, whose ``inner`` are all brokers."""
+    each, outer = each_options(found.options)
+    group: AgentSettings | None = None
+    addresses: tuple[BrokerAddress, ...] = ()
+    inner = composite(found.parts[0], text, 1)
+    if inner.scheme == DISCOVERY_SCHEME and len(found.parts) == 1 and len(inner.parts) == 1:
+        found = inner
+        outer = {**inner.options, **outer}
+        inner = composite(found.parts[0], text, 2)
+    if inner.scheme in AGENTS and len(found.parts) == 1:
+        group, outer = agent_of(found.parts[0], outer, text)
+        check_options_of_each(each, text)
+    else:
+        addresses = list_addresses(Composite(FANOUT_SCHEME, "", True, found.parts), each, text, 0)
+    options = Options(redacted(text), outer, {**FANOUT, **DISCOVERY, **JMS})
+    policy = fanout_policy(options)
+    if addresses and len(addresses) < policy.min_ack_count:
+        raise ConfigurationError(
+            f"{redacted(text)}: minAckCount={policy.min_ack_count} needs so many brokers, {len(addresses)} are named"
+        )
+    settings = login.settings(options)
+    sends_login = options.flag("sendLoginToDiscovered", False)
+    brokers = BrokerUrl(addresses, reconnect_policy(options), settings, group, each, sends_login, policy)
+    wait = SocketSettings(connect_timeout_ms=MAX_NUMBER)  # until so many brokers as minAckCount says are there
+    one = BrokerAddress(FANOUT_SCHEME, redacted(text), settings=wait, inner=brokers)
+    return BrokerUrl((one,), NO_RECONNECT, settings)
+
+
+def agent_of(part: str, outer: dict[str, str], text: str) -> tuple[AgentSettings, dict[str, str]]:
+    """The agent, with its options that stand at the outer URL, and what is left of those."""
+    of_agent = {name: value for name, value in outer.items() if name in GROUP_OPTIONS}
+    joined = "&".join([f"{name}={value}" for name, value in of_agent.items()])
+    if joined:
+        part += ("&" if "?" in part else "?") + joined
+    try:
+        group = parse_agent(part)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{redacted(text)}: {error}") from None
+    return group, {name: value for name, value in outer.items() if name not in of_agent}
+
+
+def check_options_of_each(each: dict[str, str], text: str) -> None:
+    """The options of each address have to be right before one is found."""
+    broker_address(Composite("tcp", "//h:1"), each, text, {})
+
+
+def found_address(uri: str, url: BrokerUrl) -> BrokerAddress | None:
+    """What was announced, with the options of the URL; None for what the client cannot or, for the sake of its login,
+    must not use unless TLS verifies it: see `BrokerAddress.is_secure`.
+    """
+    address = read_address(uri)
+    if address is None:
+        return None
+    found = Composite(address.scheme, address.uri.partition(":")[2])
+    return broker_address(found, url.discovered, address.uri, {})
+
+
+def list_addresses(found: Composite, each: dict[str, str], text: str, depth: int) -> tuple[BrokerAddress, ...]:
+    """The addresses of a list and of all lists inside."""
+    addresses: list[BrokerAddress] = []
+    for part in found.parts:
+        inner = composite(part, text, depth + 1)
+        if inner.scheme in (FAILOVER_SCHEME, DISCOVERY_SCHEME) or inner.scheme in LIST_SCHEMES:
+            of_each, own = each_options(inner.options)
+            if own:
+                name = next(iter(own))
+                raise ConfigurationError(f"{redacted(text)}: the option {name[:60]} belongs to the outermost list")
+            addresses += list_addresses(inner, {**each, **of_each}, text, depth + 1)
+        elif inner.scheme == FANOUT_SCHEME:
+            raise ConfigurationError(f"{redacted(text)}: fanout stands inside a list; write it outermost")
+        else:
+            addresses.append(broker_address(inner, {**each, **inner.options}, part, {}))
+    if not addresses or len(addresses) > MAX_ADDRESSES:
+        raise ConfigurationError(
+            f"{redacted(text)!r} names {len(addresses)} brokers, one to {MAX_ADDRESSES} are possible"
+        )
+    return tuple(addresses)
+
+
+def broker_address(found: Composite, given: dict[str, str], text: str, outer: Known) -> BrokerAddress:
+    """One address with its options; ``outer`` are the options that may stand beside them, for hints."""
+    shown = redacted(text)
+    scheme, rest = found.scheme, found.address
+    if scheme in ("vm", "peer"):
+        return in_process_address(found, given, shown)
+    if scheme in OTHERS:
+        raise ConfigurationError(f"{shown}: {OTHERS[scheme]}")
+    if scheme not in PLAIN_SCHEMES and scheme not in TLS_SCHEMES:
+        raise ConfigurationError(f"{shown}: the client speaks OpenWire; write tcp://host:port or ssl://host:port")
+    host, port = authority(scheme, "()" if found.is_list else rest, shown)
+    known: Known = {**SOCKET, **WIRE_FORMAT, **(TLS if scheme in TLS_SCHEMES else {})}
+    plain = {name.removeprefix(SOCKET_PREFIX): value for name, value in given.items()}
+    for name in plain:
+        if name not in known and name in TLS:
+            raise ConfigurationError(f"{shown}: {name} is an option of ssl://")
+    options = Options(shown, plain, {**known, **dict.fromkeys(outer, ("a text", ""))})
+    url = f"{scheme}:{rest.rstrip('/')}"
+    if not url.endswith(f":{port}"):
+        url = f"{url}:{port}"
+    return BrokerAddress(scheme, url, host, port, socket_settings(options, host))
+
+
+def authority(scheme: str, rest: str, shown: str) -> tuple[str, int]:
+    """Return host and port of ``//host:port``, without a port the usual one. Raises `ConfigurationError`."""
+    if "@" in rest or "…@" in shown:
+        raise ConfigurationError(
+            f"{shown!r} has a user before the host, where a broker URL has none: give user_name= and password= "
+            "to connect, or write ?jms.userName=USER&jms.password=PASSWORD behind the URL"
+        )
+    found = AUTHORITY.fullmatch(rest)
+    if found is None or not rest.strip("/"):
+        raise ConfigurationError(f"{shown!r} is no broker URL; write {scheme}://host:61616")
+    port = int(found.group(3) or (TLS_PORT if scheme in TLS_SCHEMES else PLAIN_PORT))
+    if not 0 < port <= 65535:
+        raise ConfigurationError(f"the port of {shown!r} is not between 1 and 65535")
+    return found.group(1) or found.group(2) or "localhost", port
+
+
+def in_process_address(found: Composite, given: dict[str, str], shown: str) -> BrokerAddress:
+    """``vm://NAME``, ``vm:(broker:(…)?…)`` or ``peer://group/NAME``; options are read where the broker is made."""
+    wire_options, transport = split_options(given, "wireFormat.")
+    settings = socket_settings(Options(shown, wire_options, WIRE_FORMAT), "")
+    if found.is_list:
+        if len(found.parts) != 1:
+            raise ConfigurationError(f"{shown}: a {found.scheme}: URL stands for one broker; write vm:(broker:(…)?…)")
+        transport = {**transport, BROKER_URI: found.parts[0]}
+        return BrokerAddress(found.scheme, shown, "", 0, settings, transport)
+    return BrokerAddress(
+        found.scheme, f"{found.scheme}:{found.address}", found.address.strip("/"), 0, settings, transport
+    )
+
+
+def options_of(query: str, text: str) -> dict[str, str]:
+    """The options behind an address or a name; errors show that without its passwords."""
+    return parse_options(repr(redacted(text)), query)

@@ -1,0 +1,102 @@
+"""What a consumer asks of the broker: from the caller's arguments, the URL's options and those behind a destination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.client.addressing.address import options_of
+from spanwire.client.addressing.options import FLAG, MAX_PREFETCH, NUMBER, TEXT, ClientSettings, Known, Options
+from spanwire.model.destination import Destination
+from spanwire.model.errors import ConfigurationError, IllegalStateError, InvalidDestinationError
+from spanwire.model.written_destination import written_destination
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.messages.identities import wire_destination
+
+DESTINATION_OPTIONS: Final[Known] = {
+    "consumer.dispatchAsync": (FLAG, ""),
+    "consumer.exclusive": (FLAG, ""),
+    "consumer.maximumPendingMessageLimit": (NUMBER, ""),
+    "consumer.noLocal": (FLAG, ""),
+    "consumer.prefetchSize": (NUMBER, ""),
+    "consumer.priority": (NUMBER, ""),
+    "consumer.retroactive": (FLAG, ""),
+    "consumer.selector": (TEXT, ""),
+}
+LOWEST_PRIORITY: Final = -128
+HIGHEST_PRIORITY: Final = 127
+
+
+@dataclass(frozen=True)
+class ConsumerOptions:
+    """What the caller of ``create_consumer`` says. What is None comes from the destination's options or the URL's."""
+
+    selector: str | None = None
+    no_local: bool | None = None
+    prefetch: int | None = None
+    exclusive: bool | None = None
+    retroactive: bool | None = None
+    priority: int | None = None
+    subscription_name: str | None = None
+    browser: bool = False
+
+
+def consumer_info(
+    destination: Destination | str, asked: ConsumerOptions, settings: ClientSettings
+) -> wire.ConsumerInfo:
+    """The announcement, without its id. ``queue://Q?consumer.prefetchSize=10`` is understood as ActiveMQ does.
+
+    Raises `InvalidDestinationError`, `ConfigurationError` or, without a client id, `IllegalStateError`.
+    """
+    target, options = parsed(destination)
+    if asked.subscription_name is not None:
+        if settings.client_id is None:
+            raise IllegalStateError("a durable subscription needs a connection with a client_id")
+        if target.is_queue or target.is_temporary:
+            raise InvalidDestinationError(f"{target} is no topic; only topics have durable subscriptions")
+    if asked.browser and not target.is_queue:
+        raise InvalidDestinationError(f"{target} is no queue; only queues can be browsed")
+    prefetch = asked.prefetch
+    if prefetch is None:
+        prefetch = options.number("consumer.prefetchSize", default_prefetch(target, asked, settings))
+    if prefetch < 0:
+        raise ConfigurationError(f"a prefetch of {prefetch} messages is less than none")
+    exclusive = options.flag("consumer.exclusive", settings.exclusive_consumer)
+    retroactive = options.flag("consumer.retroactive", settings.retroactive_consumer)
+    priority = options.number("consumer.priority", 0, LOWEST_PRIORITY, HIGHEST_PRIORITY)
+    return wire.ConsumerInfo(
+        destination=wire_destination(target),
+        browser=asked.browser,
+        prefetch_size=min(prefetch, MAX_PREFETCH),
+        maximum_pending_message_limit=options.number(
+            "consumer.maximumPendingMessageLimit", settings.prefetch.maximum_pending
+        ),
+        dispatch_async=options.flag("consumer.dispatchAsync", settings.dispatch_async),
+        selector=asked.selector or options.text("consumer.selector") or None,
+        optimized_acknowledge=settings.optimize_acknowledge and not asked.browser,
+        subscription_name=asked.subscription_name,
+        no_local=options.flag("consumer.noLocal", False) if asked.no_local is None else asked.no_local,
+        exclusive=exclusive if asked.exclusive is None else asked.exclusive,
+        retroactive=retroactive if asked.retroactive is None else asked.retroactive,
+        priority=priority if asked.priority is None else asked.priority,
+    )
+
+
+def parsed(destination: Destination | str) -> tuple[Destination, Options]:
+    """A destination and the options behind its name. Those of a composite belong to its parts and stay there."""
+    if isinstance(destination, Destination):
+        return destination, Options(str(destination), {}, DESTINATION_OPTIONS)
+    name, _, query = destination.partition("?")
+    if "," in destination or not query:
+        return written_destination(destination), Options(destination[:80], {}, DESTINATION_OPTIONS)
+    return written_destination(name), Options(name[:80], options_of(query, name), DESTINATION_OPTIONS)
+
+
+def default_prefetch(target: Destination, asked: ConsumerOptions, settings: ClientSettings) -> int:
+    """The prefetch of the policy for this kind of consumer."""
+    policy = settings.prefetch
+    if asked.browser:
+        return policy.browser
+    if asked.subscription_name is not None:
+        return policy.optimized_durable_topic if settings.optimize_acknowledge else policy.durable_topic
+    return policy.queue if target.is_queue else policy.topic

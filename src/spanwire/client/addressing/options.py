@@ -1,0 +1,377 @@
+"""What the options of a broker URL mean to a client; their names are ActiveMQ's.
+
+An option that nobody knows is an error with the closest known one; so is one with a value that cannot be honoured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from spanwire.client.addressing.redelivery_policy import RedeliveryPolicy
+from spanwire.documents.spelling import suggestion
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.secret import Secret
+from spanwire.protocols.base import MAX_FRAME_SIZE
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
+
+MAX_WORD: Final = 60  # characters of a stranger's word in an error
+MAX_NUMBER: Final = 2**31 - 1  # Java's int; milliseconds of 24 days
+MAX_PREFETCH: Final = 32_766  # the largest that brokers grant
+CONNECT_TIMEOUT_MS: Final = 15_000  # from the first attempt of an address until the broker has accepted the login
+CLOSE_TIMEOUT_MS: Final = 15_000  # ActiveMQ's
+MAX_PREFIX: Final = 100  # characters before a made-up id
+NO_TIMEOUT: Final = -1
+
+FLAG: Final = "true or false"
+NUMBER: Final = "a whole number"
+DECIMAL: Final = "a number"
+TEXT: Final = "a text"
+
+# name → (kind of value, the only value that can be honoured or "")
+Known = dict[str, tuple[str, str]]
+JMS: Final[Known] = {
+    "jms.alwaysSessionAsync": (FLAG, ""),
+    "jms.alwaysSyncSend": (FLAG, ""),
+    "jms.checkForDuplicates": (FLAG, "false"),
+    "jms.clientID": (TEXT, ""),
+    "jms.clientIDPrefix": (TEXT, ""),
+    "jms.closeTimeout": (NUMBER, ""),
+    "jms.connectResponseTimeout": (NUMBER, ""),
+    "jms.connectionIDPrefix": (TEXT, ""),
+    "jms.consumerExpiryCheckEnabled": (FLAG, ""),
+    "jms.consumerFailoverRedeliveryWaitPeriod": (NUMBER, "0"),
+    "jms.copyMessageOnSend": (FLAG, ""),
+    "jms.disableTimeStampsByDefault": (FLAG, ""),
+    "jms.dispatchAsync": (FLAG, ""),
+    "jms.exclusiveConsumer": (FLAG, ""),
+    "jms.maxThreadPoolSize": (NUMBER, ""),
+    "jms.messagePrioritySupported": (FLAG, ""),
+    "jms.nestedMapAndListEnabled": (FLAG, ""),
+    "jms.nonBlockingRedelivery": (FLAG, ""),
+    "jms.objectMessageSerializationDefered": (FLAG, ""),
+    "jms.optimizeAcknowledge": (FLAG, ""),
+    "jms.optimizeAcknowledgeTimeOut": (NUMBER, ""),
+    "jms.optimizedAckScheduledAckInterval": (NUMBER, ""),
+    "jms.optimizedMessageDispatch": (FLAG, ""),
+    "jms.password": (TEXT, ""),
+    "jms.prefetchPolicy.all": (NUMBER, ""),
+    "jms.prefetchPolicy.durableTopicPrefetch": (NUMBER, ""),
+    "jms.prefetchPolicy.inputStreamPrefetch": (NUMBER, ""),
+    "jms.prefetchPolicy.maximumPendingMessageLimit": (NUMBER, ""),
+    "jms.prefetchPolicy.optimizeDurableTopicPrefetch": (NUMBER, ""),
+    "jms.prefetchPolicy.queueBrowserPrefetch": (NUMBER, ""),
+    "jms.prefetchPolicy.queuePrefetch": (NUMBER, ""),
+    "jms.prefetchPolicy.topicPrefetch": (NUMBER, ""),
+    "jms.producerWindowSize": (NUMBER, ""),
+    "jms.redeliveryPolicy.backOffMultiplier": (DECIMAL, ""),
+    "jms.redeliveryPolicy.collisionAvoidancePercent": (NUMBER, ""),
+    "jms.redeliveryPolicy.initialRedeliveryDelay": (NUMBER, ""),
+    "jms.redeliveryPolicy.maximumRedeliveries": (NUMBER, ""),
+    "jms.redeliveryPolicy.maximumRedeliveryDelay": (NUMBER, ""),
+    "jms.redeliveryPolicy.preDispatchCheck": (FLAG, ""),
+    "jms.redeliveryPolicy.redeliveryDelay": (NUMBER, ""),
+    "jms.redeliveryPolicy.useCollisionAvoidance": (FLAG, ""),
+    "jms.redeliveryPolicy.useExponentialBackOff": (FLAG, ""),
+    "jms.rmIdFromConnectionId": (FLAG, ""),
+    "jms.sendAcksAsync": (FLAG, "true"),
+    "jms.sendTimeout": (NUMBER, ""),
+    "jms.statsEnabled": (FLAG, ""),
+    "jms.transactedIndividualAck": (FLAG, "false"),
+    "jms.trustAllPackages": (FLAG, ""),
+    "jms.trustedPackages": (TEXT, ""),
+    "jms.useAsyncSend": (FLAG, ""),
+    "jms.useCompression": (FLAG, ""),
+    "jms.useDedicatedTaskRunner": (FLAG, ""),
+    "jms.useRetroactiveConsumer": (FLAG, ""),
+    "jms.userName": (TEXT, ""),
+    "jms.warnAboutUnstartedConnectionTimeout": (NUMBER, ""),
+    "jms.watchTopicAdvisories": (FLAG, ""),
+    "jms.xaAckMode": (NUMBER, "-1"),
+}
+# These steer what only a Java client has: thread pools, copies, deserialization, statistics. Any value is honoured.
+WITHOUT_EFFECT: Final = (
+    "jms.alwaysSessionAsync",
+    "jms.copyMessageOnSend",
+    "jms.maxThreadPoolSize",
+    "jms.objectMessageSerializationDefered",
+    "jms.optimizedMessageDispatch",
+    "jms.prefetchPolicy.inputStreamPrefetch",
+    "jms.rmIdFromConnectionId",
+    "jms.statsEnabled",
+    "jms.trustAllPackages",
+    "jms.trustedPackages",
+    "jms.useDedicatedTaskRunner",
+    "jms.warnAboutUnstartedConnectionTimeout",
+)
+WIRE_FORMAT: Final[Known] = {
+    "wireFormat.cacheEnabled": (FLAG, ""),
+    "wireFormat.cacheSize": (NUMBER, ""),
+    "wireFormat.host": (TEXT, ""),
+    "wireFormat.maxFrameSize": (NUMBER, ""),
+    "wireFormat.maxFrameSizeEnabled": (FLAG, "true"),
+    "wireFormat.maxInactivityDuration": (NUMBER, ""),
+    "wireFormat.maxInactivityDurationInitalDelay": (NUMBER, ""),
+    "wireFormat.prefixPacketSize": (FLAG, "true"),
+    "wireFormat.sizePrefixDisabled": (FLAG, "false"),
+    "wireFormat.stackTraceEnabled": (FLAG, ""),
+    "wireFormat.tcpNoDelayEnabled": (FLAG, ""),
+    "wireFormat.tightEncodingEnabled": (FLAG, ""),
+    "wireFormat.version": (NUMBER, ""),
+}
+SOCKET: Final[Known] = {
+    "connectionTimeout": (NUMBER, ""),
+    "keepAlive": (FLAG, ""),
+    "soTimeout": (NUMBER, "0"),
+    "soWriteTimeout": (NUMBER, "0"),
+    "socketBufferSize": (NUMBER, ""),
+    "tcpNoDelay": (FLAG, ""),
+    "useInactivityMonitor": (FLAG, "true"),
+    "useKeepAlive": (FLAG, "true"),
+}
+TLS: Final[Known] = {
+    "enabledCipherSuites": (TEXT, ""),
+    "enabledProtocols": (TEXT, ""),
+    "verifyHostName": (FLAG, ""),
+}
+SOCKET_PREFIX: Final = "socket."
+
+
+@dataclass(frozen=True)
+class PrefetchPolicy:
+    """How many messages the broker may send ahead of their acknowledgement, by the kind of consumer; 0: it pulls."""
+
+    queue: int = 1_000
+    topic: int = MAX_PREFETCH
+    durable_topic: int = 100
+    browser: int = 500
+    optimized_durable_topic: int = 1_000  # with jms.optimizeAcknowledge
+    maximum_pending: int = 0  # that the broker keeps for a slow consumer of a topic; 0: what it keeps anyway
+
+
+@dataclass(frozen=True)
+class ClientSettings:
+    """How a client behaves, whatever address it is connected to."""
+
+    user_name: str | None = None
+    password: Secret | None = field(default=None, repr=False)
+    client_id: str | None = None
+    use_async_send: bool = False
+    always_sync_send: bool = False
+    dispatch_async: bool = True
+    exclusive_consumer: bool = False
+    retroactive_consumer: bool = False
+    check_expiry: bool = True
+    use_compression: bool = False
+    nested_values: bool = True
+    timestamps: bool = True
+    optimize_acknowledge: bool = False
+    optimize_acknowledge_timeout_ms: int = 300  # ActiveMQ's
+    scheduled_acknowledge_ms: int = 0  # 0: never
+    watch_advisories: bool = False
+    message_priority: bool = False
+    non_blocking_redelivery: bool = False
+    client_id_prefix: str | None = None
+    connection_id_prefix: str | None = None
+    connect_timeout_ms: int = 0  # 0: the address has its own
+    producer_window_bytes: int = 0  # 0: none
+    send_timeout_ms: int = 0  # 0: waits as long as the connection lives
+    close_timeout_ms: int = CLOSE_TIMEOUT_MS
+    prefetch: PrefetchPolicy = field(default_factory=PrefetchPolicy)
+    redelivery: RedeliveryPolicy = field(default_factory=RedeliveryPolicy)
+
+
+@dataclass(frozen=True)
+class SocketSettings:
+    """What one address says about its socket, TLS and wire format."""
+
+    connect_timeout_ms: int = CONNECT_TIMEOUT_MS
+    tcp_no_delay: bool = True
+    keep_alive: bool = False
+    buffer_size: int = 0  # 0: what the system chooses
+    verify_host_name: bool | None = None
+    protocols: tuple[str, ...] = ()
+    cipher_suites: tuple[str, ...] = ()
+    wire_format: WireFormatPreferences = field(default_factory=WireFormatPreferences)
+
+
+class Options:
+    """The options of one URL, checked against the known ones. ``where`` names the URL in errors, without secrets."""
+
+    def __init__(self, where: str, given: dict[str, str], known: Known) -> None:
+        self.where: Final[str] = where
+        self._given: Final[dict[str, str]] = given
+        for name, text in given.items():
+            rule = known.get(name)
+            if rule is None:
+                raise ConfigurationError(f"{where}: unknown option {name[:MAX_WORD]!r}{hint(name, known)}")
+            _check(where, name, text, rule[0], rule[1])
+
+    def flag(self, name: str, default: bool) -> bool:
+        """A truth value."""
+        text = self._given.get(name)
+        return default if text is None else text.lower() == "true"
+
+    def number(self, name: str, default: int, lowest: int = 0, highest: int = MAX_NUMBER) -> int:
+        """A whole number; raises `ConfigurationError` when it is out of range."""
+        text = self._given.get(name)
+        if text is None:
+            return default
+        value = int(text)
+        if not lowest <= value <= highest:
+            raise ConfigurationError(f"{self.where}: {name}={value} is not between {lowest} and {highest}")
+        return value
+
+    def decimal(self, name: str, default: float) -> float:
+        """A number of at least 1."""
+        text = self._given.get(name)
+        if text is None:
+            return default
+        value = float(text)
+        if not 1.0 <= value <= 1000.0:
+            raise ConfigurationError(f"{self.where}: {name}={value:g} is not between 1 and 1000")
+        return value
+
+    def text(self, name: str) -> str | None:
+        """A text, or None."""
+        return self._given.get(name)
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """A list with commas."""
+        return tuple([word.strip() for word in (self._given.get(name) or "").split(",") if word.strip()])
+
+
+def hint(name: str, known: Known) -> str:
+    """``, did you mean jms.useAsyncSend?``"""
+    return suggestion(name, known, ", ")
+
+
+def _check(where: str, name: str, text: str, kind: str, only: str) -> None:
+    is_wrong = False
+    if kind == FLAG:
+        is_wrong = text.lower() not in ("true", "false")
+    elif kind == NUMBER:
+        digits = text.removeprefix("-")
+        is_wrong = not (digits.isascii() and digits.isdecimal() and len(digits) <= 18)
+    elif kind == DECIMAL:
+        parts = text.split(".")
+        is_wrong = not text.isascii() or len(text) > 18 or len(parts) > 2 or not all(part.isdecimal() for part in parts)
+    if is_wrong:
+        raise ConfigurationError(f"{where}: {name} must be {kind}")
+    if only and text.lower() != only:
+        raise ConfigurationError(f"{where}: {name} with another value than {only} is not supported by this client")
+
+
+def client_settings(
+    options: Options, user_name: str | None, password: str | None, client_id: str | None
+) -> ClientSettings:
+    """The ``jms.`` options; what the caller gives goes before what the URL says."""
+    secret = password if password is not None else options.text("jms.password")
+    return ClientSettings(
+        user_name=user_name if user_name is not None else options.text("jms.userName"),
+        password=None if secret is None else Secret(secret),
+        client_id=client_id if client_id is not None else options.text("jms.clientID"),
+        use_async_send=options.flag("jms.useAsyncSend", False),
+        always_sync_send=options.flag("jms.alwaysSyncSend", False),
+        dispatch_async=options.flag("jms.dispatchAsync", True),
+        exclusive_consumer=options.flag("jms.exclusiveConsumer", False),
+        retroactive_consumer=options.flag("jms.useRetroactiveConsumer", False),
+        check_expiry=options.flag("jms.consumerExpiryCheckEnabled", True),
+        use_compression=options.flag("jms.useCompression", False),
+        nested_values=options.flag("jms.nestedMapAndListEnabled", True),
+        timestamps=not options.flag("jms.disableTimeStampsByDefault", False),
+        optimize_acknowledge=options.flag("jms.optimizeAcknowledge", False),
+        optimize_acknowledge_timeout_ms=options.number("jms.optimizeAcknowledgeTimeOut", 300),
+        scheduled_acknowledge_ms=options.number("jms.optimizedAckScheduledAckInterval", 0),
+        watch_advisories=options.flag("jms.watchTopicAdvisories", False),
+        message_priority=options.flag("jms.messagePrioritySupported", False),
+        non_blocking_redelivery=options.flag("jms.nonBlockingRedelivery", False),
+        client_id_prefix=id_prefix(options, "jms.clientIDPrefix"),
+        connection_id_prefix=id_prefix(options, "jms.connectionIDPrefix"),
+        connect_timeout_ms=options.number("jms.connectResponseTimeout", 0),
+        producer_window_bytes=options.number("jms.producerWindowSize", 0),
+        send_timeout_ms=options.number("jms.sendTimeout", 0),
+        close_timeout_ms=options.number("jms.closeTimeout", CLOSE_TIMEOUT_MS, 1),
+        prefetch=prefetch_policy(options),
+        redelivery=redelivery_policy(options),
+    )
+
+
+def id_prefix(options: Options, name: str) -> str | None:
+    """What a made-up id begins with; raises `ConfigurationError` for what no id can have."""
+    prefix = options.text(name)
+    if prefix is not None and (len(prefix) > MAX_PREFIX or not prefix.isascii() or not prefix.isprintable()):
+        raise ConfigurationError(f"{options.where}: {name} has up to {MAX_PREFIX} printable ASCII characters")
+    return prefix
+
+
+def prefetch_policy(options: Options) -> PrefetchPolicy:
+    """``jms.prefetchPolicy.``; ``all`` goes before the others, as ActiveMQ has it. Larger than the largest is that."""
+    base = PrefetchPolicy()
+    name = "jms.prefetchPolicy."
+    every = options.number(name + "all", NO_TIMEOUT)
+    if every >= 0:
+        every = min(every, MAX_PREFETCH)
+        return PrefetchPolicy(every, every, every, every, every, options.number(name + "maximumPendingMessageLimit", 0))
+    return PrefetchPolicy(
+        queue=min(options.number(name + "queuePrefetch", base.queue), MAX_PREFETCH),
+        topic=min(options.number(name + "topicPrefetch", base.topic), MAX_PREFETCH),
+        durable_topic=min(options.number(name + "durableTopicPrefetch", base.durable_topic), MAX_PREFETCH),
+        browser=min(options.number(name + "queueBrowserPrefetch", base.browser), MAX_PREFETCH),
+        optimized_durable_topic=min(
+            options.number(name + "optimizeDurableTopicPrefetch", base.optimized_durable_topic), MAX_PREFETCH
+        ),
+        maximum_pending=options.number(name + "maximumPendingMessageLimit", base.maximum_pending),
+    )
+
+
+def redelivery_policy(options: Options) -> RedeliveryPolicy:
+    """``jms.redeliveryPolicy.``"""
+    base = RedeliveryPolicy()
+    name = "jms.redeliveryPolicy."
+    return RedeliveryPolicy(
+        maximum_redeliveries=options.number(name + "maximumRedeliveries", base.maximum_redeliveries, -1),
+        initial_redelivery_delay_ms=options.number(name + "initialRedeliveryDelay", base.initial_redelivery_delay_ms),
+        redelivery_delay_ms=options.number(name + "redeliveryDelay", base.redelivery_delay_ms),
+        maximum_redelivery_delay_ms=options.number(
+            name + "maximumRedeliveryDelay", base.maximum_redelivery_delay_ms, -1
+        ),
+        use_exponential_back_off=options.flag(name + "useExponentialBackOff", base.use_exponential_back_off),
+        back_off_multiplier=options.decimal(name + "backOffMultiplier", base.back_off_multiplier),
+        use_collision_avoidance=options.flag(name + "useCollisionAvoidance", base.use_collision_avoidance),
+        collision_avoidance_percent=options.number(
+            name + "collisionAvoidancePercent", base.collision_avoidance_percent, 0, 100
+        ),
+        pre_dispatch_check=options.flag(name + "preDispatchCheck", base.pre_dispatch_check),
+    )
+
+
+def socket_settings(options: Options, host: str) -> SocketSettings:
+    """What stands at an address."""
+    base = WireFormatPreferences()
+    frame_size = options.number("wireFormat.maxFrameSize", MAX_FRAME_SIZE, 1, 2**62)
+    verify = options.text("verifyHostName")
+    return SocketSettings(
+        connect_timeout_ms=options.number("connectionTimeout", 0) or CONNECT_TIMEOUT_MS,
+        tcp_no_delay=options.flag("tcpNoDelay", True),
+        keep_alive=options.flag("keepAlive", False),
+        buffer_size=options.number("socketBufferSize", 0),
+        verify_host_name=None if verify is None else verify.lower() == "true",
+        protocols=options.words("enabledProtocols"),
+        cipher_suites=options.words("enabledCipherSuites"),
+        wire_format=replace(
+            base,
+            version=options.number("wireFormat.version", base.version, 1, base.version),
+            tight=options.flag("wireFormat.tightEncodingEnabled", base.tight),
+            cache=options.flag("wireFormat.cacheEnabled", base.cache),
+            cache_size=options.number("wireFormat.cacheSize", base.cache_size),
+            stack_traces=options.flag("wireFormat.stackTraceEnabled", base.stack_traces),
+            tcp_no_delay=options.flag("wireFormat.tcpNoDelayEnabled", base.tcp_no_delay),
+            max_inactivity_ms=options.number("wireFormat.maxInactivityDuration", base.max_inactivity_ms),
+            max_inactivity_initial_delay_ms=options.number(
+                "wireFormat.maxInactivityDurationInitalDelay", base.max_inactivity_initial_delay_ms
+            ),
+            max_frame_size=min(frame_size, MAX_FRAME_SIZE),
+            host=options.text("wireFormat.host") or host or None,
+        ),
+    )

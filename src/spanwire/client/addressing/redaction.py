@@ -1,0 +1,39 @@
+"""Broker URLs for people: what of them may stand in an error or a log."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from spanwire.client.addressing.options import MAX_WORD
+from spanwire.discovery.composite import LISTS
+
+AUTHORITY: Final = re.compile(r"//(?:\[([0-9A-Fa-f:.%]+)\]|([\w.\-]*))(?::([0-9]{1,5}))?/?", re.ASCII)
+ALL_OPTIONS: Final = re.compile(r"\?.*", re.DOTALL)
+NESTED_OPTIONS: Final = re.compile(
+    r"\?.*?(?=,\s*[A-Za-z][A-Za-z0-9+]*://|\)\?|\)?\s*$)", re.DOTALL
+)  # up to the next address
+USER: Final = re.compile(r"//(?:(?!,\s*[A-Za-z][A-Za-z0-9+]*://).)*@", re.DOTALL)
+AFTER_SLASHES: Final = re.compile(r"//[^?,()]*")
+LIST_SCHEMES: Final = tuple([f"{scheme}:" for scheme in LISTS])
+
+
+def redacted(text: str) -> str:
+    """A URL for people: without user, password and option values, and cut when it is long.
+
+    Secrets may hold commas, slashes, question marks and parentheses; what is in doubt is not shown.
+    """
+    is_list = text.strip().lower().startswith(LIST_SCHEMES)
+    shown = (NESTED_OPTIONS if is_list else ALL_OPTIONS).sub("?…", text)
+    shown = USER.sub("//…@", shown)
+    if "@" in text:
+        shown = AFTER_SLASHES.sub(_shown_authority, shown)
+        if "//" not in text:  # the scheme was forgotten, and nobody knows where a password ends
+            shown = "…"
+    shown = "".join([character if character.isprintable() else " " for character in shown])
+    return shown if len(shown) <= 2 * MAX_WORD else shown[: 2 * MAX_WORD] + "…"
+
+
+def _shown_authority(found: re.Match[str]) -> str:
+    authority = found.group(0)
+    return authority if authority.startswith("//…@") or AUTHORITY.fullmatch(authority) else "//…"

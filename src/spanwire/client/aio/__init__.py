@@ -1,0 +1,138 @@
+"""The client for asyncio.
+
+    async with aio.connect("tcp://localhost:61616") as connection, connection.session() as session:
+        producer = await session.create_producer("queue://ORDERS")
+        await producer.send("text", properties={"n": 1})
+        consumer = await session.create_consumer("queue://ORDERS", selector="n > 0")
+        message = await consumer.receive(timeout=5)
+
+One event loop owns a connection and everything of it. What is sent in one turn of the loop is written at its end.
+`spanwire.client.blocking` has the same names without ``await``. ``vm:`` and ``peer:`` URLs reach a broker of this
+process through `spanwire.client.ports`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from spanwire.client.addressing.address import parse_url
+from spanwire.client.aio.connection import CoreConnection
+from spanwire.client.aio.consumer import Consumer as Consumer
+from spanwire.client.aio.producer import Producer as Producer
+from spanwire.client.aio.requestor import Requestor
+from spanwire.client.aio.session import Browser as Browser
+from spanwire.client.aio.session import Session as Session
+from spanwire.client.io.environment import Machine
+from spanwire.client.messages.content_types import AcknowledgeMode
+from spanwire.client.protocol.connection import ClientConnection
+from spanwire.model.errors import JmsError
+from spanwire.tls.settings import ClientTlsSettings
+
+
+def connect(
+    url: str,
+    user_name: str | None = None,
+    password: str | None = None,
+    client_id: str | None = None,
+    tls: ClientTlsSettings | None = None,
+) -> Connecting:
+    """A logged-in connection: ``await connect(…)`` or ``async with connect(…) as connection``.
+
+    Raises `ConfigurationError` for a URL that cannot be meant, and `JmsError` when no broker lets the client in.
+    """
+    return Connecting(url, user_name, password, client_id, tls)
+
+
+class Connecting:
+    """A connection that is about to be made."""
+
+    def __init__(
+        self,
+        url: str,
+        user_name: str | None,
+        password: str | None,
+        client_id: str | None,
+        tls: ClientTlsSettings | None,
+    ) -> None:
+        self._url: Final = parse_url(url, user_name, password, client_id)
+        self._tls: Final = tls
+        self._connection: Connection | None = None
+
+    def __await__(self) -> Generator[object, None, Connection]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await self._open()
+        return self._connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+    if not TYPE_CHECKING:  # a type checker is to say that these names are missing here
+
+        def __getattr__(self, name: str) -> object:
+            """Raise the `AttributeError` that tells how a connection is made of this."""
+            if hasattr(Connection, name):
+                raise AttributeError(
+                    f"the connection is not made yet, so there is no {name}: write "
+                    "`async with aio.connect(…) as connection`, or `connection = await aio.connect(…)`"
+                )
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    async def _open(self) -> Connection:
+        machine = Machine()
+        shared = CoreConnection(ClientConnection(self._url, machine), machine, self._tls)
+        await shared.open()
+        return Connection(shared)
+
+
+class Connection:
+    """One connection to a broker, or with ``failover:`` to one of several after the other."""
+
+    def __init__(self, shared: CoreConnection) -> None:
+        self.shared: Final = shared
+        self._requestor: Final = Requestor(shared, self.session)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def client_id(self) -> str:
+        """The client id, chosen by the caller or made up."""
+        return self.shared.core.client_id
+
+    @property
+    def broker_name(self) -> str | None:
+        """How the broker calls itself."""
+        return self.shared.core.broker_name
+
+    @property
+    def errors(self) -> list[JmsError]:
+        """What the broker refused of commands that nobody waited for, the last hundred."""
+        return list(self.shared.core.errors)
+
+    def session(self, acknowledge: AcknowledgeMode = "auto") -> Session:
+        """A session; ``acknowledge`` is ``auto``, ``client``, ``dups_ok``, ``individual``, ``transacted`` or ``xa``."""
+        shared = self.shared
+        shared.check()
+        session = Session(shared, shared.core.add_session(acknowledge), self._requestor)
+        shared.flush_soon()
+        return session
+
+    async def close(self) -> None:
+        """Say farewell, so that everything before is done, and close. A second call does nothing."""
+        await self.shared.close()
+
+    def requestor(self) -> Requestor:
+        """Where answers to requests arrive."""
+        return self._requestor

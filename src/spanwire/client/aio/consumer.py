@@ -1,0 +1,159 @@
+"""A message consumer of an asyncio session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Final, Self
+
+from spanwire.client.aio.connection import MAX_HANDED, CoreConnection, Sleeper
+from spanwire.client.aio.listener import ErrorListener, Listener, Listening, Turns
+from spanwire.client.messages.message import Message
+from spanwire.client.protocol.consumer import ClientConsumer
+from spanwire.client.protocol.session import ClientSession
+from spanwire.model.errors import IllegalStateError
+
+
+class Consumer(Sleeper):
+    """Receives messages; also ``async for message in consumer``, which ends when the consumer is closed."""
+
+    def __init__(self, session: ClientSession, core: ClientConsumer, shared: CoreConnection, turns: Turns) -> None:
+        self.core: Final = core
+        self._session: Final = session
+        self._shared: Final = shared
+        self._waiters: list[asyncio.Future[None]] = []
+        self._listening: Final = Listening(shared, core, self.receive, turns, self.wake)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def __aiter__(self) -> AsyncIterator[Message]:
+        while not self.core.is_closed:
+            try:
+                message = await self.receive()
+            except IllegalStateError:
+                if self.core.is_closed:
+                    return
+                raise
+            if message is None:
+                return
+            yield message
+
+    def receive_no_wait(self) -> Message | None:
+        """The next message that is here already; None, too, while the broker takes no acknowledgements."""
+        shared = self._shared
+        shared.check_process()
+        if shared.handed >= MAX_HANDED:
+            shared.flush()
+            if shared.handed >= MAX_HANDED:
+                return None
+        message = self.core.next_message(shared.machine.now())
+        if message is not None:
+            shared.handed_over()
+        return message
+
+    async def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message; None when ``timeout`` seconds are over. Without one it waits as long as it takes."""
+        shared = self._shared
+        shared.check_process()
+        core = self.core
+        asked_at = shared.machine.now()
+        if shared.handed >= MAX_HANDED and not await self._has_room(timeout):
+            return None
+        message = core.next_message(asked_at)
+        if message is not None:
+            shared.handed_over()
+            return message
+        end = None if timeout is None else asked_at.monotonic + timeout
+        core.begin_receive()
+        while not core.ended and not core.is_leaving:
+            core.before_waiting()
+            now = shared.machine.now()
+            until = core.pull_until(end, now)
+            shared.flush_soon()
+            if until is not None and now.monotonic >= until:
+                return None
+            await self.woken(self._until(until), now.monotonic)
+            message = core.next_message(shared.machine.now())
+            if message is not None:
+                shared.handed_over()
+                return message
+        return None
+
+    async def _has_room(self, timeout: float | None) -> bool:
+        """Wait until an acknowledgement has a place to go to; False when the time is over."""
+        self._shared.flush()
+        if timeout is not None and timeout <= 0:
+            return self._shared.handed < MAX_HANDED
+        try:
+            async with asyncio.timeout(timeout):
+                await self._shared.turn()
+        except TimeoutError:
+            return False
+        return True
+
+    def _until(self, end: float | None) -> float | None:
+        resume_at = self.core.resume_at
+        if resume_at > 0.0:
+            return resume_at if end is None else min(end, resume_at)
+        return end
+
+    async def woken(self, until: float | None, now: float) -> None:
+        """Wait until something came for this consumer, or the time is over."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiters.append(future)
+        self.core.waiting = True
+        self._shared.begins_to_wait()
+        timer = None if until is None else loop.call_later(max(0.0, until - now), _finish, future)
+        try:
+            await future
+        finally:
+            self._shared.waits_no_more()
+            if timer is not None:
+                timer.cancel()
+            if future in self._waiters:
+                self._waiters.remove(future)
+
+    def wake(self) -> None:
+        """Something came, or the consumer failed."""
+        waiters = self._waiters
+        self._waiters = []
+        for future in waiters:
+            _finish(future)
+
+    def listen(self, listener: Listener, on_error: ErrorListener | None = None) -> None:
+        """Give each message to ``listener``, a function or coroutine function; those of one session take turns.
+
+        In ``auto`` a message is acknowledged when the listener has done its work; what it raises is logged, and the
+        message comes again as after a rollback (in ``client`` and ``transacted`` sessions it decides that itself).
+        ``on_error`` gets the error that ended it all, if one did. Raises `IllegalStateError` when there is a listener.
+        """
+        self._shared.check()
+        self._listening.start(listener, on_error)
+
+    async def stop_listening(self) -> None:
+        """No more messages for the listener; what it has it ends."""
+        await self._listening.stop()
+
+    async def close(self) -> None:
+        """The consumer leaves; in a transaction with messages of it, at its end."""
+        shared = self._shared
+        shared.check_process()
+        await self._listening.stop()
+        request = None if shared.core.failure is not None else self._session.close_consumer(self.core)
+        if not self.core.closes_with_transaction:
+            shared.remove_consumer(self.core)
+        self.wake()
+        await shared.answer_close(request)
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,278 @@
+"""What carries the bytes of an asyncio connection: a socket, or a hand-over to a broker of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from spanwire.client.addressing.address import BrokerAddress
+from spanwire.client.io.environment import set_options, told
+from spanwire.client.ports import InProcessTransport
+
+HIGH_WATER: Final = 256 * 1024  # unsent bytes above which senders wait
+LOW_WATER: Final = 64 * 1024
+
+
+class WireOwner:
+    """The connection, as its wire sees it."""
+
+    @abstractmethod
+    def received(self, wire: Wire, data: bytes) -> None:
+        """Bytes from the broker."""
+
+    @abstractmethod
+    def ended(self, wire: Wire, reason: str) -> None:
+        """The broker is gone."""
+
+
+class Wire:
+    """One way to a broker. ``is_writable`` False: whoever sends waits for `writable`."""
+
+    def __init__(self, owner: WireOwner) -> None:
+        self.owner: Final = owner
+        self.is_writable = True
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @abstractmethod
+    def begin(self) -> None:
+        """The owner is ready for bytes."""
+
+    @abstractmethod
+    def write(self, data: bytes) -> None:
+        """Bytes for the broker."""
+
+    @abstractmethod
+    def pause_reading(self) -> None:
+        """The owner has enough for now."""
+
+    @abstractmethod
+    def resume_reading(self) -> None:
+        """The owner takes bytes again."""
+
+    def interject(self, octets: bytes) -> bool:
+        """From another thread: send a frame between two others. False where that cannot be."""
+        return False
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what is left, then end."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """End at once."""
+
+    async def writable(self) -> None:
+        """Wait until more may be written, or nothing at all."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        try:
+            await future
+        finally:
+            if future in self._waiting:  # whoever waits has been cancelled
+                self._waiting.remove(future)
+
+    def pause(self) -> None:
+        """Too much is unsent."""
+        self.is_writable = False
+
+    def resume(self) -> None:
+        """More may be written; or everything is over."""
+        self.is_writable = True
+        waiting = self._waiting
+        self._waiting = []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+
+class SocketWire(Wire, asyncio.Protocol):
+    """A socket, encrypted or not."""
+
+    def __init__(self, owner: WireOwner, address: BrokerAddress) -> None:
+        super().__init__(owner)
+        self._address: Final = address
+        self._transport: asyncio.Transport | None = None
+        self._has_begun = False
+        self._early: Final[list[bytes]] = []
+        self._end: str | None = None
+        self._writing: Final = threading.Lock()
+        self._rest = b""  # of an interjected frame
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is open."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
+        channel = transport.get_extra_info("socket")
+        if channel is not None:
+            set_options(channel, self._address)
+
+    def begin(self) -> None:
+        """Pass on what came before the owner knew of this wire."""
+        self._has_begun = True
+        for data in self._early:
+            self.owner.received(self, data)
+        self._early.clear()
+        if self._end is not None:
+            self.owner.ended(self, self._end)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes from the broker."""
+        if self._has_begun:
+            self.owner.received(self, data)
+        else:
+            self._early.append(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed."""
+        with self._writing:
+            self._transport = None
+        self.resume()
+        reason = "the broker closed it" if exc is None else told(exc)
+        if self._has_begun:
+            self.owner.ended(self, reason)
+        else:
+            self._end = reason
+
+    def pause_writing(self) -> None:
+        """The socket takes nothing just now."""
+        self.pause()
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self.resume()
+
+    def write(self, data: bytes) -> None:
+        """Hand over to the transport."""
+        with self._writing:
+            if self._transport is not None:
+                if self._rest:
+                    data = self._rest + data
+                    self._rest = b""
+                self._transport.write(data)
+
+    def interject(self, octets: bytes) -> bool:
+        """Write to the socket itself when the transport has nothing to write; not through TLS, whose state is the
+        loop's.
+        """
+        with self._writing:
+            transport = self._transport
+            if self._address.is_secure or transport is None or transport.is_closing():
+                return False
+            try:
+                if self._rest or transport.get_write_buffer_size() > 0:
+                    return True  # the broker does not read just now, which no keep-alive would change
+                count = os.write(transport.get_extra_info("socket").fileno(), octets)
+            except (OSError, RuntimeError):
+                return True  # full, or gone: the loop will see
+            self._rest = octets[count:] if count < len(octets) else b""
+            return True
+
+    def pause_reading(self) -> None:
+        """Read nothing."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read again."""
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Write what is left, then close."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class InProcessWire(Wire):
+    """A broker in this process, on this loop or another. Bytes cross in batches: one wake-up for all that came."""
+
+    def __init__(self, owner: WireOwner, transport: InProcessTransport, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(owner)
+        self._transport: Final = transport
+        self._loop: Final = loop
+        self._arrived: Final[deque[bytes]] = deque()
+        self._is_scheduled = False
+        self._is_paused = False
+        self._is_closed = False
+
+    def begin(self) -> None:
+        """Open the hand-over."""
+        self._transport.start(_Feed(self))
+
+    def write(self, data: bytes) -> None:
+        """Hand over to the broker."""
+        if not self._transport.write(data):
+            self.pause()
+
+    def close(self) -> None:
+        """End; what was written still arrives."""
+        self._is_closed = True
+        self._transport.close()
+
+    def abort(self) -> None:
+        """End."""
+        self.resume()
+        self.close()
+
+    def arrived(self, data: bytes) -> None:
+        """From any thread: bytes of the broker."""
+        self._arrived.append(data)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self.post(self._deliver)
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Have ``call`` made by the loop; nothing happens when that is closed."""
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            self._is_closed = True
+
+    def pause_reading(self) -> None:
+        """Leave it where it is; the broker stops by itself when it has enough of that."""
+        self._is_paused = True
+
+    def resume_reading(self) -> None:
+        """Go on."""
+        if self._is_paused:
+            self._is_paused = False
+            self._loop.call_soon(self._deliver)
+
+    def _deliver(self) -> None:
+        self._is_scheduled = False
+        count = 0
+        while self._arrived and not self._is_closed and not self._is_paused:
+            data = self._arrived.popleft()
+            count += len(data)
+            self.owner.received(self, data)
+        if count:
+            self._transport.taken(count)
+
+
+class _Feed:
+    """What the transport calls, from any thread."""
+
+    def __init__(self, wire: InProcessWire) -> None:
+        self._wire: Final = wire
+
+    def received(self, data: bytes) -> None:
+        self._wire.arrived(data)
+
+    def writable(self) -> None:
+        self._wire.post(self._wire.resume)
+
+    def closed(self, reason: str | None) -> None:
+        wire = self._wire
+        wire.post(wire.resume)
+        wire.post(lambda: wire.owner.ended(wire, reason or "the broker closed it"))

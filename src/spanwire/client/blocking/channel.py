@@ -1,0 +1,217 @@
+"""What carries the bytes of a blocking connection: a socket, or a hand-over to a broker of this process.
+
+Only `wait` blocks. It is called without the connection's lock, everything else with it.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import threading
+from abc import abstractmethod
+from collections import deque
+from typing import Final
+
+from spanwire.client.addressing.address import BrokerAddress
+from spanwire.client.io.environment import READ_BYTES, not_connected, set_options
+from spanwire.client.ports import InProcessTransport
+
+MAX_RINGS: Final = 4096  # bytes read at once from the bell
+MAX_WAIT: Final = 60.0  # seconds of one wait; then the connection looks around
+
+
+class EndOfChannel(Exception):
+    """The broker has ended the connection; the text says how."""
+
+
+class Channel:
+    """One way to a broker."""
+
+    @abstractmethod
+    def send(self, data: bytes | bytearray) -> int:
+        """Write what is taken without waiting; how much that was. Raises OSError."""
+
+    @abstractmethod
+    def receive(self) -> bytes:
+        """What is there; nothing when nothing is. Raises OSError or `EndOfChannel`."""
+
+    @abstractmethod
+    def wait(self, timeout: float | None, for_reading: bool, for_writing: bool) -> None:
+        """Come back when something can be done, or the time is over."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Whoever waits comes back, though nothing can be done."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End; whoever waits comes back."""
+
+
+class SocketChannel(Channel):
+    """A socket, encrypted or not."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        channel.setblocking(False)
+        self._channel: Final = channel
+        self._file: Final = channel.fileno()
+        self._ear, self._bell = socket.socketpair()
+        self._ear.setblocking(False)
+        self._bell.setblocking(False)
+        self._doors: Final = threading.Lock()
+        self._listeners = 0
+        self._is_closed = False
+
+    @classmethod
+    def open(cls, address: BrokerAddress, context: ssl.SSLContext | None, timeout: float) -> SocketChannel:
+        """Connect, and encrypt when there is a context; raises `JmsError`. TLS must verify before anything is sent."""
+        channel: socket.socket | None = None
+        try:
+            channel = socket.create_connection((address.host, address.port), timeout)
+            set_options(channel, address)
+            if context is not None:
+                channel = context.wrap_socket(channel, server_hostname=address.host)
+        except (OSError, ValueError) as error:
+            if channel is not None:
+                channel.close()
+            raise not_connected(address, error) from error
+        return cls(channel)
+
+    def send(self, data: bytes | bytearray) -> int:
+        """Write without waiting."""
+        try:
+            return self._channel.send(data)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return 0
+
+    def receive(self) -> bytes:
+        """Read without waiting."""
+        try:
+            data = self._channel.recv(READ_BYTES)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return b""
+        if not data:
+            raise EndOfChannel("the broker closed it")
+        return data
+
+    def wait(self, timeout: float | None, for_reading: bool, for_writing: bool) -> None:
+        """Wait for the socket; not when the TLS engine holds bytes of which no system call tells."""
+        if for_reading and isinstance(self._channel, ssl.SSLSocket) and self._channel.pending() > 0:
+            return
+        with self._doors:
+            if self._is_closed:
+                return
+            self._listeners += 1
+        try:
+            self._listen(timeout, for_reading, for_writing)
+        finally:
+            with self._doors:
+                self._listeners -= 1
+                if self._is_closed and self._listeners == 0:
+                    self._ear.close()
+
+    def _listen(self, timeout: float | None, for_reading: bool, for_writing: bool) -> None:
+        poll = select.poll()
+        poll.register(self._file, (select.POLLIN if for_reading else 0) | (select.POLLOUT if for_writing else 0))
+        ear = self._ear.fileno()
+        poll.register(ear, select.POLLIN)
+        found = poll.poll(1000 * MAX_WAIT if timeout is None else max(0, int(1000 * min(timeout, MAX_WAIT)) + 1))
+        if any(file == ear for file, _ in found):
+            try:
+                self._ear.recv(MAX_RINGS)
+            except OSError:
+                pass  # another thread was quicker
+
+    def wake(self) -> None:
+        """Ring; a bell that rings already is enough."""
+        try:
+            self._bell.send(b"\0")
+        except OSError:
+            pass  # it rings already, or the channel is closed
+
+    def close(self) -> None:
+        """Shut down first, so that a waiting thread comes back."""
+        try:
+            socket.socket.shutdown(self._channel, socket.SHUT_RDWR)
+        except OSError:
+            pass  # the peer was first
+        self._channel.close()
+        self._bell.close()
+        with self._doors:
+            self._is_closed = True
+            if self._listeners == 0:
+                self._ear.close()
+
+
+class InProcessChannel(Channel):
+    """A broker in this process, on a thread of its own. It is the `InProcessFeed` of its transport."""
+
+    def __init__(self, transport: InProcessTransport) -> None:
+        self._transport: Final = transport
+        self._changed: Final = threading.Condition()
+        self._arrived: Final[deque[bytes]] = deque()
+        self._is_writable = True
+        self._end: str | None = None
+        self._is_rung = False
+        transport.start(self)
+
+    def received(self, data: bytes) -> None:
+        """Bytes from the broker."""
+        with self._changed:
+            self._arrived.append(data)
+            self._changed.notify_all()
+
+    def writable(self) -> None:
+        """The broker takes bytes again."""
+        with self._changed:
+            self._is_writable = True
+            self._changed.notify_all()
+
+    def closed(self, reason: str | None) -> None:
+        """The broker is gone."""
+        with self._changed:
+            self._end = reason or "the broker closed it"
+            self._changed.notify_all()
+
+    def send(self, data: bytes | bytearray) -> int:
+        """Hand over, unless the broker has enough."""
+        if not self._is_writable:
+            return 0
+        self._is_writable = False
+        if self._transport.write(bytes(data)):
+            self._is_writable = True
+        return len(data)
+
+    def receive(self) -> bytes:
+        """Everything that came."""
+        with self._changed:
+            if not self._arrived and self._end is not None:
+                raise EndOfChannel(self._end)
+            data = b"".join(self._arrived)
+            self._arrived.clear()
+        if data:
+            self._transport.taken(len(data))
+        return data
+
+    def wait(self, timeout: float | None, for_reading: bool, for_writing: bool) -> None:
+        """Wait for the broker."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_due(for_reading, for_writing), timeout or MAX_WAIT)
+            self._is_rung = False
+
+    def wake(self) -> None:
+        """Whoever waits comes back."""
+        with self._changed:
+            self._is_rung = True
+            self._changed.notify_all()
+
+    def _is_due(self, for_reading: bool, for_writing: bool) -> bool:
+        if self._is_rung or self._end is not None or (for_writing and self._is_writable):
+            return True
+        return for_reading and bool(self._arrived)
+
+    def close(self) -> None:
+        """End the hand-over."""
+        self._transport.close()
+        self.closed("it is closed")

@@ -1,0 +1,152 @@
+"""A message consumer of a blocking session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final, Self
+
+from spanwire.client.blocking.connection import CoreConnection
+from spanwire.client.blocking.listener import ErrorListener, Listener, Listening, Turns
+from spanwire.client.messages.message import Message
+from spanwire.client.protocol.consumer import ClientConsumer
+from spanwire.client.protocol.session import ClientSession
+from spanwire.model.errors import IllegalStateError
+
+MAX_BYTES_AT_ONCE: Final = 4 * 1024 * 1024  # of messages of one `receive_many`: they are all in memory
+
+
+class Consumer:
+    """Receives messages; also ``for message in consumer``, which ends when the consumer is closed."""
+
+    def __init__(self, session: ClientSession, core: ClientConsumer, shared: CoreConnection, turns: Turns) -> None:
+        self.core: Final = core
+        self._session: Final = session
+        self._shared: Final = shared
+        self._listening: Final = Listening(shared, core, self.receive, turns)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Message]:
+        while not self.core.is_closed:
+            try:
+                message = self.receive()
+            except IllegalStateError:
+                if self.core.is_closed:
+                    return
+                raise
+            if message is None:
+                return
+            yield message
+
+    def receive_no_wait(self) -> Message | None:
+        """The next message that is here already; None, too, while the broker takes no acknowledgements."""
+        shared = self._shared
+        shared.check_process()
+        with shared.lock:
+            if not shared.takes(0.0):
+                return None
+            message = self.core.next_message(shared.machine.now())
+            if message is None and shared.core.failure is None:
+                shared.look()
+                message = self.core.next_message(shared.machine.now())
+            shared.acknowledged()
+            return message
+
+    def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message; None when ``timeout`` seconds are over. Without one it waits as long as it takes."""
+        shared = self._shared
+        shared.check_process()
+        core = self.core
+        with shared.lock:
+            asked_at = shared.machine.now()
+            if not shared.takes(timeout):
+                return None
+            message = core.next_message(asked_at)
+            if message is not None:
+                shared.acknowledged()
+                return message
+            end = None if timeout is None else asked_at.monotonic + timeout
+            core.begin_receive()
+            while not core.ended and not core.is_leaving:
+                core.before_waiting()
+                core.waiting = True  # before the lock may be given away
+                until = core.pull_until(end, shared.machine.now())
+                shared.flush(until)
+                is_over = not shared.wait_woken(core, until)
+                message = core.next_message(shared.machine.now())
+                if message is not None or is_over:
+                    shared.acknowledged()
+                    return message
+            return None
+
+    def receive_many(self, max_count: int, timeout: float | None = None) -> list[Message]:
+        """What is there, at most ``max_count`` messages and a few MiB: a wait for the first as in `receive`, then one
+        lock and some looks at the connection for all that follow. In ``auto`` all are acknowledged with that. Nothing
+        is done for a ``max_count`` below 1.
+        """
+        if max_count < 1:
+            return []
+        first = self.receive(timeout)
+        if first is None:
+            return []
+        shared, core = self._shared, self.core
+        found = [first]
+        room = MAX_BYTES_AT_ONCE - len(first.raw)
+        is_all = False
+        with shared.lock:
+            now = shared.machine.now()
+            while core.failure is None and not core.is_closed:
+                more = core.next_messages(max_count - len(found), room, now)
+                found += more
+                room -= core.taken_bytes
+                if len(found) >= max_count or room <= 0 or shared.is_congested or (is_all and not more):
+                    break
+                is_all = not more
+                shared.look()
+            shared.acknowledged()
+        return found
+
+    def acknowledge_stored(self, timeout: float | None = None) -> bool:
+        """Acknowledge what a consumer that keeps nothing has handed over, and wait until the broker has that on its
+        disk. False when there was nothing, or its connection broke before. Raises `JmsError`.
+        """
+        shared = self._shared
+        with shared.ready():
+            request = self.core.acknowledge_stored()
+            if request is None:
+                return False
+            shared.answer(request, timeout)
+            return True
+
+    def listen(self, listener: Listener, on_error: ErrorListener | None = None) -> None:
+        """Give each message to ``listener`` in a thread of its own; those of one session take turns.
+
+        In ``auto`` a message is acknowledged when the listener has done its work; what it raises is logged, and the
+        message comes again as after a rollback (in ``client`` and ``transacted`` sessions it decides that itself).
+        ``on_error`` gets the error that ended it all, if one did. Raises `IllegalStateError` when there is a listener.
+        """
+        self._shared.check()
+        self._listening.start(listener, on_error)
+
+    def stop_listening(self) -> None:
+        """No more messages for the listener; what it has it ends."""
+        self._listening.stop()
+
+    def close(self) -> None:
+        """The consumer leaves; in a transaction with messages of it, at its end."""
+        shared = self._shared
+        shared.check_process()
+        self._listening.stop()
+        with shared.lock:
+            request = None if shared.core.failure is not None else self._session.close_consumer(self.core)
+            if not self.core.closes_with_transaction:
+                shared.core.remove_consumer(self.core)
+            shared.changed()
+            shared.answer_close(request)

@@ -1,0 +1,142 @@
+"""A message producer of a blocking session."""
+
+from __future__ import annotations
+
+from time import time_ns
+from types import TracebackType
+from typing import Final, Self
+
+from spanwire.client.blocking.connection import FLUSH_BYTES, CoreConnection
+from spanwire.client.io.environment import FORKS
+from spanwire.client.messages.content_types import Body, Properties
+from spanwire.client.messages.message_encoder import Outgoing, delayed_properties
+from spanwire.client.protocol.producer import ClientProducer
+from spanwire.client.protocol.session import ClientSession
+from spanwire.model.destination import Destination
+
+NANOSECONDS: Final = 1_000_000  # in a millisecond
+
+
+class Producer:
+    """Sends messages."""
+
+    def __init__(self, session: ClientSession, core: ClientProducer, shared: CoreConnection) -> None:
+        self.core: Final = core
+        self._session: Final = session
+        self._shared: Final = shared
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def destination(self) -> Destination | None:
+        """Where everything goes, if the producer is bound to it."""
+        return self.core.destination
+
+    def send(
+        self,
+        body: Body = None,
+        properties: Properties | None = None,
+        destination: Destination | str | None = None,
+        message_type: str | None = None,
+        correlation_id: str | None = None,
+        reply_to: Destination | str | None = None,
+        persistent: bool | None = None,
+        priority: int | None = None,
+        time_to_live_ms: int | None = None,
+        group_id: str | None = None,
+        group_sequence: int = 0,
+        wait: bool | None = None,
+        delay_ms: int | None = None,
+    ) -> None:
+        """Send one message.
+
+        ``body``: str, bytes, dict, list, None or a received `Message`. ``delay_ms`` has the broker's scheduler keep the
+        message for so many milliseconds. ``wait`` None: a persistent message outside of a
+        transaction waits until the broker has it synced, unless the URL says ``jms.useAsyncSend=true``; any other is on
+        its way when this returns.
+        """
+        found = properties if delay_ms is None else delayed_properties(properties, body, delay_ms)
+        shared = self._shared
+        if shared.forks == FORKS.count:
+            with shared.lock:
+                if not shared.unsent:
+                    size = self.core.post(
+                        body,
+                        found,
+                        destination,
+                        message_type,
+                        correlation_id,
+                        reply_to,
+                        persistent,
+                        priority,
+                        time_to_live_ms,
+                        group_id,
+                        group_sequence,
+                        wait,
+                        time_ns() // NANOSECONDS,
+                    )
+                    if size >= 0:
+                        if size >= FLUSH_BYTES or not shared.burst.is_on:
+                            shared.wrote()
+                        return
+        outgoing = Outgoing(
+            body,
+            found,
+            destination,
+            message_type,
+            correlation_id,
+            reply_to,
+            persistent,
+            priority,
+            time_to_live_ms,
+            group_id,
+            group_sequence,
+        )
+        self._send(outgoing, wait)
+
+    def send_all(self, messages: list[Outgoing]) -> None:
+        """Send several messages, each as `send` does, in their order. What nobody waits for goes together: one look at
+        the connection for many. Raises what the first one raises that cannot be sent; those before it are.
+        """
+        shared = self._shared
+        index = 0
+        while index < len(messages):
+            start = index
+            if shared.forks == FORKS.count:
+                with shared.lock:
+                    if not shared.unsent:
+                        try:
+                            index = self.core.post_all(messages, start, FLUSH_BYTES, time_ns() // NANOSECONDS)
+                        finally:
+                            shared.wrote()
+            if index == start:
+                self._send(messages[index], None)
+                index += 1
+
+    def _send(self, outgoing: Outgoing, wait: bool | None) -> None:
+        """Wait for a connection, for room, for the answer."""
+        shared = self._shared
+        timeout_ms = shared.core.settings.send_timeout_ms
+        timeout = timeout_ms / 1000 if timeout_ms else None
+        with shared.ready():
+            shared.room(timeout)
+            request = self.core.send(outgoing, wait, shared.machine.now().wall_ms)
+            if request is None:
+                shared.wrote()
+                return
+            shared.answer(request, timeout)
+
+    def close(self) -> None:
+        """The producer leaves."""
+        shared = self._shared
+        shared.check_process()
+        with shared.lock:
+            request = None if shared.core.failure is not None else self._session.close_producer(self.core)
+            shared.changed()
+            shared.answer_close(request)

@@ -1,0 +1,89 @@
+"""Brokers that announce themselves, for a client that knows none: it listens as long as each of them takes to speak.
+
+Whoever is in reach can announce something. So a client with a login uses addresses of TLS alone, and a trust store of
+its caller, unless the URL says ``sendLoginToDiscovered=true``.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import time
+from typing import Final
+
+from spanwire.client.addressing.address import MAX_ADDRESSES, BrokerAddress, BrokerUrl, found_address
+from spanwire.discovery.agent_settings import AgentSettings, ZeroconfSettings
+from spanwire.discovery.agents.extras import has_extra, look_once, name_of
+from spanwire.discovery.agents.membership import join_group
+from spanwire.discovery.beacon import MAX_DATAGRAM_BYTES, decode_beacon
+from spanwire.discovery.group import MulticastSettings
+from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.tls.settings import ClientTlsSettings
+
+GRACE: Final = 0.2  # seconds beyond the time between two announcements, for a machine that is busy
+MAX_BEACONS: Final = 1_000  # that one look reads
+
+logger = logging.getLogger(__name__)
+
+
+def look(url: BrokerUrl, group: AgentSettings, tls: ClientTlsSettings | None) -> tuple[BrokerAddress, ...]:
+    """The brokers of the group that may be used, within the time that one takes to announce itself. Blocks.
+
+    Raises `JmsError` when there are none.
+    """
+    uris = _uris(group)
+    addresses = [address for address in [found_address(uri, url) for uri in uris] if address is not None]
+    usable = [address for address in addresses if may_have_login(address, url, tls)]
+    if usable:
+        for address in usable[:MAX_ADDRESSES]:
+            logger.info("Adding new broker connection URL: %s", address.url)
+        return tuple(usable[:MAX_ADDRESSES])
+    if addresses:
+        raise JmsError(
+            f"none of {len(addresses)} discovered brokers may be sent the login: they are not verified by TLS with a "
+            "trust store; add sendLoginToDiscovered=true to send it all the same"
+        )
+    raise JmsError(f"no broker was discovered in {group.place}")
+
+
+def may_have_login(address: BrokerAddress, url: BrokerUrl, tls: ClientTlsSettings | None) -> bool:
+    """Whether there is no login to send, or it may be sent there."""
+    settings = url.settings
+    if url.sends_login or (settings.user_name is None and settings.password is None):
+        return True
+    return address.is_secure and tls is not None and tls.trust_store is not None and tls.verify_host_name
+
+
+def _uris(group: AgentSettings) -> list[str]:
+    """What the agent finds, unchecked. Raises `JmsError`."""
+    if isinstance(group, ZeroconfSettings) and not has_extra(name_of(group)):
+        logger.info("the extra zeroconf is not installed: brokers of %s are looked for by multicast", group.place)
+        group = MulticastSettings(group=group.group)
+    if not isinstance(group, MulticastSettings):
+        try:
+            return look_once(group)
+        except ConfigurationError as missing:
+            raise JmsError(str(missing)) from missing
+    try:
+        return _listen(group)
+    except OSError as error:
+        raise JmsError(f"cannot join {group.host}:{group.port} for discovery: {error.strerror or error}") from error
+
+
+def _listen(group: MulticastSettings) -> list[str]:
+    """What is announced, each once; farewells take back."""
+    found: dict[str, None] = {}
+    end = time.monotonic() + group.keep_alive_ms / 1000 + GRACE
+    with join_group(group) as joined:
+        for _ in range(MAX_BEACONS):
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([joined], [], [], left)[0]:
+                break
+            beacon = decode_beacon(joined.recv(MAX_DATAGRAM_BYTES + 1), group.group)
+            if beacon is None:
+                continue
+            if not beacon.alive:
+                found.pop(beacon.uri, None)
+            else:
+                found[beacon.uri] = None
+    return list(found)

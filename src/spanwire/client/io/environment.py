@@ -1,0 +1,170 @@
+"""This machine as the client's core sees it, and what both shells need to open a socket."""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import time
+from dataclasses import replace
+from typing import Final
+
+from spanwire.client.addressing.address import BrokerAddress
+from spanwire.client.ports import InProcessTransport
+from spanwire.client.protocol.other_protocol import OtherProtocolError
+from spanwire.model.environment import Time
+from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, ProtocolError
+from spanwire.registry import FANOUT, IN_PROCESS, load
+from spanwire.tls import suites
+from spanwire.tls.context import client_context
+from spanwire.tls.settings import ClientTlsSettings
+
+READ_BYTES: Final = 256 * 1024
+CLOCK_JUMP_MS: Final = 5_000  # a system clock set back by more is followed
+
+
+class Forks:
+    """How often this process is the child of a fork, so that a send need not ask the system for its process."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._is_watching = False
+
+    def watch(self) -> int:
+        """Count from now on; how many there have been."""
+        if not self._is_watching:
+            self._is_watching = True
+            if hasattr(os, "register_at_fork"):  # Windows has no forks
+                os.register_at_fork(after_in_child=self._forked)
+        return self.count
+
+    def _forked(self) -> None:
+        self.count += 1
+
+
+FORKS: Final = Forks()
+
+
+class Machine:
+    """Clocks, random bytes, host name: an `Environment`. The wall clock never goes back by a little."""
+
+    def __init__(self) -> None:
+        self._latest_ms = 0
+        self._host_name: Final = host_name()
+
+    @property
+    def host_name(self) -> str:
+        """Name of this host, as it stands in generated ids."""
+        return self._host_name
+
+    def now(self) -> Time:
+        """Both clocks."""
+        wall_ms = int(time.time() * 1000)
+        if wall_ms > self._latest_ms or self._latest_ms - wall_ms > CLOCK_JUMP_MS:
+            self._latest_ms = wall_ms
+        return Time(time.monotonic(), self._latest_ms)
+
+    def random_bytes(self, count: int) -> bytes:
+        """Unpredictable bytes from the system."""
+        return os.urandom(count)
+
+
+def host_name() -> str:
+    """The system's name for itself, with nothing in it that an id could not carry."""
+    name = "".join(character for character in socket.gethostname() if character.isalnum() or character in "-.")
+    return name or "localhost"
+
+
+def tls_context(address: BrokerAddress, tls: ClientTlsSettings | None) -> ssl.SSLContext | None:
+    """How to encrypt the way to ``address``; None for a plain one. The URL's options go before ``tls``.
+
+    Raises `ConfigurationError` for files and names that cannot be used.
+    """
+    if not address.is_secure:
+        return None
+    settings = address.settings
+    chosen = tls if tls is not None else ClientTlsSettings()
+    for name in settings.protocols:
+        if name not in suites.VERSIONS:
+            raise ConfigurationError(f"{address.url}: there is no protocol {name[:40]!r}; {', '.join(suites.VERSIONS)}")
+    for name in settings.cipher_suites:
+        if name not in suites.SUITES:
+            raise ConfigurationError(f"{address.url}: the cipher suite {name[:60]!r} is not offered")
+    return client_context(
+        replace(
+            chosen,
+            verify_host_name=chosen.verify_host_name
+            if settings.verify_host_name is None
+            else settings.verify_host_name,
+            protocols=settings.protocols or chosen.protocols,
+            cipher_suites=settings.cipher_suites or chosen.cipher_suites,
+        )
+    )
+
+
+def in_process_transport(address: BrokerAddress, tls: ClientTlsSettings | None = None) -> InProcessTransport:
+    """The way to a broker in this process, or to those of a ``fanout:`` URL. Raises `JmsError` when there is none."""
+    connect = load(IN_PROCESS[address.scheme] if address.inner is None else FANOUT)
+    assert callable(connect)
+    if address.inner is not None:
+        found: InProcessTransport = connect(address.inner, tls)
+        return found
+    transport: InProcessTransport = connect(address.url, address.options)
+    return transport
+
+
+def set_options(channel: socket.socket, address: BrokerAddress) -> None:
+    """What the URL asks of a socket."""
+    settings = address.settings
+    channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1 if settings.tcp_no_delay else 0)
+    if settings.keep_alive:
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if settings.buffer_size > 0:
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.buffer_size)
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.buffer_size)
+
+
+def not_connected(address: BrokerAddress, error: Exception) -> JmsError:
+    """Why there is no connection to an address, in one line."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        reason = error.verify_message.rstrip(".")
+        advice = "name the certificate of its authority as trust store, or correct the host"
+        return JmsError(f"the certificate of {address.url} does not hold: {reason}; {advice}")
+    if isinstance(error, ssl.SSLError):
+        return JmsError(f"no TLS with {address.url}: {told(error)}; is that an ssl connector?")
+    if isinstance(error, socket.gaierror):
+        return JmsError(f"no connection to {address.url}: {told(error)}; check the name of the host")
+    return JmsError(f"no connection to {address.url}: {told(error)}; is the broker started?")
+
+
+def not_openwire(address: BrokerAddress, error: ProtocolError) -> JmsError:
+    """Return the error for octets that no OpenWire broker sends."""
+    if isinstance(error, OtherProtocolError):
+        return JmsError(f"{address.url} {error}")
+    return JmsError(f"{address.url} does not speak OpenWire as it should: {error}")
+
+
+def silent(address: BrokerAddress, is_open: bool, timeout: float | None = None) -> JmsError:
+    """The error for an address whose deadline is over."""
+    seconds = address.settings.connect_timeout_ms / 1000 if timeout is None else timeout
+    if is_open:
+        return JmsError(
+            f"{address.url} accepted the connection and has not let the client in within {seconds:g} s; "
+            "is it an OpenWire connector?"
+        )
+    return JmsError(f"no connection to {address.url} within {seconds:g} s; is the broker started?")
+
+
+def told(error: Exception) -> str:
+    """A broken connection in a few words."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+
+
+def check_process(process: int) -> None:
+    """Raises `IllegalStateError` in a child of the process that opened the connection."""
+    if os.getpid() != process:
+        raise IllegalStateError("the connection belongs to the process that opened it; open one after the fork")

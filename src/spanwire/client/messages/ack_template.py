@@ -1,0 +1,61 @@
+"""MessageAcks as octets: all but the ids, type and count are the same for each message of a destination to a consumer.
+
+type 22 | command id 4 | response required 1 | destination | transaction | consumer | ack type 1 | first id | last id
+| count 4 | 0 (poison cause, version 7 and later)
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_be
+
+from spanwire.protocols.openwire.codec.loose import LooseWriter
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
+
+POISON_CAUSE_VERSION: Final = 7
+ONE_WAY_HEAD: Final = b"\x16\x00\x00\x00\x00\x00"  # type 22, command id 0, no response required
+
+
+class AcknowledgementEncoder:
+    """Makes the acknowledgements of one consumer."""
+
+    def __init__(self, consumer: bytes) -> None:
+        self._consumer: Final[bytes] = consumer
+        self._destination = b""
+        self._transaction = b""
+        self._head = b""
+
+    def octets(
+        self, wire_format: WireFormat, destination: bytes, transaction: bytes, ack_type: int, ids: AcknowledgedIds
+    ) -> bytes:
+        """One acknowledgement from its type id on, for `spanwire.client.protocol.link.Link.send_frame`."""
+        if destination != self._destination or transaction != self._transaction or not self._head:
+            self._destination = destination
+            self._transaction = transaction
+            self._head = ONE_WAY_HEAD + destination + transaction + self._consumer
+        out = BytesWriter()
+        out.write(self._head)
+        out.append(ack_type)
+        out.write(ids.first)
+        out.write(ids.last)
+        write_i32_be(out, ids.count)
+        if wire_format.version >= POISON_CAUSE_VERSION:
+            if ids.poison_cause:
+                writer = LooseWriter(wire_format.version, wire_format.stack_traces)
+                writer.begin(out)
+                writer.write_throwable(Throwable("java.lang.Throwable", ids.poison_cause))
+            else:
+                out.append(0)
+        return out.getvalue()
+
+
+class AcknowledgedIds:
+    """From which message to which, as octets, and how many; why, when they are given up."""
+
+    def __init__(self, first: bytes, last: bytes, count: int, poison_cause: str = "") -> None:
+        self.first: Final[bytes] = first
+        self.last: Final[bytes] = last
+        self.count: Final[int] = count
+        self.poison_cause: Final[str] = poison_cause

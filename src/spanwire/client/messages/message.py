@@ -1,0 +1,275 @@
+"""A received message: the octets in which it came, and what they say when somebody asks.
+
+Nothing but what every acknowledgement needs is decoded before it is asked for; a body is inflated and a property map
+read on first use. An object message's body stays the serialization stream that it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Generator
+from json import loads
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from librt.strings import read_i64_be
+
+from spanwire.client.messages.typed_values import TYPE_WORDS
+from spanwire.model.destination import Destination
+from spanwire.model.errors import IllegalStateError, InvalidDestinationError, MessageFormatError, ProtocolError
+from spanwire.model.message_view import BYTES, MAP, OBJECT, STREAM, TEXT, PropertyValue
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import decode_message
+from spanwire.protocols.openwire.messages.identities import destination_of, message_id_of
+from spanwire.protocols.openwire.messages.message_body import KINDS, neutral_body
+from spanwire.protocols.openwire.messages.message_layout import MessageScanner
+from spanwire.protocols.primitive_map import UNBOUNDED, decode_map, decode_stream, plain_map, plain_value
+
+if TYPE_CHECKING:
+    from spanwire.client.messages.content_types import Body, Properties
+
+KIND_WORDS: Final = ("message", "text", "bytes", "map", "stream", "object", "blob")
+NULLS: Final = b"\x00\x00"  # no content, no properties
+ARRAY_HEAD: Final = 5  # octets before a byte array: flag and length
+SEQUENCE_OCTETS: Final = 8
+EMPTY: Final[tuple[None, ...]] = ()
+
+
+class Done:
+    """What `Message.acknowledge` gives: everything has happened already, and it may be awaited."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield from EMPTY
+
+
+DONE: Final = Done()
+
+
+class MessageAcknowledger(Protocol):
+    """The session of a message, as a shell guards it."""
+
+    def acknowledge(self, message: Message) -> None:
+        """Acknowledge as the session's mode says."""
+        ...
+
+    def reply(self, message: Message, body: Body, properties: Properties | None = None) -> Awaitable[None] | None:
+        """Send an answer; of a blocking session it is sent when this returns."""
+        ...
+
+
+class Message:
+    """One message of a consumer. Headers are attributes with Python's values; times are milliseconds.
+
+    ``redelivery_count`` counts the deliveries before this one; ``epoch`` says in which life of its connection it came.
+    """
+
+    def __init__(
+        self, raw: bytes, version: int, scanner: MessageScanner, destination_octets: bytes, redelivery_count: int
+    ) -> None:
+        self.raw: Final[bytes] = raw
+        self.version: Final[int] = version
+        self.destination_octets: Final[bytes] = destination_octets
+        self.redelivery_count = redelivery_count
+        self.epoch = 0
+        self.consumer_number = 0
+        self.acknowledger: MessageAcknowledger | None = None
+        self.persistent: Final[bool] = scanner.persistent
+        self.priority: Final[int] = scanner.priority
+        self.expiration: Final[int] = scanner.expiration_ms
+        self.timestamp: Final[int] = scanner.timestamp_ms
+        self.group_id: Final[str | None] = scanner.group_id
+        self.content_start: Final[int] = scanner.content_start
+        self.properties_start: Final[int] = scanner.properties_start
+        self.tail_start: Final[int] = scanner.tail_start
+        self.id_octets: Final[bytes] = raw[scanner.message_id_start : scanner.sequence_start + SEQUENCE_OCTETS]
+        self.broker_sequence: Final[int] = int(read_i64_be(raw, scanner.sequence_start))
+        self._headers: wire.Message | None = None
+        self._properties: dict[str, PropertyValue] | None = None
+
+    def acknowledge(self) -> Done:
+        """In a client session everything that the session has delivered; in an individual one this message.
+
+        Does nothing in the other modes, and for a message whose connection broke: the broker delivers it again.
+        """
+        if self.acknowledger is None:
+            raise IllegalStateError("only a message that a consumer received can be acknowledged")
+        self.acknowledger.acknowledge(self)
+        return DONE
+
+    def reply(self, body: Body, properties: Properties | None = None) -> Awaitable[None]:
+        """Send an answer to the message's ``reply_to``, with its correlation id or, without one, its message id; to be
+        awaited with `spanwire.client.aio`. In a transacted session it goes out with the commit.
+
+        Raises `InvalidDestinationError` for a message that asks for no answer.
+        """
+        if self.acknowledger is None:
+            raise IllegalStateError("only a message that a consumer received can be answered")
+        sent = self.acknowledger.reply(self, body, properties)
+        return DONE if sent is None else sent
+
+    @property
+    def kind(self) -> str:
+        """``text bytes map stream object message`` or ``blob``."""
+        return KIND_WORDS[KINDS[self.raw[0]]]
+
+    @property
+    def text(self) -> str:
+        """The body of a text message, or of a bytes message in UTF-8, as STOMP clients often send texts.
+
+        Raises `MessageFormatError` for any other body and for none.
+        """
+        body = self.body
+        if isinstance(body, bytes) and KINDS[self.raw[0]] == BYTES:
+            try:
+                return body.decode("utf-8")
+            except UnicodeDecodeError:
+                raise MessageFormatError("the body is no text in UTF-8") from None
+        if not isinstance(body, str):
+            raise MessageFormatError(f"a {self.kind} message has no text" if body is not None else "there is no text")
+        return body
+
+    def json(self) -> Any:
+        """The value that the text holds as JSON. Raises `MessageFormatError` for a body that is no JSON."""
+        try:
+            return loads(self.text)
+        except (ValueError, RecursionError) as error:
+            raise MessageFormatError(f"the body is no JSON: {error}") from None
+
+    @property
+    def body(self) -> Any:
+        """str, bytes, dict, list or None by the kind; bytes for an object. Raises `MessageFormatError`."""
+        kind = KINDS[self.raw[0]]
+        body = self.neutral_body()
+        if kind == TEXT:
+            return None if body is None else body.decode("utf-8")
+        if kind == BYTES:
+            return body or b""
+        if kind == MAP:
+            return plain_map(decode_map(body or b"", UNBOUNDED))
+        if kind == STREAM:
+            return [plain_value(value) for value in decode_stream(body or b"", UNBOUNDED)]
+        return body if kind == OBJECT else None
+
+    def neutral_body(self) -> bytes | None:
+        """The body in the encoding that `spanwire.model.message_view` tells of."""
+        content: bytes | None = None
+        if self.raw[self.content_start]:
+            content = self.raw[self.content_start + ARRAY_HEAD : self.properties_start]
+        return neutral_body(KINDS[self.raw[0]], content, self.is_compressed())
+
+    def is_compressed(self) -> bool:
+        """Whether the content is a zlib stream."""
+        tail = self.tail_start
+        if self.raw[tail] == 0 and self.raw[tail + 1] == 0:  # no data structure, no target consumer before the flag
+            return self.raw[tail + 2] != 0
+        return self.headers.compressed
+
+    @property
+    def properties(self) -> dict[str, Any]:
+        """The properties as plain Python values; raises `MessageFormatError`."""
+        return plain_map(self.property_values())
+
+    @property
+    def typed_properties(self) -> dict[str, tuple[str, object]]:
+        """The properties with the words of their JMS types: boolean byte short int long float double string."""
+        return {name: (TYPE_WORDS[kind], value) for name, (kind, value) in self.property_values().items()}
+
+    def property_values(self) -> dict[str, PropertyValue]:
+        """The properties as the wire has them, decoded once."""
+        found = self._properties
+        if found is None:
+            found = decode_map(self.property_octets(), UNBOUNDED)
+            self._properties = found
+        return found
+
+    def property_octets(self) -> bytes:
+        """The property map as it came; nothing for none."""
+        start = self.properties_start + ARRAY_HEAD
+        return self.raw[start : self.tail_start] if start < self.tail_start else b""
+
+    @property
+    def headers(self) -> wire.Message:
+        """The command without body and properties, decoded once."""
+        found = self._headers
+        if found is None:
+            try:
+                found = decode_message(
+                    self.raw[: self.content_start] + NULLS + self.raw[self.tail_start :], self.version
+                )
+            except ProtocolError as error:
+                raise MessageFormatError(f"a message cannot be read: {error}") from None
+            self._headers = found
+        return found
+
+    @property
+    def message_id(self) -> str:
+        """``ID:host-port-millis-n:1:1:1:7``: the producer and its how-manyth."""
+        return str(message_id_of(self.headers.message_id))
+
+    @property
+    def destination(self) -> Destination:
+        """Where it was sent."""
+        return _readable(self.headers.destination)
+
+    @property
+    def original_destination(self) -> Destination | None:
+        """Where it was sent first, when the broker has moved it: of a dead letter, say."""
+        original = self.headers.original_destination
+        return None if original is None else _readable(original)
+
+    @property
+    def reply_to(self) -> Destination | None:
+        """Where an answer is expected."""
+        reply_to = self.headers.reply_to
+        return None if reply_to is None else _readable(reply_to)
+
+    @property
+    def correlation_id(self) -> str | None:
+        """JMSCorrelationID."""
+        return self.headers.correlation_id
+
+    @property
+    def message_type(self) -> str | None:
+        """JMSType."""
+        return self.headers.type
+
+    @property
+    def user_id(self) -> str | None:
+        """JMSXUserID, when the broker tells."""
+        return self.headers.user_id
+
+    @property
+    def group_sequence(self) -> int:
+        """JMSXGroupSeq."""
+        return self.headers.group_sequence
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether it may have been delivered before."""
+        return self.redelivery_count > 0
+
+    @property
+    def delivery_count(self) -> int:
+        """JMSXDeliveryCount: 1 for the first delivery."""
+        return self.redelivery_count + 1
+
+    def is_expired(self, wall_ms: int) -> bool:
+        """Whether its time to live is over."""
+        return 0 < self.expiration <= wall_ms
+
+    def __repr__(self) -> str:
+        return f"Message({self.kind}, {len(self.raw)} bytes)"
+
+
+def reply_destination(message: Message) -> Destination:
+    """Return the destination of the answer to a message; raises `InvalidDestinationError` when there is none."""
+    found = message.reply_to
+    if found is None:
+        raise InvalidDestinationError("the message asks for no answer: it has no reply_to")
+    return found
+
+
+def _readable(structure: wire.ActiveMQDestination | None) -> Destination:
+    """The destination a header names; raises `MessageFormatError` for a name that no destination has."""
+    try:
+        return destination_of(structure)
+    except InvalidDestinationError as error:
+        raise MessageFormatError(f"a message cannot be read: {error}") from None

@@ -1,0 +1,309 @@
+"""A message on its way out, and its octets.
+
+    size 4 | type | command id 4 | response required 1 | producer | destination | transaction | 0 (original destination)
+    | id: 1, 110, 0 (text, version 10 and later), producer, sequence 8, 0 8 | 0 | group | group sequence 4 | correlation
+    | persistent 1 | expiration 8 | priority 1 | reply to | timestamp 8 | type | content | properties | tail
+
+(OpenWire, Message; loose and uncached.) Producer, destination, transaction and tail are the same for many messages and
+kept as octets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
+
+from spanwire.client.messages.message import Message
+from spanwire.client.messages.message_template import LENGTH_OCTETS, MessageTemplate
+from spanwire.client.messages.typed_values import (
+    MAX_DEPTH,
+    EncodedText,
+    Serialized,
+    body_list,
+    body_map,
+    check_property_names,
+    typed_properties,
+)
+from spanwire.model.destination import Destination
+from spanwire.model.errors import MessageFormatError, ProtocolError
+from spanwire.model.message_view import LONG_VALUE
+from spanwire.protocols.octets import INT_MAX, INT_MIN, encode_text
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.loose import LooseWriter
+from spanwire.protocols.openwire.codec.schema import DataStructure
+from spanwire.protocols.openwire.messages.message_body import KINDS, deflated, wire_content
+from spanwire.protocols.primitive_map import decode_map, encode_map, encode_stream
+
+NULL: Final = b"\x00"
+TEXT_VIEW_VERSION: Final = 10
+DELAY_PROPERTY: Final = "AMQ_SCHEDULED_DELAY"  # as ActiveMQ names it; OpenWire has no field for a delay
+MAX_DELAY_MS: Final = 2**53
+
+
+class Outgoing:
+    """What the caller of a send says of one message. What is None comes from the producer. Properties may be a map of
+    the wire, as `Message.property_octets` gives it; no octets are no properties. ``expires_at_ms``, milliseconds since
+    1970, goes before ``time_to_live_ms``; a time that is over becomes the next millisecond.
+    """
+
+    def __init__(
+        self,
+        body: object,
+        properties: Mapping[str, object] | bytes | None = None,
+        destination: Destination | str | None = None,
+        message_type: str | None = None,
+        correlation_id: str | None = None,
+        reply_to: Destination | str | None = None,
+        persistent: bool | None = None,
+        priority: int | None = None,
+        time_to_live_ms: int | None = None,
+        group_id: str | None = None,
+        group_sequence: int = 0,
+        expires_at_ms: int | None = None,
+    ) -> None:
+        self.body: Final[object] = body
+        self.properties: Final[Mapping[str, object] | bytes | None] = properties
+        self.destination: Final[Destination | str | None] = destination
+        self.message_type: Final[str | None] = message_type
+        self.correlation_id: Final[str | None] = correlation_id
+        self.reply_to: Final[Destination | str | None] = reply_to
+        self.persistent: Final[bool | None] = persistent
+        self.priority: Final[int | None] = priority
+        self.time_to_live_ms: Final[int | None] = time_to_live_ms
+        self.group_id: Final[str | None] = group_id
+        self.group_sequence: Final[int] = group_sequence
+        self.expires_at_ms: Final[int | None] = expires_at_ms
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a `MessageTemplate` can write it."""
+        return (
+            self.message_type is None
+            and self.correlation_id is None
+            and self.reply_to is None
+            and self.group_id is None
+            and self.group_sequence == 0
+        )
+
+
+class Envelope:
+    """What the producer adds: identity, destination, transaction and times, most of it as octets."""
+
+    def __init__(self, producer: bytes, sequence: int, destination: bytes, transaction: bytes) -> None:
+        self.producer: Final[bytes] = producer
+        self.sequence: Final[int] = sequence
+        self.destination: Final[bytes] = destination
+        self.transaction: Final[bytes] = transaction
+        self.reply_to = NULL
+        self.persistent = True
+        self.priority = 4
+        self.expiration_ms = 0
+        self.timestamp_ms = 0
+
+
+class MessageEncoder:
+    """Writes messages in the layout of one wire format version."""
+
+    def __init__(self, version: int, compresses: bool = False, nests: bool = True) -> None:
+        self.version: Final[int] = version
+        self._compresses: Final[bool] = compresses
+        self._depth: Final[int] = 1 if nests else MAX_DEPTH
+        self._tail: Final[bytes] = message_tail(version)
+        self._compressed_tail: Final[bytes] = message_tail(version, True)
+        self._id_head: Final[bytes] = b"\x01\x6e\x00" if version >= TEXT_VIEW_VERSION else b"\x01\x6e"
+        self._writer: Final[LooseWriter] = LooseWriter(version, False)
+
+    def template(
+        self, type_id: int, addressed: bytes, producer: bytes, persistent: bool, priority: int
+    ) -> MessageTemplate:
+        """For plain messages of one kind; ``addressed``: producer, destination and transaction."""
+        return MessageTemplate(type_id, addressed, self._id_head, producer, persistent, priority, self._tail)
+
+    def content(self, type_id: int, body: object) -> bytes | None:
+        """A body as a template takes it: a text, of a string or of a message, without its length."""
+        if isinstance(body, str):
+            return text_octets(body)
+        if isinstance(body, EncodedText):
+            return body.octets
+        content = content_of(type_id, body, self._depth)
+        if content is not None and type_id == wire.ACTIVE_MQ_TEXT_MESSAGE:
+            return content[LENGTH_OCTETS:]
+        return content
+
+    def octets(self, outgoing: Outgoing, envelope: Envelope, command_id: int, response_required: bool) -> bytes:
+        """The message from its type id on; raises `MessageFormatError` for what the wire cannot hold."""
+        type_id = type_id_of(outgoing.body)
+        writer = self._writer
+        out = BytesWriter()
+        writer.begin(out)
+        out.append(type_id)
+        write_i32_be(out, command_id)
+        out.append(1 if response_required else 0)
+        out.write(envelope.producer)
+        out.write(envelope.destination)
+        out.write(envelope.transaction)
+        out.append(0)
+        out.write(self._id_head)
+        out.write(envelope.producer)
+        write_i64_be(out, envelope.sequence)
+        write_i64_be(out, 0)
+        out.append(0)
+        try:
+            self._write_headers(writer, outgoing, envelope)
+        except ProtocolError as error:
+            raise MessageFormatError(f"a message header cannot be written: {error}") from None
+        is_compressed = self._write_content(out, type_id, outgoing.body)
+        properties = property_octets(outgoing.properties, outgoing.body)
+        if properties:
+            out.append(1)
+            write_i32_be(out, len(properties))
+            out.write(properties)
+        else:
+            out.append(0)
+        out.write(self._compressed_tail if is_compressed else self._tail)
+        return out.getvalue()
+
+    def _write_content(self, out: BytesWriter, type_id: int, body: object) -> bool:
+        """The body as a nullable byte array; whether it is compressed."""
+        if isinstance(body, str) and not self._compresses:
+            write_text(out, body)
+            return False
+        content = content_of(type_id, body, self._depth)
+        if content is None:
+            out.append(0)
+            return False
+        smaller = deflated(KINDS[type_id], content) if self._compresses else None
+        if smaller is not None:
+            content = smaller
+        out.append(1)
+        write_i32_be(out, len(content))
+        out.write(content)
+        return smaller is not None
+
+    def _write_headers(self, writer: LooseWriter, outgoing: Outgoing, envelope: Envelope) -> None:
+        writer.write_string(outgoing.group_id)
+        out = writer.out
+        if not INT_MIN <= outgoing.group_sequence <= INT_MAX:
+            raise MessageFormatError(f"the group sequence {outgoing.group_sequence} does not fit into 32 bits")
+        write_i32_be(out, outgoing.group_sequence)
+        writer.write_string(outgoing.correlation_id)
+        out.append(1 if envelope.persistent else 0)
+        write_i64_be(out, envelope.expiration_ms)
+        out.append(envelope.priority)
+        out.write(envelope.reply_to)
+        write_i64_be(out, envelope.timestamp_ms)
+        writer.write_string(outgoing.message_type)
+
+
+def message_tail(version: int, is_compressed: bool = False) -> bytes:
+    """Everything behind the properties of a message that is just being sent: nulls and zeros, and one flag."""
+    writer = LooseWriter(version, False)
+    message = wire.ActiveMQMessage()
+    message.compressed = is_compressed
+    message.write(writer)
+    whole = writer.out.getvalue()
+    # data structure 1, target 1, compressed 1, counter 4, path 1, arrival 8, user 1, bridge 1 and what came later
+    size = 18 + (1 if version >= 2 else 0) + (17 if version >= 3 else 0) + (1 if version >= TEXT_VIEW_VERSION else 0)
+    return whole[len(whole) - size :]
+
+
+def nested_octets(structure: DataStructure | None) -> bytes:
+    """An id or destination as a message holds it."""
+    writer = LooseWriter(1, False)
+    try:
+        writer.write_nested(structure)
+    except ProtocolError as error:
+        raise MessageFormatError(f"a name or id cannot be written: {error}") from None
+    return writer.out.getvalue()
+
+
+def type_id_of(body: object) -> int:
+    """The kind of message that a body makes; raises `MessageFormatError` for one that makes none."""
+    if isinstance(body, (str, EncodedText)):
+        return wire.ACTIVE_MQ_TEXT_MESSAGE
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        return wire.ACTIVE_MQ_BYTES_MESSAGE
+    if body is None:
+        return wire.ACTIVE_MQ_MESSAGE
+    if isinstance(body, dict):
+        return wire.ACTIVE_MQ_MAP_MESSAGE
+    if isinstance(body, (list, tuple)):
+        return wire.ACTIVE_MQ_STREAM_MESSAGE
+    if isinstance(body, Serialized):
+        return wire.ACTIVE_MQ_OBJECT_MESSAGE
+    if isinstance(body, Message):
+        return wire.ACTIVE_MQ_MESSAGE if body.raw[0] == wire.ACTIVE_MQ_BLOB_MESSAGE else body.raw[0]
+    if isinstance(body, Mapping):
+        return wire.ACTIVE_MQ_MAP_MESSAGE
+    if isinstance(body, Sequence):
+        return wire.ACTIVE_MQ_STREAM_MESSAGE
+    raise MessageFormatError(
+        f"a value of the type {type(body).__name__} is no message body; send str, bytes, dict, list, None or a Message"
+    )
+
+
+def write_text(out: BytesWriter, body: str) -> None:
+    """A text as a byte array: flag, length, and inside the length of the text and the text."""
+    octets = text_octets(body)
+    out.append(1)
+    write_i32_be(out, len(octets) + 4)
+    write_i32_be(out, len(octets))
+    out.write(octets)
+
+
+def text_octets(body: str) -> bytes:
+    """A text as the wire has it; raises `MessageFormatError`."""
+    try:
+        return encode_text(body)
+    except ProtocolError as error:
+        raise MessageFormatError(f"a text body cannot be written: {error}") from None
+
+
+def content_of(type_id: int, body: object, depth: int = 1) -> bytes | None:
+    """The content of a message; ``depth`` is that of the outermost map or list."""
+    if isinstance(body, bytes):
+        return body
+    if isinstance(body, (str, EncodedText)):
+        octets = text_octets(body) if isinstance(body, str) else body.octets
+        if octets is None:
+            return None
+        return len(octets).to_bytes(LENGTH_OCTETS, "big") + octets
+    if isinstance(body, (bytearray, memoryview)):
+        return bytes(body)
+    if isinstance(body, Serialized):
+        return body.octets or None
+    if isinstance(body, dict):
+        return encode_map(body_map(body, depth)) if body else None
+    if isinstance(body, (list, tuple)):
+        return encode_stream(body_list(body, depth))
+    if isinstance(body, Message):
+        return wire_content(KINDS[type_id], body.neutral_body())
+    if isinstance(body, Mapping):
+        return encode_map(body_map(body, depth)) if body else None
+    return encode_stream(body_list(body, depth)) if isinstance(body, Sequence) else None
+
+
+def delayed_properties(properties: Mapping[str, object] | bytes | None, body: object, delay_ms: object) -> bytes:
+    """Return the properties of a message with those that have it delivered ``delay_ms`` later. Raises
+    `MessageFormatError` for a delay that is none.
+    """
+    if not isinstance(delay_ms, int) or not 0 <= delay_ms <= MAX_DELAY_MS:
+        raise MessageFormatError(f"a delay is 0 or more whole milliseconds, not {delay_ms}")
+    found = decode_map(property_octets(properties, body))
+    if delay_ms > 0:
+        found[DELAY_PROPERTY] = (LONG_VALUE, delay_ms)
+    return encode_map(found) if found else b""
+
+
+def property_octets(properties: Mapping[str, object] | bytes | None, body: object) -> bytes:
+    """The properties, nothing when there are none; those of a message that is sent on, unless others are given."""
+    if isinstance(properties, bytes):
+        return properties
+    if properties:
+        check_property_names(properties)
+        return encode_map(typed_properties(properties))
+    if properties is None and isinstance(body, Message):
+        return body.property_octets()
+    return b""

@@ -1,0 +1,88 @@
+"""A producer's plain messages: what is the same for each of them stands ready as octets.
+
+    size 4 | head: type to producer of the message id | sequence 8 | middle: 0 8 to persistent | expiration 8 | priority
+    to reply to | timestamp 8 | 0 (message type) | content | properties | tail
+
+The layout is that of `spanwire.client.messages.message_encoder`. A message is plain when it has neither a group, a
+correlation id, a message type nor a reply destination, and nobody waits for its answer.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_be, write_i64_be
+
+from spanwire.protocols.openwire.codec import _marshallers as wire
+
+ONE_WAY: Final = b"\x00\x00\x00\x00\x00"  # command id, and no response required
+LENGTH_OCTETS: Final = 4
+NUMBER_OCTETS: Final = 24  # sequence, expiration, timestamp
+
+
+class MessageTemplate:
+    """Writes the frames of one kind of message with one destination, transaction, delivery mode and priority."""
+
+    def __init__(
+        self,
+        type_id: int,
+        addressed: bytes,
+        id_head: bytes,
+        producer: bytes,
+        persistent: bool,
+        priority: int,
+        tail: bytes,
+    ) -> None:
+        self._head: Final[bytes] = bytes([type_id]) + ONE_WAY + addressed + b"\x00" + id_head + producer
+        self._middle: Final[bytes] = bytes(8 + 1 + 1 + 4 + 1) + (b"\x01" if persistent else b"\x00")
+        self._priority: Final[bytes] = bytes([priority, 0])
+        self._tail: Final[bytes] = tail
+        self._is_text: Final[bool] = type_id == wire.ACTIVE_MQ_TEXT_MESSAGE
+        # the nulls or flags of message type, content and properties are one octet each
+        self._fixed: Final[int] = (
+            len(self._head) + len(self._middle) + len(self._priority) + NUMBER_OCTETS + 3 + len(tail)
+        )
+
+    def size(self, content: bytes | None, properties: bytes) -> int:
+        """Octets of the message that `write` makes, without its length. A text's length stands inside of its content,
+        though not in ``content``.
+        """
+        size = self._fixed
+        if content is not None:
+            size += LENGTH_OCTETS + len(content)
+            if self._is_text:
+                size += LENGTH_OCTETS
+        if properties:
+            size += LENGTH_OCTETS + len(properties)
+        return size
+
+    def write(
+        self, out: BytesWriter, size: int, sequence: int, expires_ms: int, timestamp_ms: int, content: bytes | None
+    ) -> None:
+        """One frame of ``size`` up to the properties, which `finish` adds."""
+        write_i32_be(out, size)
+        out.write(self._head)
+        write_i64_be(out, sequence)
+        out.write(self._middle)
+        write_i64_be(out, expires_ms)
+        out.write(self._priority)
+        write_i64_be(out, timestamp_ms)
+        out.append(0)
+        if content is None:
+            out.append(0)
+            return
+        out.append(1)
+        if self._is_text:
+            write_i32_be(out, len(content) + LENGTH_OCTETS)
+        write_i32_be(out, len(content))
+        out.write(content)
+
+    def finish(self, out: BytesWriter, properties: bytes) -> None:
+        """The properties, none when they are empty, and the end of the frame."""
+        if properties:
+            out.append(1)
+            write_i32_be(out, len(properties))
+            out.write(properties)
+        else:
+            out.append(0)
+        out.write(self._tail)

@@ -1,0 +1,558 @@
+"""A message consumer: what the broker has dispatched, what the application has got, and what is acknowledged of it.
+
+Follows ActiveMQ's client. In `AUTO` each message is acknowledged as it is handed over, in `DUPS_OK` half a prefetch
+at a time; in the other modes the session says when, and meanwhile "delivered" acknowledgements keep the window open.
+Rolled back messages come again from here, after the delay of the redelivery policy and at most as often as it allows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from spanwire.client.addressing.options import MAX_PREFETCH, ClientSettings
+from spanwire.client.messages.ack_range import UnkeptMessages
+from spanwire.client.messages.ack_template import AcknowledgedIds, AcknowledgementEncoder
+from spanwire.client.messages.message import Message, MessageAcknowledger
+from spanwire.client.messages.message_encoder import NULL, nested_octets
+from spanwire.client.protocol.redelivery_queue import RolledBack
+from spanwire.client.protocol.response_correlator import Line, Request
+from spanwire.model.acks import (
+    DELIVERED_ACK,
+    EXPIRED_ACK,
+    INDIVIDUAL_ACK,
+    LAST_DELIVERED_UNSET,
+    POISON_ACK,
+    REDELIVERED_ACK,
+    STANDARD_ACK,
+)
+from spanwire.model.environment import Time
+from spanwire.model.errors import IllegalStateError, JmsError, RemoteProtocolError
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.messages.message_layout import MessageScanner
+
+TRANSACTED: Final = 0  # the numbers are those of javax.jms.Session, and ActiveMQSession's for INDIVIDUAL
+AUTO: Final = 1
+CLIENT: Final = 2
+DUPS_OK: Final = 3
+INDIVIDUAL: Final = 4
+
+WINDOW_SLACK: Final = 1_000  # dispatches beyond two prefetches: the broker sends more than was asked for
+FOREVER: Final = 0  # the timeouts of a MessagePull
+AT_ONCE: Final = -1
+OPTIMIZED_PERCENT: Final = 65  # of the prefetch, ActiveMQ's
+CLASSIC_PAGE: Final = 200  # ActiveMQ's maxPageSize: it gives a reader no more of a full queue before a word from it
+PULL_GRACE: Final = 10.0  # seconds for the broker to say that a pull found nothing
+
+
+class ClientConsumer:
+    """One consumer of a session.
+
+    ``waiting`` is set by a shell before it waits, and the consumer's number put into `Line.woken` when there is
+    something to look at.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        info: wire.ConsumerInfo,
+        mode: int,
+        settings: ClientSettings,
+        acknowledger: MessageAcknowledger | None,
+    ) -> None:
+        consumer_id = info.consumer_id
+        assert consumer_id is not None
+        self.number: Final[int] = consumer_id.value
+        self.info: Final[wire.ConsumerInfo] = info
+        self.prefetch = info.prefetch_size
+        self.is_browser: Final[bool] = info.browser
+        self.mode: Final[int] = DUPS_OK if info.browser else mode
+        self.failure: JmsError | None = None
+        self.waiting = False
+        self.ended = False  # of a browse, or nothing came for a pull
+        self.pulling = False
+        self._pull_end: float | None = None
+        self._announced: Request | None = None
+        self.is_closed = False
+        self.closes_with_transaction = False
+        self.is_leaving = False  # whoever waits for a message shall go without
+        self.is_listening = False  # AUTO: what is handed over is acknowledged when `listened` says so
+        self.taken_bytes = 0  # by the last `next_messages`
+        self._keeps_delivered = True
+        self.last_delivered = LAST_DELIVERED_UNSET
+        self._line: Final[Line] = line
+        self._settings: Final[ClientSettings] = settings
+        self._acknowledger: Final[MessageAcknowledger | None] = acknowledger
+        self._encoder: Final[AcknowledgementEncoder] = AcknowledgementEncoder(nested_octets(consumer_id))
+        self._scanner = MessageScanner(12)
+        self._optimized: Final[bool] = settings.optimize_acknowledge and self.mode == AUTO
+        self._acknowledges_each: Final[bool] = self.mode == AUTO and not self._optimized
+        self._acknowledged_at = 0.0
+        self._heard: Message | None = None
+        self._buffer: Final[deque[Message]] = deque()
+        self._rolled_back: Final[RolledBack] = RolledBack(settings)
+        self._delivered: Final[dict[bytes, Message]] = {}
+        self._unkept: Final[UnkeptMessages] = UnkeptMessages()
+        self._extension = 0  # of those delivered, the broker knows
+        self._committing = 0  # of those delivered, the first so many are in a commit that is not answered
+        self._fresh = 0  # dispatches in the buffer, without those rolled back
+
+    # -- from the broker -----------------------------------------------------------------------------------------------
+
+    def announce(self) -> Request:
+        """Tell the broker, which may refuse and otherwise begins to dispatch."""
+        assert self.info.consumer_id is not None
+        request = self._line.request(self.info, owner=self.info.consumer_id.session_id)
+        self._announced = request
+        return request
+
+    @property
+    def is_announced(self) -> bool:
+        """Whether the broker knows it."""
+        request = self._announced
+        return request is not None and request.done and request.error is None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the broker has said that it does not want it."""
+        request = self._announced
+        return request is not None and request.error is not None
+
+    def dispatched(self, destination: bytes, raw: bytes, redelivery_count: int) -> None:
+        """The broker has sent a message, or with no octets the end. Raises `RemoteProtocolError`."""
+        self.pulling = False
+        if not raw:
+            self.ended = True
+            self.wake()
+            return
+        if self._fresh > 2 * self.prefetch + WINDOW_SLACK:
+            raise RemoteProtocolError(f"the broker sends more than the {self.prefetch} messages it was asked for")
+        scanner = self._scanner
+        if scanner.version != self._line.version:
+            scanner = MessageScanner(self._line.version)
+            self._scanner = scanner
+        scanner.scan(raw)
+        message = Message(raw, scanner.version, scanner, destination, redelivery_count)
+        message.epoch = self._line.epoch
+        message.consumer_number = self.number
+        message.acknowledger = self._acknowledger
+        self._fresh += 1
+        self._line.held_bytes += len(raw)
+        if self._settings.message_priority:
+            self._put_by_priority(message)
+        else:
+            self._buffer.append(message)
+        if self.waiting:
+            self.wake()
+
+    def _put_by_priority(self, message: Message) -> None:
+        """Before those of a lower priority, behind what was rolled back."""
+        buffer = self._buffer
+        place = len(buffer)
+        first = place + 1 - self._fresh
+        while place > first and buffer[place - 1].priority < message.priority:
+            place -= 1
+        buffer.insert(place, message)
+
+    def controlled(self, command: wire.ConsumerControl) -> None:
+        """The broker has chosen another prefetch, or closes the consumer."""
+        if command.close:
+            self.fail(JmsError("the broker closed the consumer"))
+        elif command.prefetch > 0:
+            self.prefetch = min(command.prefetch, MAX_PREFETCH)
+
+    def wake(self) -> None:
+        """Whoever waits shall look."""
+        self.waiting = False
+        self._line.woken.append(self.number)
+
+    def fail(self, error: JmsError) -> None:
+        """Nothing more will come."""
+        if self.failure is None:
+            self.failure = error
+        self.wake()
+
+    def interrupted(self) -> None:
+        """The link is gone: what is unacknowledged will be dispatched again, so nothing of it is kept."""
+        self._forget_buffer()
+        self._forget_delivered()
+        self.pulling = False
+        if self.is_browser and not self.ended:
+            self.fail(JmsError("the connection broke during the browse; begin again"))
+
+    # -- to the application --------------------------------------------------------------------------------------------
+
+    def next_message(self, now: Time) -> Message | None:
+        """The next message for the application; None when there is none to hand over now."""
+        if self.is_closed:
+            raise IllegalStateError("the consumer is closed")
+        buffer = self._buffer
+        rolled_back = self._rolled_back
+        while True:
+            if rolled_back.resume_at > 0.0 and not self._come_back(now.monotonic):
+                break
+            if not buffer:
+                break
+            message = buffer.popleft()
+            self._line.held_bytes -= len(message.raw)
+            if self._fresh > len(buffer):
+                self._fresh = len(buffer)
+            if message.expiration > 0 and self._is_dropped(message, now):
+                continue
+            if self.mode == TRANSACTED and self._settings.redelivery.is_refused(message.redelivery_count):
+                self._poison(message)
+                continue
+            self._deliver(message, now.monotonic)
+            return message
+        if self.failure is not None:
+            raise self.failure
+        return None
+
+    def next_messages(self, max_count: int, max_bytes: int, now: Time) -> list[Message]:
+        """What there is to hand over now, as by so many calls of `next_message`: at most ``max_count``, and no more
+        when they have ``max_bytes``; `taken_bytes` tells how many they have.
+        """
+        found: list[Message] = []
+        octets = 0
+        while len(found) < max_count and octets < max_bytes:
+            try:
+                message = self.next_message(now)
+            except JmsError:
+                if found:
+                    break  # the next call raises it again
+                raise
+            if message is None:
+                break
+            octets += len(message.raw)
+            found.append(message)
+        self.taken_bytes = octets
+        return found
+
+    def keep_nothing(self) -> None:
+        """For a reader that never recovers: what it has had stays in no memory. Raises `IllegalStateError` when the
+        session's mode is not client acknowledgement.
+        """
+        if self.mode != CLIENT:
+            raise IllegalStateError("only under client acknowledgement may a consumer forget what it has delivered")
+        self._keeps_delivered = False
+
+    @property
+    def resume_at(self) -> float:
+        """When rolled back messages may come again, in monotonic seconds; 0 for none."""
+        return self._rolled_back.resume_at
+
+    def _come_back(self, now: float) -> bool:
+        """Rolled back messages whose time has come stand in front again. Whether anything may be handed over."""
+        rolled_back = self._rolled_back
+        back = rolled_back.due(now)
+        back.reverse()
+        self._buffer.extendleft(back)
+        for message in back:
+            self._line.held_bytes += len(message.raw)
+        return rolled_back.resume_at <= 0.0 or not rolled_back.is_blocking
+
+    def _is_dropped(self, message: Message, now: Time) -> bool:
+        if self.is_browser or not self._settings.check_expiry or not message.is_expired(now.wall_ms):
+            return False
+        self._acknowledge(EXPIRED_ACK, message, message, 1, NULL)
+        self._pull_again()
+        return True
+
+    def _pull_again(self) -> None:
+        """The one message that a pull brought was not for the application: the shell looks again."""
+        if self.prefetch == 0 and not self._buffer:
+            self.ended = False
+
+    def _deliver(self, message: Message, now: float) -> None:
+        self.last_delivered = message.broker_sequence
+        if self._acknowledges_each:
+            if self.is_listening:
+                self._heard = message
+            else:
+                self._acknowledge(STANDARD_ACK, message, message, 1, NULL)
+            return
+        if not self._keeps_delivered:
+            self._deliver_unkept(message)
+            return
+        delivered = self._delivered
+        delivered[message.id_octets] = message
+        if self._optimized:
+            self._acknowledge_often_enough(now)
+            return
+        if 2 * (len(delivered) - self._extension) < self.prefetch:
+            return
+        if self.mode == DUPS_OK:
+            self.acknowledge_delivered(NULL)
+        else:
+            self._extend(message, len(delivered))
+
+    def _deliver_unkept(self, message: Message) -> None:
+        unkept = self._unkept
+        unkept.add(message)
+        if 2 * (unkept.count - self._extension) >= min(self.prefetch, CLASSIC_PAGE):
+            self._extend(message, unkept.count)
+
+    def _extend(self, last: Message, count: int) -> None:
+        """The broker may send as many more as the application has got since it was told last: ActiveMQ counts them, and
+        a Spanwire looks for the last one.
+        """
+        more = count - self._extension
+        self._extension = count
+        self._acknowledge(DELIVERED_ACK, last, last, more, NULL)
+
+    def _acknowledge_often_enough(self, now: float) -> None:
+        """``jms.optimizeAcknowledge``: at 65 percent of the prefetch, or when the last one is a while ago."""
+        timeout_ms = self._settings.optimize_acknowledge_timeout_ms
+        is_late = timeout_ms > 0 and 1000 * (now - self._acknowledged_at) >= timeout_ms
+        if is_late or 100 * len(self._delivered) >= OPTIMIZED_PERCENT * self.prefetch:
+            self._acknowledged_at = now
+            self.acknowledge_delivered(NULL)
+
+    def acknowledge_scheduled(self) -> None:
+        """``jms.optimizedAckScheduledAckInterval`` is over."""
+        if self._optimized:
+            self.acknowledge_delivered(NULL)
+
+    def listened(self) -> None:
+        """A listener has done its work with the message that it got last."""
+        message = self._heard
+        self._heard = None
+        if message is not None and message.epoch == self._line.epoch:
+            self._acknowledge(STANDARD_ACK, message, message, 1, NULL)
+
+    def listener_failed(self, now: Time) -> None:
+        """A listener has raised. In the modes in which nobody else decides, what it had comes again."""
+        message = self._heard
+        self._heard = None
+        if message is not None:
+            self.redeliver([message], now)
+        elif self.mode == AUTO or self.mode == DUPS_OK or self.mode == INDIVIDUAL:
+            self.redeliver(self.take_delivered(), now)
+
+    def pull(self, timeout_ms: int) -> None:
+        """Ask for one message, when this consumer has no prefetch and nothing at hand, and nothing is asked for yet."""
+        if self.prefetch > 0 or self.pulling or self._buffer or not self._line.is_online:
+            return
+        if self.resume_at > 0.0 and self._rolled_back.is_blocking:
+            return
+        self.ended = False
+        self.pulling = True
+        self._line.send(
+            wire.MessagePull(consumer_id=self.info.consumer_id, destination=self.info.destination, timeout=timeout_ms)
+        )
+
+    def begin_receive(self) -> None:
+        """The application wants a message: that an earlier pull found none does not count."""
+        if self.prefetch == 0:
+            self.ended = False
+
+    def pull_until(self, end: float | None, now: Time) -> float | None:
+        """Before each wait: without a prefetch ask the broker, unless that is done; with one nothing happens.
+
+        Gives until when to wait for ``end``, both in monotonic seconds: the broker says itself that a pull found
+        nothing, and has some time for that.
+        """
+        if self.prefetch > 0:
+            return end
+        if not self.pulling:
+            left = FOREVER if end is None else int(1000 * (end - now.monotonic))
+            self.pull(left if end is None else max(1, left) if end > now.monotonic else AT_ONCE)
+            self._pull_end = end
+        if end is None or not self.pulling or self._pull_end is None or self._pull_end > end:
+            return end
+        return end + PULL_GRACE
+
+    def before_waiting(self) -> None:
+        """The application is about to wait: what it has had may be acknowledged now."""
+        if self._delivered and (
+            self.mode == DUPS_OK or (self._optimized and self._settings.scheduled_acknowledge_ms == 0)
+        ):
+            self.acknowledge_delivered(NULL)
+
+    def _acknowledge_last(self) -> None:
+        """The consumer leaves: what the application has had without a word from it is acknowledged."""
+        if self.mode == DUPS_OK or self._optimized:
+            self.acknowledge_delivered(NULL)
+
+    # -- acknowledgements ----------------------------------------------------------------------------------------------
+
+    @property
+    def has_delivered(self) -> bool:
+        """Whether something waits to be acknowledged."""
+        return bool(self._delivered) or self._unkept.count > 0
+
+    def acknowledge_delivered(self, transaction: bytes) -> None:
+        """Everything that the application has got; inside a transaction it is kept until that is settled."""
+        first, last = self._unkept.first, self._unkept.last
+        if first is not None and last is not None:
+            self._acknowledge(STANDARD_ACK, first, last, self._unkept.count, transaction)
+            self._forget_delivered()
+        if not self._delivered:
+            return
+        messages = list(self._delivered.values())
+        self._acknowledge(STANDARD_ACK, messages[0], messages[-1], len(messages), transaction)
+        if transaction == NULL:
+            self._forget_delivered()
+        else:
+            self._committing = len(messages)
+
+    def acknowledge_stored(self) -> Request | None:
+        """Everything that a reader that keeps nothing has got; the answer tells that the broker has that on its disk.
+        None when there is nothing to acknowledge, or its connection broke: the broker delivers it again.
+
+        One message goes last and is answered. ActiveMQ waits for its disk once for each message of an answered range,
+        and whatever it has written before is safe with the last (KahaDB: enableJournalDiskSyncs).
+        """
+        unkept, stored = self._unkept, self._unkept.stored
+        first, before, after, last = unkept.first, unkept.before, unkept.after, unkept.last
+        before_count = unkept.before_count
+        after_count = unkept.count - before_count - 1
+        self._forget_delivered()
+        if stored is None or stored.epoch != self._line.epoch:
+            return None
+        if first is not None and before is not None:
+            self._acknowledge(STANDARD_ACK, first, before, before_count, NULL)
+        if after is not None and last is not None:
+            self._acknowledge(STANDARD_ACK, after, last, after_count, NULL)
+        headers = stored.headers
+        command = wire.MessageAck(
+            destination=headers.destination,
+            consumer_id=self.info.consumer_id,
+            ack_type=STANDARD_ACK,
+            first_message_id=headers.message_id,
+            last_message_id=headers.message_id,
+            message_count=1,
+        )
+        return self._line.request(command)
+
+    def settled(self) -> None:
+        """What was delivered before the commit is acknowledged for good; more may have been since."""
+        count = self._committing
+        if count < len(self._delivered):
+            for key in list(self._delivered)[:count]:
+                del self._delivered[key]
+            self._extension = max(0, self._extension - count)
+            self._committing = 0
+        else:
+            self._forget_delivered()
+
+    def _forget_delivered(self) -> None:
+        self._delivered.clear()
+        self._unkept.forget()
+        self._extension = 0
+        self._committing = 0
+
+    def acknowledge_one(self, message: Message) -> None:
+        """One message; nothing when it is acknowledged already, or its connection broke meanwhile."""
+        if message.epoch != self._line.epoch or self._delivered.pop(message.id_octets, None) is None:
+            return
+        if self._extension > 0:
+            self._extension -= 1
+        self._acknowledge(INDIVIDUAL_ACK, message, message, 1, NULL)
+
+    def rollback(self, now: Time) -> None:
+        """What was delivered comes again, or has had all its chances and goes to the dead letters."""
+        if self._optimized:
+            self.acknowledge_delivered(NULL)  # the application has had them
+        else:
+            self.redeliver(self.take_delivered(), now)
+
+    def take_delivered(self) -> list[Message]:
+        """What the application has got and nobody has settled; the consumer forgets it."""
+        messages = list(self._delivered.values())
+        self._forget_delivered()
+        return messages
+
+    def redeliver(self, messages: list[Message], now: Time) -> None:
+        """These come again, or go to the dead letters. Those of an earlier link do not: the broker sends them again."""
+        policy = self._settings.redelivery
+        again: list[Message] = []
+        most = 0
+        for message in messages:
+            if self.is_closed or message.epoch != self._line.epoch:
+                continue
+            before = message.redelivery_count
+            message.redelivery_count = before + 1
+            if policy.is_exceeded(before + 1):
+                self._poison(message)
+                continue
+            if before > 0:  # the first one is counted by the broker when the consumer leaves
+                self._acknowledge(REDELIVERED_ACK, message, message, 1, NULL)
+            again.append(message)
+            most = max(most, before + 1)
+        if not again:
+            return
+        dice = 0.0
+        if policy.use_collision_avoidance:
+            dice = again[0].id_octets[-1] / 127.5 - 1.0  # as good as any: the messages of two consumers differ
+        self._rolled_back.put(again, now.monotonic, policy.delay_ms(most, dice))
+        if self._rolled_back.resume_at <= now.monotonic:
+            self._come_back(now.monotonic)
+        self.wake()
+
+    def _poison(self, message: Message) -> None:
+        limit = self._settings.redelivery.maximum_redeliveries
+        cause = f"Exceeded redelivery policy limit: {limit}, redelivered {message.redelivery_count} times"
+        ids = AcknowledgedIds(message.id_octets, message.id_octets, 1, cause)
+        self._send(message.destination_octets, NULL, POISON_ACK, ids)
+        self._pull_again()
+
+    def _acknowledge(self, ack_type: int, first: Message, last: Message, count: int, transaction: bytes) -> None:
+        ids = AcknowledgedIds(first.id_octets, last.id_octets, count)
+        self._send(last.destination_octets, transaction, ack_type, ids)
+
+    def _send(self, destination: bytes, transaction: bytes, ack_type: int, ids: AcknowledgedIds) -> None:
+        line = self._line
+        link = line.link
+        if link is not None and line.is_online:
+            link.send_frame(self._encoder.octets(link.wire_format, destination, transaction, ack_type, ids))
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> Request | None:
+        """The consumer leaves. What was delivered and not acknowledged goes to others."""
+        if self.is_closed:
+            return None
+        self.is_closed = True
+        self._acknowledge_last()
+        command = self._farewell()
+        self._forget_buffer()
+        assert self.info.consumer_id is not None
+        return self._line.remove(command, self.info.consumer_id.session_id)
+
+    def leave_with_owner(self) -> None:
+        """Its session or connection leaves: if the application holds messages, say which, so that they come flagged."""
+        self._acknowledge_last()
+        if not self.is_closed and self._line.is_online and (self.has_delivered or self._last_rolled_back() is not None):
+            self._line.send(self._farewell())
+        self._forget_buffer()
+
+    def _forget_buffer(self) -> None:
+        for message in self._buffer:
+            self._line.held_bytes -= len(message.raw)
+        self._buffer.clear()
+        self._rolled_back.clear()
+        self._heard = None
+        self._fresh = 0
+
+    def _last_rolled_back(self) -> Message | None:
+        """The last message, in the order of dispatch, that waits to come again."""
+        rolled_back = len(self._buffer) - self._fresh
+        last = self._rolled_back.last()
+        if rolled_back > 0:
+            found = self._buffer[rolled_back - 1]
+            if last is None or found.broker_sequence > last.broker_sequence:
+                return found
+        return last
+
+    def _farewell(self) -> wire.RemoveInfo:
+        """Names the last message, in the order of dispatch, that the application has seen; it must still be out, or
+        the broker takes none for seen. One that was rolled back waits in the buffer, in front of those not seen yet.
+        """
+        last = self.last_delivered
+        rolled_back = self._last_rolled_back()
+        if rolled_back is not None:
+            last = rolled_back.broker_sequence
+        elif self._delivered:
+            last = list(self._delivered.values())[-1].broker_sequence
+        return wire.RemoveInfo(object_id=self.info.consumer_id, last_delivered_sequence_id=last)

@@ -1,0 +1,98 @@
+"""From exceptions that a broker sends to our errors.
+
+A class name is compared with known ones and shown, nothing else: it never chooses code (CVE-2023-46604).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    DestinationDoesNotExistError,
+    IllegalStateError,
+    InvalidClientIdError,
+    InvalidDestinationError,
+    InvalidSelectorError,
+    JmsError,
+    MessageFormatError,
+    ResourceAllocationError,
+    TransactionRolledBackError,
+    XaError,
+)
+from spanwire.protocols.openwire.codec.schema import Throwable
+
+SECURITY_NAMES: Final = ("SecurityException", "JMSSecurityException")
+PLAIN_NAMES: Final = ("", "JMSException", "Exception")  # their message says it all
+MAX_TEXT: Final = 1024  # characters of a broker's text in one of our errors
+MAX_CAUSES: Final = 8  # looked at, of the chain behind an exception
+
+
+def refusal(thrown: Throwable | None, logging_in: bool = False) -> JmsError:
+    """The error behind an exception of the broker; a security exception is about the login while ``logging_in``."""
+    if thrown is None:
+        return JmsError("the broker refused the request without a reason")
+    name = simple_name(thrown)
+    text = one_line(thrown.message or "no reason")
+    if name == "InvalidSelectorException" and thrown.cause is not None and thrown.cause.message:
+        return InvalidSelectorError(f"the broker refuses the selector {text!r}: {one_line(thrown.cause.message)}")
+    if name == "XAException" and is_rolled_back(thrown):
+        return TransactionRolledBackError(f"the broker rolled the transaction back: {deepest_text(thrown)}")
+    if name == "XAException":
+        return XaError(text)
+    return named_refusal(name, text, logging_in)
+
+
+def branch_refusal(error: JmsError | None) -> JmsError | None:
+    """The same for a step of a distributed transaction: not every broker says of an unknown branch that it is one."""
+    return XaError(str(error)) if isinstance(error, IllegalStateError) else error
+
+
+def named_refusal(name: str, text: str, logging_in: bool) -> JmsError:
+    """The error for a class name without its package."""
+    if name in SECURITY_NAMES:
+        return AuthenticationError(text) if logging_in else AuthorizationError(text)
+    if name == "InvalidClientIDException":
+        return InvalidClientIdError(text)
+    if name == "InvalidDestinationException":
+        return InvalidDestinationError(text)
+    if name == "DestinationDoesNotExistException":
+        return DestinationDoesNotExistError(text)
+    if name in ("InvalidSelectorException", "ActiveMQInvalidFilterExpressionException"):  # Artemis has its own
+        return InvalidSelectorError(f"the broker refuses the selector {text!r}")
+    if name == "MessageFormatException":
+        return MessageFormatError(text)
+    if name == "ResourceAllocationException":
+        return ResourceAllocationError(text)
+    if name == "TransactionRolledBackException":
+        return TransactionRolledBackError(text)
+    if name == "IllegalStateException":
+        return IllegalStateError(text)
+    return JmsError(text if name in PLAIN_NAMES else f"{name}: {text}")
+
+
+def simple_name(thrown: Throwable) -> str:
+    """The class name without its package."""
+    return one_line((thrown.class_name or "").rpartition(".")[2])
+
+
+def is_rolled_back(thrown: Throwable) -> bool:
+    """Whether the transaction is gone, told as XAException.XA_RBROLLBACK and its neighbours."""
+    return "xaErrorCode:10" in (thrown.message or "") or "rollback" in (thrown.message or "").lower()
+
+
+def deepest_text(thrown: Throwable) -> str:
+    """What the innermost cause says."""
+    found = thrown
+    for _ in range(MAX_CAUSES):
+        if found.cause is None:
+            break
+        found = found.cause
+    return one_line(found.message or thrown.message or "no reason")
+
+
+def one_line(text: str) -> str:
+    """A broker's text on one line, without control characters, and not too long."""
+    printable = "".join([character if character.isprintable() else " " for character in text[:MAX_TEXT]])
+    return " ".join(printable.split())

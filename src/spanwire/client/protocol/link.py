@@ -1,0 +1,243 @@
+"""One life of a connection on the wire: frames, handshake, keep-alives. No socket, no meaning of commands.
+
+A `spanwire.client.protocol.connection.ClientConnection` outlives its links: each reconnect makes a new one. What the
+broker dispatches is not decoded: head and redelivery counter are cut off, the message's octets go on as they are.
+
+    size 4 | type 21 | command id 4 | response required 1 | consumer | destination | 1 | message | redelivery counter 4
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from librt.strings import BytesWriter, read_i32_be, write_i32_be
+from mypy_extensions import i64
+
+from spanwire.client.protocol.other_protocol import check_first
+from spanwire.model.errors import MessageFormatError, ProtocolError, ResourceAllocationError
+from spanwire.protocols.base import MAX_OPENWIRE_FRAME_BEFORE_LOGIN
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameEncoder, StructureDecoder, decode_message
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.frames import INCOMPLETE, SIZE_OCTETS, FrameBuffer
+from spanwire.protocols.openwire.codec.loose import LooseReader, LooseWriter
+from spanwire.protocols.openwire.codec.schema import DataStructure
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, negotiate, wire_format_info
+from spanwire.protocols.openwire.inactivity import InactivityMonitor
+
+HEAD_START: Final = 6  # octets of a dispatch before the consumer: type id, command id, response required
+COUNTER_OCTETS: Final = 4
+MAX_HEAD_OCTETS: Final = 2048  # of consumer and destination that are compared with those of the dispatch before
+
+
+class LinkReceiver(Protocol):
+    """Whoever understands what comes over a link."""
+
+    def negotiated(self, wire_format: WireFormat) -> None:
+        """Both sides have said what they can; commands may be sent."""
+        ...
+
+    def dispatched(
+        self, consumer: wire.ConsumerId | None, destination: bytes, raw: bytes, redelivery_count: int
+    ) -> None:
+        """A message for a consumer, loose and uncached; no octets: the end of a browse, or nothing for a pull."""
+        ...
+
+    def commanded(self, command: DataStructure) -> None:
+        """Any other command."""
+        ...
+
+
+class Link:
+    """Bytes in, calls of a `LinkReceiver` out; commands in, bytes out."""
+
+    def __init__(self, preferences: WireFormatPreferences, receiver: LinkReceiver, now: float) -> None:
+        self.wire_format = WireFormat()
+        self.is_negotiated = False
+        self.out = BytesWriter()
+        self._preferences: Final[WireFormatPreferences] = preferences
+        self._receiver: Final[LinkReceiver] = receiver
+        self._frames: Final[FrameBuffer] = FrameBuffer(min(preferences.max_frame_size, MAX_OPENWIRE_FRAME_BEFORE_LOGIN))
+        self._decoder = StructureDecoder(WireFormat())
+        self._encoder = FrameEncoder()
+        self.passes_messages = True
+        self._reader = LooseReader(self.wire_format.version, False)
+        self._head = b""
+        self._head_consumer: wire.ConsumerId | None = None
+        self._head_destination = b""
+        self._monitor = InactivityMonitor(0.0, 0.0, now)
+        self._encoder.append(wire_format_info(preferences), self.out)
+
+    # -- out -----------------------------------------------------------------------------------------------------------
+
+    def send(self, command: DataStructure) -> None:
+        """One command; raises `MessageFormatError` for one that cannot be written."""
+        try:
+            self._encoder.append(command, self.out)
+        except ProtocolError as error:
+            raise MessageFormatError(f"a command cannot be written: {error}") from None
+
+    def send_message(self, raw: bytes) -> None:
+        """A message in the layout of this link's version. Raises `ResourceAllocationError` for one that is too large
+        for the broker.
+        """
+        limit = self.wire_format.max_frame_size
+        if limit > 0 and len(raw) > limit:
+            raise ResourceAllocationError(f"a message of {len(raw)} bytes is larger than the broker's limit of {limit}")
+        if self.passes_messages:
+            out = self.out
+            write_i32_be(out, len(raw))
+            out.write(raw)
+            return
+        self.send(decode_message(raw, self.wire_format.version))
+
+    def send_frame(self, octets: bytes) -> None:
+        """A loose and uncached command from its type id on."""
+        if self.passes_messages:
+            out = self.out
+            write_i32_be(out, len(octets))
+            out.write(octets)
+            return
+        plain = WireFormat(version=self.wire_format.version, stack_traces=self.wire_format.stack_traces)
+        structure = StructureDecoder(plain).decode(octets, 0, len(octets))
+        assert structure is not None
+        self.send(structure)
+
+    def take(self) -> bytes:
+        """Everything that is to be written; the link forgets it."""
+        data = self.out.getvalue()
+        self.out = BytesWriter()
+        return data
+
+    def sent(self, now: float) -> None:
+        """Something was written."""
+        self._monitor.written(now)
+
+    # -- in ------------------------------------------------------------------------------------------------------------
+
+    def authenticated(self) -> None:
+        """Allow frames up to the full size from now on."""
+        self._frames.limit = self._preferences.max_frame_size
+
+    def receive_data(self, data: bytes, now: float) -> None:
+        """Take bytes from the broker and tell of every complete frame. Raises `RemoteProtocolError`."""
+        self._monitor.received(now)
+        if not self.is_negotiated:
+            check_first(data)
+        frames = self._frames
+        octets = data
+        position: i64 = 0
+        if frames.is_inside_frame:
+            frame = frames.completed(data)
+            if not frame:
+                return
+            position = frames.used
+            self._take_frame(frame, 0, len(frame), now)
+        elif frames.held > 0:
+            octets = frames.with_waiting(data)
+        while True:
+            size = frames.size_at(octets, position)
+            if size == INCOMPLETE:
+                break
+            start: i64 = position + SIZE_OCTETS
+            self._take_frame(octets, start, start + size, now)
+            position = start + size
+        if position < len(octets):
+            frames.hold(octets, position)
+
+    def _take_frame(self, octets: bytes, start: i64, end: i64, now: float) -> None:
+        type_id: int = octets[start]
+        if not self.is_negotiated:
+            if type_id != wire.WIRE_FORMAT_INFO:
+                raise OpenWireProtocolError(f"the first frame is of type {type_id}, not a WireFormatInfo")
+            info = self._decoder.decode(octets, start, end)
+            assert isinstance(info, wire.WireFormatInfo)
+            self._negotiate(info, now)
+        elif type_id == wire.WIRE_FORMAT_INFO:
+            raise OpenWireProtocolError("a second WireFormatInfo came; the wire format is negotiated once")
+        elif type_id == wire.MESSAGE_DISPATCH and self.passes_messages:
+            self._take_dispatch(octets, start, end)
+        else:
+            command = self._decoder.decode(octets, start, end)
+            if isinstance(command, wire.MessageDispatch):
+                self._convert_dispatch(command)
+            elif command is not None:
+                self._receiver.commanded(command)
+
+    def _negotiate(self, info: wire.WireFormatInfo, now: float) -> None:
+        found = negotiate(self._preferences, info)
+        self.wire_format = found
+        self.is_negotiated = True
+        self._decoder = StructureDecoder(found)
+        self._encoder = FrameEncoder(found)
+        self.passes_messages = found.passes_messages()
+        self._reader = LooseReader(found.version, found.stack_traces)
+        delay = found.max_inactivity_initial_delay_ms / 1000
+        self._monitor = InactivityMonitor(found.max_inactivity_ms / 1000, delay, now)
+        self._receiver.negotiated(found)
+
+    def _take_dispatch(self, octets: bytes, start: i64, end: i64) -> None:
+        place: i64 = start + HEAD_START
+        head_end: i64 = place + len(self._head)
+        if not self._head or head_end >= end or octets[place:head_end] != self._head:
+            head_end = self._read_head(octets, start, end)
+        if head_end + 1 + COUNTER_OCTETS > end:
+            raise OpenWireProtocolError("a dispatch ends inside its fields")
+        message_end: i64 = end - COUNTER_OCTETS
+        raw = b""
+        if octets[head_end]:
+            raw = octets[head_end + 1 : message_end]
+            if not raw:
+                raise OpenWireProtocolError("a dispatch announces a message and has none")
+        elif head_end + 1 != message_end:
+            raise OpenWireProtocolError(f"{message_end - head_end - 1} bytes are left over in a dispatch")
+        count: int = read_i32_be(octets, message_end)
+        self._receiver.dispatched(self._head_consumer, self._head_destination, raw, count if count > 0 else 0)
+
+    def _read_head(self, octets: bytes, start: i64, end: i64) -> i64:
+        reader = self._reader
+        reader.begin(octets, start, end)
+        reader.read_int()
+        reader.read_boolean()
+        self._head = b""
+        self._head_consumer = wire.as_consumer_id(reader.read_nested())
+        destination_start: i64 = reader.position
+        wire.as_active_mq_destination(reader.read_nested())
+        head_end: i64 = reader.position
+        self._head_destination = octets[destination_start:head_end]
+        if head_end - start - HEAD_START <= MAX_HEAD_OCTETS:
+            self._head = octets[start + HEAD_START : head_end]
+        return head_end
+
+    def _convert_dispatch(self, command: wire.MessageDispatch) -> None:
+        """A dispatch of a tight or cached link, brought into the form of the others."""
+        raw = b""
+        message = command.message
+        version = self.wire_format.version
+        if message is not None:
+            writer = LooseWriter(version, self.wire_format.stack_traces)
+            writer.out.append(message.type_id())
+            message.write(writer)
+            raw = writer.out.getvalue()
+        writer = LooseWriter(version, False)
+        writer.write_nested(command.destination)
+        count = command.redelivery_counter
+        self._receiver.dispatched(command.consumer_id, writer.out.getvalue(), raw, count if count > 0 else 0)
+
+    # -- time ----------------------------------------------------------------------------------------------------------
+
+    def suspend(self, is_suspended: bool, now: float) -> None:
+        """While nobody reads, the broker's silence proves nothing."""
+        self._monitor.suspend(is_suspended, now)
+
+    def next_timeout(self) -> float | None:
+        """When `handle_timeout` is to be called."""
+        return self._monitor.next_timeout()
+
+    def handle_timeout(self, now: float) -> bool:
+        """Send a keep-alive when one is due. False: the broker has been silent for the whole negotiated time."""
+        if self._monitor.is_silent(now):
+            return False
+        if self._monitor.is_keep_alive_due(now):
+            self.send(wire.KeepAliveInfo())
+        return True

@@ -1,0 +1,57 @@
+"""Messages that were rolled back and wait until they may be delivered again."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from spanwire.client.addressing.options import ClientSettings
+from spanwire.client.messages.message import Message
+
+
+class RolledBack:
+    """What waits, by when it is due. ``resume_at`` is the next time in monotonic seconds, 0 for none.
+
+    Without ``jms.nonBlockingRedelivery`` everything behind waits, too: there is one time for all, and one order.
+    """
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.is_blocking: Final[bool] = not settings.non_blocking_redelivery
+        self.resume_at = 0.0
+        self._waiting: Final[deque[tuple[float, list[Message]]]] = deque()
+
+    def put(self, messages: list[Message], now: float, delay_ms: int) -> None:
+        """These come again, in this order, after the delay."""
+        due_at = now + delay_ms / 1000
+        waiting = self._waiting
+        if self.is_blocking and waiting:
+            waiting[0] = (due_at, messages + waiting[0][1])
+        else:
+            place = len(waiting)
+            while place > 0 and waiting[place - 1][0] > due_at:
+                place -= 1
+            waiting.insert(place, (due_at, messages))
+        self.resume_at = waiting[0][0]
+
+    def due(self, now: float) -> list[Message]:
+        """Those whose time has come; they wait no longer."""
+        found: list[Message] = []
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= now:
+            found += waiting.popleft()[1]
+        self.resume_at = waiting[0][0] if waiting else 0.0
+        return found
+
+    def last(self) -> Message | None:
+        """The one that the broker dispatched last."""
+        found: Message | None = None
+        for _, messages in self._waiting:
+            for message in messages:
+                if found is None or message.broker_sequence > found.broker_sequence:
+                    found = message
+        return found
+
+    def clear(self) -> None:
+        """Nothing waits."""
+        self._waiting.clear()
+        self.resume_at = 0.0

@@ -1,0 +1,82 @@
+"""Which temporary destinations are gone, with ``jms.watchTopicAdvisories``: nothing is sent to them any more.
+
+A broker tells of temporary destinations of all its clients on two advisory topics. Only what it has said to be deleted
+is refused here; of the others it decides itself.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.client.protocol.response_correlator import Line
+from spanwire.model.acks import STANDARD_ACK
+from spanwire.model.destination import TOPIC, Destination
+from spanwire.model.errors import InvalidDestinationError
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import decode_message
+from spanwire.protocols.openwire.messages.identities import destination_of, wire_destination
+
+TOPICS: Final = Destination(TOPIC, "ActiveMQ.Advisory.TempQueue,topic://ActiveMQ.Advisory.TempTopic")
+SESSION: Final = -1  # the one that every connection has without announcing it
+PREFETCH: Final = 1_000  # ActiveMQ's
+ACKNOWLEDGED_AT: Final = 750  # three quarters of that
+MAX_DELETED: Final = 10_000  # names; the oldest are forgotten, and the broker refuses what is sent to them
+ADD: Final = 0
+REMOVE: Final = 1
+
+
+class TemporaryWatch:
+    """The consumer of these topics. It belongs to the connection, which announces it over each link."""
+
+    def __init__(self, line: Line, connection_id: str, number: int) -> None:
+        self.number: Final[int] = number
+        self._line: Final[Line] = line
+        self._id: Final[wire.ConsumerId] = wire.ConsumerId(
+            connection_id=connection_id, session_id=SESSION, value=number
+        )
+        self._first: wire.MessageId | None = None
+        self._count = 0
+
+    def announcement(self) -> wire.ConsumerInfo:
+        """The consumer; what came over an earlier link is acknowledged no more."""
+        self._count = 0
+        return wire.ConsumerInfo(
+            consumer_id=self._id,
+            destination=wire_destination(TOPICS),
+            prefetch_size=PREFETCH,
+            dispatch_async=True,
+            no_local=True,
+        )
+
+    def dispatched(self, raw: bytes) -> None:
+        """One advisory message. Raises `ProtocolError` for octets that are no message."""
+        message = decode_message(raw, self._line.version)
+        told = message.data_structure
+        if isinstance(told, wire.DestinationInfo) and told.destination is not None:
+            try:
+                self._told(told.operation_type, destination_of(told.destination).qualified_name)
+            except InvalidDestinationError:
+                pass  # a name that nothing can be sent to
+        if self._count == 0:
+            self._first = message.message_id
+        self._count += 1
+        if self._count >= ACKNOWLEDGED_AT:
+            acknowledgement = wire.MessageAck(
+                destination=message.destination,
+                consumer_id=self._id,
+                ack_type=STANDARD_ACK,
+                first_message_id=self._first,
+                last_message_id=message.message_id,
+                message_count=self._count,
+            )
+            self._line.send(acknowledgement)
+            self._count = 0
+
+    def _told(self, operation: int, name: str) -> None:
+        deleted = self._line.deleted
+        if operation == ADD:
+            deleted.pop(name, None)
+        elif operation == REMOVE:
+            if len(deleted) >= MAX_DELETED:
+                deleted.pop(next(iter(deleted)))
+            deleted[name] = None

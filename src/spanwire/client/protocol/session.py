@@ -1,0 +1,289 @@
+"""One session: its producers and consumers, its acknowledgement mode and its transaction (JMS 1.1 §4.4)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.client.addressing.options import ClientSettings
+from spanwire.client.messages.message import Message, MessageAcknowledger
+from spanwire.client.protocol.consumer import AUTO, CLIENT, DUPS_OK, INDIVIDUAL, TRANSACTED, ClientConsumer
+from spanwire.client.protocol.producer import ClientProducer, SendDefaults
+from spanwire.client.protocol.response_correlator import Line, Request
+from spanwire.client.protocol.transaction import LocalTransaction
+from spanwire.client.protocol.xa import ReceivedMessages, XaBranches, XaTransaction
+from spanwire.documents.spelling import suggestion
+from spanwire.model.acks import LAST_DELIVERED_UNSET
+from spanwire.model.destination import Destination
+from spanwire.model.environment import Time
+from spanwire.model.errors import (
+    ConfigurationError,
+    IllegalStateError,
+    InvalidDestinationError,
+    JmsError,
+    TransactionRolledBackError,
+)
+from spanwire.protocols.openwire.codec import _marshallers as wire
+
+MODES: Final[dict[str, int]] = {
+    "transacted": TRANSACTED,
+    "auto": AUTO,
+    "client": CLIENT,
+    "dups_ok": DUPS_OK,
+    "individual": INDIVIDUAL,
+    "xa": TRANSACTED,
+}
+CLOSED_OFFLINE: Final = "the session was closed while there was no broker, and its transaction is rolled back"
+BROKEN_TRANSACTION: Final = "the connection broke inside the transaction, which the broker has rolled back"
+
+
+class ClientSession:
+    """What one thread of work does. Its ids come from the connection, its commands go over the line."""
+
+    def __init__(
+        self, line: Line, session_id: wire.SessionId, mode: int, settings: ClientSettings, is_xa: bool = False
+    ) -> None:
+        assert session_id.connection_id is not None
+        self.number: Final[int] = session_id.value
+        self.mode: Final[int] = mode
+        self.is_closed = False
+        self.producers: Final[dict[int, ClientProducer]] = {}
+        self.consumers: Final[dict[int, ClientConsumer]] = {}
+        self._left: list[ClientConsumer] = []
+        branch = XaTransaction(line, session_id.connection_id, session_id.value) if is_xa else None
+        self.xa: Final[XaBranches | None] = (
+            None if branch is None else XaBranches(line, branch, self._end_of_branch, self._close_leaving)
+        )
+        self.transaction: Final[LocalTransaction] = (
+            LocalTransaction(
+                line,
+                session_id.connection_id,
+                session_id.value,
+                mode == TRANSACTED,
+                mode == TRANSACTED and line.keeps_transactions,
+            )
+            if branch is None
+            else branch
+        )
+        self._id: Final[wire.SessionId] = session_id
+        self._line: Final[Line] = line
+        self._settings: Final[ClientSettings] = settings
+
+    def announcement(self) -> wire.SessionInfo:
+        """The session itself."""
+        return wire.SessionInfo(self._id)
+
+    def check_open(self) -> None:
+        """Raises for a closed session or a connection that failed."""
+        if self.is_closed:
+            raise IllegalStateError("the session is closed")
+        self._line.check_open()
+
+    # -- producers and consumers ---------------------------------------------------------------------------------------
+
+    def add_producer(self, number: int, destination: Destination | None, defaults: SendDefaults) -> ClientProducer:
+        """A producer; `ClientProducer.announce` tells the broker."""
+        self.check_open()
+        producer_id = wire.ProducerId(connection_id=self._id.connection_id, value=number, session_id=self.number)
+        producer = ClientProducer(self._line, self.transaction, producer_id, destination, defaults, self._settings)
+        self.producers[number] = producer
+        return producer
+
+    def add_consumer(
+        self, number: int, info: wire.ConsumerInfo, acknowledger: MessageAcknowledger | None
+    ) -> ClientConsumer:
+        """A consumer; `ClientConsumer.announce` tells the broker. Its id is set here.
+
+        Raises `InvalidDestinationError` for a temporary destination of another connection (JMS 1.1 §4.4.3), which not
+        every broker refuses.
+        """
+        self.check_open()
+        target = info.destination
+        if isinstance(target, wire.ActiveMQTempDestination):
+            name = target.physical_name or ""
+            if not name.startswith(f"{self._id.connection_id}:"):
+                raise InvalidDestinationError(f"{name} is a temporary destination of another connection")
+        info.consumer_id = wire.ConsumerId(connection_id=self._id.connection_id, session_id=self.number, value=number)
+        consumer = ClientConsumer(self._line, info, self.mode, self._settings, acknowledger)
+        self.consumers[number] = consumer
+        return consumer
+
+    def close_consumer(self, consumer: ClientConsumer) -> Request | None:
+        """The consumer leaves; in a transaction that has messages of it, when that is over."""
+        if self.mode == TRANSACTED and consumer.has_delivered and not consumer.is_closed:
+            consumer.closes_with_transaction = True
+            return None
+        self.consumers.pop(consumer.number, None)
+        return consumer.close()
+
+    def close_producer(self, producer: ClientProducer) -> Request | None:
+        """The producer leaves."""
+        self.producers.pop(producer.number, None)
+        if self.transaction.is_kept:
+            self.transaction.producer_leaves(producer.number, producer.announcement(), self._line.keeps_producers)
+        return producer.close()
+
+    def abandon_consumer(self, consumer: ClientConsumer) -> None:
+        """The broker has refused it, or nobody waits any more until it has accepted it."""
+        if consumer.is_refused:
+            self.consumers.pop(consumer.number, None)
+        else:
+            self.close_consumer(consumer)
+
+    def abandon_producer(self, producer: ClientProducer) -> None:
+        """The same for a producer."""
+        if producer.is_refused:
+            self.producers.pop(producer.number, None)
+        else:
+            self.close_producer(producer)
+
+    # -- acknowledgements ----------------------------------------------------------------------------------------------
+
+    def acknowledge(self, message: Message) -> None:
+        """What `Message.acknowledge` means in this mode: all so far, this one, or nothing."""
+        self.check_open()
+        if self.mode == CLIENT:
+            if message.epoch == self._line.epoch:
+                self.acknowledge_all()
+        elif self.mode == INDIVIDUAL:
+            consumer = self.consumers.get(message.consumer_number)
+            if consumer is not None:
+                consumer.acknowledge_one(message)
+
+    def acknowledge_all(self) -> None:
+        """Everything that was delivered, of each consumer."""
+        for consumer in self.consumers.values():
+            consumer.acknowledge_delivered(self.transaction.octets)
+
+    def recover(self, now: Time) -> None:
+        """Everything delivered and not acknowledged comes again. Raises `IllegalStateError` inside a transaction."""
+        self.check_open()
+        if self.mode == TRANSACTED:
+            raise IllegalStateError("a transacted session is rolled back, not recovered")
+        for consumer in self.consumers.values():
+            consumer.rollback(now)
+
+    # -- transactions --------------------------------------------------------------------------------------------------
+
+    def commit(self, now: Time) -> Request | None:
+        """Commit; None when there is nothing to. Raises `TransactionRolledBackError` when it cannot be any more."""
+        self._check_transacted()
+        transaction = self.transaction
+        if transaction.is_broken:
+            transaction.is_broken = False
+            self._roll_consumers_back(now)
+            raise TransactionRolledBackError(BROKEN_TRANSACTION)
+        if self._has_delivered():
+            transaction.begin()
+            self.acknowledge_all()
+        if not transaction.is_begun:
+            return None
+        return transaction.commit()
+
+    def rollback(self, now: Time) -> Request | None:
+        """Undo everything and have what was delivered come again; None when the broker has nothing to do for it."""
+        self._check_transacted()
+        transaction = self.transaction
+        transaction.is_broken = False
+        request = transaction.rollback() if transaction.is_begun else None
+        self._roll_consumers_back(now)
+        return request
+
+    def commit_answered(self, error: JmsError | None, now: Time) -> None:
+        """The broker has committed, or refused and so rolled back."""
+        if error is None:
+            for consumer in self.consumers.values():
+                consumer.settled()
+            self._close_leaving()
+        else:
+            self._roll_consumers_back(now)
+
+    def interrupted(self) -> None:
+        """The link is gone, and with it the transaction, unless everything that was done in it is kept."""
+        transaction = self.transaction
+        if self.xa is not None:
+            self.xa.interrupted()
+        elif self.mode == TRANSACTED and self._has_delivered():
+            transaction.begin()  # what was delivered in it is lost to it, too
+            transaction.forget()
+        if not transaction.is_kept:
+            transaction.broke()
+        for consumer in self.consumers.values():
+            consumer.interrupted()
+        self._close_leaving()
+
+    def _check_transacted(self) -> None:
+        self.check_open()
+        if self.xa is not None:
+            raise IllegalStateError("a branch is settled by its id: xa.commit(xid), xa.rollback(xid)")
+        if self.mode != TRANSACTED:
+            raise IllegalStateError("the session is not transacted")
+
+    def branches(self) -> XaBranches:
+        """The distributed transactions of an XA session. Raises `IllegalStateError` for any other."""
+        self.check_open()
+        if self.xa is None:
+            raise IllegalStateError('only a session("xa") works in branches of distributed transactions')
+        return self.xa
+
+    def _end_of_branch(self) -> ReceivedMessages:
+        """Acknowledge in the branch what was received since it began, and give it."""
+        self.acknowledge_all()
+        return [(consumer, consumer.take_delivered()) for consumer in self.consumers.values()]
+
+    def _has_delivered(self) -> bool:
+        return any(consumer.has_delivered for consumer in self.consumers.values())
+
+    def _roll_consumers_back(self, now: Time) -> None:
+        for consumer in self.consumers.values():
+            consumer.rollback(now)
+        self._close_leaving()
+
+    def _close_leaving(self) -> None:
+        for consumer in list(self.consumers.values()):
+            if consumer.closes_with_transaction:
+                self.consumers.pop(consumer.number, None)
+                consumer.close()
+                self._left.append(consumer)
+
+    def take_left(self) -> list[ClientConsumer]:
+        """Consumers that left with a transaction since the last call; the connection may forget them, too."""
+        left = self._left
+        if left:
+            self._left = []
+        return left
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def close(self) -> Request | None:
+        """The session leaves with all it has; an open transaction is rolled back."""
+        if self.is_closed:
+            return None
+        self.is_closed = True
+        if self._line.is_online:
+            if self.transaction.is_begun:
+                self.transaction.rollback()
+        else:
+            self._line.complete_in_transaction(self.number, IllegalStateError(CLOSED_OFFLINE))
+            self.transaction.forget()
+            self.transaction.ended()
+        last_delivered = LAST_DELIVERED_UNSET
+        for consumer in self.consumers.values():
+            consumer.leave_with_owner()
+            consumer.is_closed = True
+            last_delivered = max(last_delivered, consumer.last_delivered)
+        for producer in self.producers.values():
+            producer.is_closed = True
+        self.consumers.clear()
+        self.producers.clear()
+        return self._line.remove(
+            wire.RemoveInfo(object_id=self._id, last_delivered_sequence_id=last_delivered), self.number
+        )
+
+
+def mode_of(acknowledge: str) -> int:
+    """The number of an acknowledgement mode; raises `ConfigurationError` with the closest known word."""
+    mode = MODES.get(acknowledge)
+    if mode is None:
+        shown = str(acknowledge)[:40]
+        raise ConfigurationError(f"unknown acknowledgement mode {shown!r}{suggestion(shown, MODES, ', ')}")
+    return mode

@@ -1,0 +1,152 @@
+"""What a broker has to be told again after a reconnect, in the order in which it can understand it.
+
+Temporary destinations, sessions, producers, consumers; then open transactions, and whatever still waits for an answer,
+messages with the ids they had. A transaction in which something was received, or whose commit is on its way, is not
+told again: the broker has rolled it back, or it is not known whether it has, and its commit says so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.client.messages.message_template import ONE_WAY
+from spanwire.client.protocol.consumer import ClientConsumer
+from spanwire.client.protocol.link import Link
+from spanwire.client.protocol.response_correlator import COMMIT, XA, Line, Request, same_layout
+from spanwire.client.protocol.session import ClientSession
+from spanwire.client.protocol.transaction import KeptSend, LocalTransaction
+from spanwire.model.destination import Destination
+from spanwire.model.errors import JmsError, ProtocolError, TransactionRolledBackError
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import decode_message
+from spanwire.protocols.openwire.messages.identities import wire_destination
+
+ADD: Final = 0
+
+
+def settle_interrupted(line: Line, sessions: list[ClientSession]) -> None:
+    """The link is gone: end what cannot be told again, keep what can."""
+    survivors: set[int] = set()
+    for session in sessions:
+        session.interrupted()
+        if session.transaction.is_kept and session.transaction.is_begun:
+            survivors.add(session.number)
+    for request in list(line.requests.values()):
+        doubt = in_doubt(request)
+        if doubt is not None:
+            if request.kind == COMMIT:
+                for session in sessions:
+                    if session.number == request.owner:
+                        session.transaction.is_broken = False  # this answer tells of it
+            line.complete(request, doubt)
+        elif request.in_transaction and request.owner in survivors:
+            continue
+        elif request.in_transaction or isinstance(request.command, (wire.TransactionInfo, wire.RemoveInfo)):
+            line.complete(request, None)  # the broker did it when the connection ended
+    line.epoch += 1
+
+
+def in_doubt(request: Request) -> JmsError | None:
+    """What to tell of a request whose outcome nobody knows and that no other broker may be asked for."""
+    if request.kind == COMMIT:
+        return TransactionRolledBackError("the connection broke during the commit, whose outcome is not known")
+    if request.kind == XA:
+        return JmsError("the connection broke during this step of the branch; xa.recover tells its state")
+    if isinstance(request.command, wire.MessageAck):  # another broker would take it for what it has sent itself
+        return JmsError("the connection was lost before the broker had confirmed the acknowledgement")
+    return None
+
+
+def replay(
+    line: Line,
+    connection_id: str,
+    temporary: list[Destination],
+    sessions: list[ClientSession],
+) -> list[tuple[ClientConsumer, Request]]:
+    """Tell everything over the new link; gives the consumers that the broker has still to accept."""
+    link = line.link
+    assert link is not None
+    waiting = sorted(line.requests.values(), key=request_number)
+    for destination in temporary:
+        link.send(temporary_info(connection_id, destination))
+    for session in sessions:
+        link.send(session.announcement())
+        for producer in session.producers.values():
+            if producer.is_announced:
+                link.send(producer.announcement())
+    line.is_online = True
+    consumers = replay_consumers(sessions)
+    line.resend_cached()
+    for session in sessions:
+        replay_transaction(line, link, session)
+    for request in waiting:
+        if not request.in_transaction:
+            try:
+                line.resend(request)
+            except JmsError as error:
+                line.complete(request, error)  # this broker takes no message so large, say; the others go on
+    return consumers
+
+
+def replay_consumers(sessions: list[ClientSession]) -> list[tuple[ClientConsumer, Request]]:
+    """Those that were announced; a browse fails."""
+    consumers: list[tuple[ClientConsumer, Request]] = []
+    for session in sessions:
+        for consumer in session.consumers.values():
+            if consumer.is_announced and not consumer.is_browser and consumer.failure is None:
+                consumers.append((consumer, consumer.announce()))
+    return consumers
+
+
+def replay_transaction(line: Line, link: Link, session: ClientSession) -> None:
+    """Everything that was sent in an open transaction, once more, by the producers that sent it. One that the new
+    broker cannot take breaks the transaction, of which nothing stays there.
+    """
+    transaction = session.transaction
+    if not transaction.is_kept or not transaction.is_begun:
+        return
+    if not transaction.fits(link.wire_format.max_frame_size):
+        give_up(line, transaction)
+        return
+    left = transaction.left
+    link.send(transaction.beginning())
+    for info in left.values():
+        link.send(info)
+    try:
+        for sent in transaction.kept:
+            resend_kept(line, link, sent)
+    except (JmsError, ProtocolError):
+        link.send(transaction.undoing())
+        give_up(line, transaction)
+    for info in left.values():
+        link.send(wire.RemoveInfo(object_id=info.producer_id))
+
+
+def give_up(line: Line, transaction: LocalTransaction) -> None:
+    """It is lost, which the commit tells; nobody waits for anything else."""
+    transaction.forget()
+    transaction.broke()
+    line.complete_in_transaction(transaction.session, None)
+
+
+def resend_kept(line: Line, link: Link, sent: KeptSend) -> None:
+    """One message of a transaction; it is answered if somebody waits for that still."""
+    raw = sent.raw
+    if sent.number not in line.requests:
+        raw = raw[:1] + ONE_WAY + raw[1 + len(ONE_WAY) :]
+    if same_layout(sent.version, link.wire_format.version):
+        link.send_message(raw)
+    else:
+        link.send(decode_message(raw, sent.version))
+
+
+def request_number(request: Request) -> int:
+    """Requests in the order in which they were made."""
+    return request.number
+
+
+def temporary_info(connection_id: str, destination: Destination) -> wire.DestinationInfo:
+    """The announcement of a temporary destination."""
+    return wire.DestinationInfo(
+        connection_id=wire.ConnectionId(connection_id), destination=wire_destination(destination), operation_type=ADD
+    )

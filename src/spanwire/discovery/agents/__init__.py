@@ -1,0 +1,1 @@
+"""Discovery agents: ways to find brokers that nobody has listed."""

@@ -1,0 +1,368 @@
+"""The other direction of a duplex link at the end that was connected to: this broker's bridge over the peer's link.
+
+The peer's connector brings the settings along in its BrokerInfo. A connector is known as ``name@brokerId``: a newer
+link of the same name replaces the older one, unless it is another process that opens it and the older one answers. Then
+two brokers have one id and name, and the second is refused as long as the first is there.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.broker import Broker
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.ports import ClientConnection
+from spanwire.broker.security.audit_log import printable
+from spanwire.discovery.address import read_address
+from spanwire.model.environment import Time
+from spanwire.model.errors import JmsError
+from spanwire.model.info import ConnectionInfo
+from spanwire.network.bridge.forwarder import Crossing
+from spanwire.network.bridge.remote_broker import RemoteBroker, said
+from spanwire.network.bridge.settings_codec import settings_of, syncs_durable
+from spanwire.network.bridge_statistics import LinkCounts
+from spanwire.network.demand.demand import MAX_DEMAND
+from spanwire.network.demand.duplicate_suppression import NetworkRoutes
+from spanwire.network.demand.durable_sync import FIRST_VERSION, subscription_info
+from spanwire.network.demand.remote_registry import name_elsewhere
+from spanwire.network.settings import BridgeSettings
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.answer_run import AnswerRun
+from spanwire.protocols.openwire.codec.codec import decode_message
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.duplex import NetworkAcceptor, ReverseBridge
+from spanwire.protocols.openwire.output import OutputBuffer
+
+ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."
+MAX_DUPLEX_LINKS: Final = 1_000  # of one broker
+ANSWER_PATIENCE: Final = 5.0  # seconds in which an older link has to show that it lives, three tries of a newer one
+MAX_HEARD_OUT: Final = 4  # bridges that tell of subscriptions at length before their login: 4 MiB from anybody at most
+
+logger = logging.getLogger(__name__)
+
+
+class AcceptedLink:
+    """The links of one connector of a remote broker, one after the other: the one there is, and what was before.
+
+    ``changed`` is when it came up or broke, in monotonic seconds, ``reason`` why it broke.
+    """
+
+    def __init__(self, name: str, remote_name: str, address: str) -> None:
+        self.name: Final[str] = name
+        self.remote_name: Final[str] = remote_name
+        self.address = address
+        self.bridge: DuplexBridge | None = None
+        self.lives = 0
+        self.changed = 0.0
+        self.reason = ""
+        self._past: Final[LinkCounts] = LinkCounts()
+
+    def comes_up(self, bridge: DuplexBridge, address: str, now: Time) -> None:
+        """There is a link again."""
+        self.bridge = bridge
+        self.address = address
+        self.lives += 1
+        self.changed = now.monotonic
+
+    def breaks(self, bridge: DuplexBridge, reason: str, now: Time) -> None:
+        """It is over."""
+        if self.bridge is bridge:
+            self.bridge = None
+            self.reason = reason
+            self.changed = now.monotonic
+        self._past.add(bridge.counts())
+
+    def counts(self) -> LinkCounts:
+        """Of all of them."""
+        counts = LinkCounts()
+        counts.add(self._past)
+        if self.bridge is not None:
+            counts.add(self.bridge.counts())
+        return counts
+
+
+class DuplexBridge(ReverseBridge):
+    """This broker's bridge over a link that the remote broker has opened."""
+
+    def __init__(
+        self,
+        acceptor: DuplexAcceptor,
+        key: str,
+        settings: BridgeSettings,
+        remote: RemoteBroker,
+        connection: ClientConnection,
+        crossing: Crossing,
+        user: str,
+        process: str,
+    ) -> None:
+        self.key: Final[str] = key
+        self.settings: Final[BridgeSettings] = settings
+        self.remote: Final[RemoteBroker] = remote
+        self.connection: Final[ClientConnection] = connection
+        self.crossing: Final[Crossing] = crossing
+        self.user: Final[str] = user
+        self.process: Final[str] = process
+        self._asked_at = 0.0
+        self._was_heard = True
+        self._acceptor: Final[DuplexAcceptor] = acceptor
+        self._reason = ""
+        self._is_over = False
+        self.received = 0
+
+    def counts(self) -> LinkCounts:
+        """What crossed, and what did not, since the link is up."""
+        counts = self.crossing.counts()
+        counts.received = self.received
+        return counts
+
+    @property
+    def address(self) -> str:
+        """Where the peer is."""
+        return self.crossing.local.client.info.remote_address
+
+    @property
+    def reason(self) -> str:
+        """Why it is over; empty while it lives."""
+        return self._reason
+
+    def take(self, command: wire.Command, now: Time) -> bool:
+        """Act on an answer or an advisory of the peer; False for what a client sends."""
+        crossing = self.crossing
+        if isinstance(command, (AnswerRun, wire.Response)):
+            self._take_answer(command, now)
+        elif isinstance(command, wire.MessageDispatch):
+            self.remote.acknowledges(command)
+            if command.message is not None:
+                crossing.told(command.message.data_structure, now)
+        elif isinstance(command, wire.BrokerSubscriptionInfo):
+            crossing.synchronised(command, now)
+        elif isinstance(command, wire.ConnectionError):
+            self._reason = f"the remote broker refused: {said(command.exception)}"
+        elif isinstance(command, wire.MessageFrame):
+            advisory = advisory_in(command)
+            if advisory is None:
+                self.received += 1
+                return False
+            self.remote.acknowledges_message(advisory)
+            crossing.told(advisory.data_structure, now)
+        else:
+            return False
+        return True
+
+    def _take_answer(self, command: AnswerRun | wire.Response, now: Time) -> None:
+        crossing = self.crossing
+        if isinstance(command, AnswerRun):
+            crossing.answered_all(command.correlation_ids)
+        elif not isinstance(command, wire.ExceptionResponse):
+            crossing.answered(command.correlation_id)
+        elif not crossing.refused(command, now):
+            self._reason = f"the remote broker refused a request: {said(command.exception)}"
+
+    def lives(self, now: Time) -> bool:
+        """Whether the peer is there, as far as one can know: it is asked, and the answer may be on its way."""
+        if not self._was_heard:
+            return now.monotonic < self._asked_at + ANSWER_PATIENCE
+        self._was_heard = False
+        self._asked_at = now.monotonic
+        self.remote.says(wire.KeepAliveInfo(), answered=True)
+        return True
+
+    def settle(self, now: Time) -> None:
+        """Everything that came in one piece was taken."""
+        self._was_heard = True
+        self.crossing.settle(now)
+
+    def unsent(self, count: int, now: Time) -> None:
+        """The transport still holds ``count`` bytes."""
+        self.crossing.unsent(count, now)
+
+    def next_timeout(self) -> float | None:
+        """When messages that were refused are to be sent again."""
+        return self.crossing.next_timeout()
+
+    def handle_timeout(self, now: Time) -> None:
+        """Send them again."""
+        self.crossing.handle_timeout(now)
+
+    def leave(self, reason: str, now: Time) -> None:
+        """The connection is over."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self.crossing.leave(now)
+        self._acceptor.forget(self, reason, now)
+
+
+class DuplexAcceptor(NetworkAcceptor):
+    """Makes the bridges of one broker that go over links of others, ``most`` at a time, and knows them; ``links`` are
+    also those that were, for an operator: as many of these at most.
+    """
+
+    def __init__(self, broker: Broker, routes: NetworkRoutes, most: int = MAX_DUPLEX_LINKS) -> None:
+        self._most: Final[int] = most
+        self.bridges: Final[dict[str, DuplexBridge]] = {}
+        self.links: Final[dict[str, AcceptedLink]] = {}
+        self._broker: Final[Broker] = broker
+        self._routes: Final[NetworkRoutes] = routes
+        self._heard_out: Final[list[ClientConnection]] = []
+
+    def accept(
+        self,
+        info: wire.BrokerInfo,
+        connection: ClientConnection,
+        state: ConnectionState,
+        output: OutputBuffer,
+        wire_format: WireFormat,
+        now: Time,
+    ) -> ReverseBridge:
+        """The bridge that a duplex BrokerInfo asks for; it speaks at once. Raises `JmsError`."""
+        broker = self._broker
+        notes: list[str] = []
+        settings = settings_of(info.network_properties or "", notes)
+        remote = RemoteBroker(broker.ids.next_id(), None, output, wire_format)
+        remote.met(info)
+        if remote.broker_id == broker.broker_id:
+            raise JmsError("the remote broker is this broker itself, or one with the same brokerId")
+        key = f"{settings.name}@{remote.broker_id}"
+        process = process_of(state.connection_id)
+        older = self.bridges.get(key)
+        if older is not None:
+            self._replace(older, state, process, now)
+        if len(self.bridges) >= self._most:
+            raise JmsError(f"this broker has {self._most} duplex links of other brokers, more are refused")
+        login = _login(broker, settings, self._routes.linked.label(remote.broker_id, remote.name), state.info)
+        crossing = Crossing(broker, settings, remote, connection, login, self._routes, now)
+        made = DuplexBridge(self, key, settings, remote, connection, crossing, state.principal.name, process)
+        self.bridges[key] = made
+        self._link(key, settings.name, remote.name).comes_up(made, state.info.remote_address, now)
+        state.network_role = True
+        remote.logs_in(settings, name_elsewhere(broker.broker_id, broker.name), None, None, False)
+        remote.subscribes(settings.advisory_topics(), False)
+        crossing.local.starts(now)
+        if notes:
+            told = ", ".join(notes)
+            logger.warning("network connector %s of broker %s: %s", printable(settings.name), remote.name, told)
+        logger.info("network connector %s of broker %s: duplex link is up", printable(settings.name), remote.name)
+        return made
+
+    def _replace(self, older: DuplexBridge, state: ConnectionState, process: str, now: Time) -> None:
+        """The older link of a connector makes room for a newer one. Raises `JmsError` when it has not to."""
+        key = printable(older.key)
+        if older.user != state.principal.name:
+            raise JmsError(f"duplex link {key} is there already and another user's")
+        if process != older.process and process and older.process and older.lives(now):
+            self._broker.mark_dirty(older.crossing.local.client)
+            raise JmsError(
+                f"duplex link {key} is there already, to another process at {older.address}: give each broker a "
+                f"brokerId and a brokerName of its own (one that came back has to wait until that link is silent)"
+            )
+        del self.bridges[older.key]
+        logger.warning("duplex link %s is replaced by a newer one", key)
+        older.connection.close_with(JmsError("a newer link of this connector has replaced this one"))
+        older.leave("replaced by a newer link", now)
+
+    def linked(self) -> list[tuple[str, str]]:
+        """Return address and name of each broker whose duplex link is up. An address is what the broker says of itself,
+        and left out unless clients can connect there.
+        """
+        found: list[tuple[str, str]] = []
+        for bridge in self.bridges.values():
+            address = read_address(bridge.remote.url)
+            if address is not None:
+                found.append((address.uri, bridge.remote.name))
+        return found
+
+    def now(self) -> Time:
+        """The time at this broker."""
+        return self._broker.environment.now()
+
+    def hears_out(self, connection: ClientConnection) -> bool:
+        """Whether a bridge may tell of its durable subscriptions at length before its login, up to `falls_silent`.
+        Others try again later.
+        """
+        if len(self._heard_out) >= MAX_HEARD_OUT:
+            return False
+        self._heard_out.append(connection)
+        return True
+
+    def falls_silent(self, connection: ClientConnection) -> None:
+        """It has logged in, or is gone."""
+        self._heard_out.remove(connection)
+
+    def enter(self, info: wire.BrokerInfo) -> None:
+        """A bridge of the remote broker came in. Raises `JmsError` when another broker has its id or name."""
+        broker, broker_id = self._broker, _id_of(info)
+        if broker_id:
+            name = printable(info.broker_name or broker_id)
+            self._routes.linked.enter(broker_id, name, broker.broker_id, broker.name)
+
+    def left(self, info: wire.BrokerInfo) -> None:
+        """It is gone."""
+        self._routes.linked.leave(_id_of(info))
+
+    def subscriptions(self, info: wire.BrokerInfo, version: int) -> wire.BrokerSubscriptionInfo | None:
+        """What the connector of the remote broker asks to be told of durable subscriptions; None for nothing."""
+        text = info.network_properties or ""
+        if version < FIRST_VERSION or not syncs_durable(text):
+            return None
+        return subscription_info(self._broker, settings_of(text, []))
+
+    def forget(self, bridge: DuplexBridge, reason: str, now: Time) -> None:
+        """The link of ``bridge`` is over."""
+        if self.bridges.get(bridge.key) is bridge:
+            del self.bridges[bridge.key]
+        link = self.links.get(bridge.key)
+        if link is not None:
+            link.breaks(bridge, printable(reason), now)
+
+    def _link(self, key: str, name: str, remote_name: str) -> AcceptedLink:
+        """What is known of the links of this connector; a broker that has come back with another id is the same."""
+        found = self.links.pop(key, None)
+        over = [old for old, link in self.links.items() if link.bridge is None]
+        for old in over:
+            link = self.links[old]
+            if found is None and link.name == name and link.remote_name == remote_name:
+                found = self.links.pop(old)
+        if found is None and len(over) >= self._most:
+            del self.links[over[0]]
+        link = found if found is not None else AcceptedLink(name, remote_name, "")
+        self.links[key] = link
+        return link
+
+
+def process_of(connection_id: str) -> str:
+    """What the ids of all connections of one process begin with: ``ID:host-port-millis``, without its last two numbers
+    (ActiveMQ, "IdGenerator"). Empty for an id of another form, which tells nothing.
+    """
+    return connection_id.rpartition(":")[0].rpartition("-")[0]
+
+
+def _id_of(info: wire.BrokerInfo) -> str:
+    return "" if info.broker_id is None else info.broker_id.value or ""
+
+
+def advisory_in(command: wire.MessageFrame) -> wire.Message | None:
+    """The advisory in a message that crosses the link; None for a message for somebody else."""
+    if command.type_id() != wire.ACTIVE_MQ_MESSAGE:
+        return None
+    message = decode_message(command.raw, command.version)
+    if message.data_structure is None or not isinstance(message.destination, wire.ActiveMQTopic):
+        return None
+    name = message.destination.physical_name
+    return message if name is not None and name.startswith(ADVISORY_PREFIX) else None
+
+
+def _login(broker: Broker, settings: BridgeSettings, label: str, peer: ConnectionInfo) -> ConnectionInfo:
+    """The bridge acts here with the rights of whoever opened the link."""
+    return ConnectionInfo(
+        connection_id=broker.ids.next_id(),
+        client_id=settings.client_id_token.join([settings.name, label, "inbound", broker.name]),
+        user_name=peer.user_name,
+        password=peer.password,
+        remote_address=peer.remote_address,
+        protocol="network",
+        max_consumers=MAX_DEMAND,
+        certificate_subject=peer.certificate_subject,
+        encrypted=peer.encrypted,
+    )

@@ -1,0 +1,83 @@
+"""Messages that the remote broker has refused: when each is sent there again, and when no more.
+
+A refusal is no end of the link: other messages go on. The window here closes when all that is out was refused.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.network.demand.demand import Forwarded
+
+FIRST_PAUSE: Final = 1.0  # seconds, and each one is twice as long, as between the attempts of a link
+MAX_TRIES: Final = 6  # of one message over one link: 31 seconds, in which an operator or a restart may mend it
+NO_ROOM: Final = "javax.jms.ResourceAllocationException"  # nothing is wrong with such a message: it is tried for ever
+
+
+class RefusedMessage:
+    """A message that waits to be sent again at ``due``, in monotonic seconds; sent ``tries`` times."""
+
+    __slots__ = ("due", "entry", "reference", "tries")
+
+    def __init__(self, entry: Forwarded, reference: MessageReference) -> None:
+        self.entry: Final[Forwarded] = entry
+        self.reference: Final[MessageReference] = reference
+        self.tries = 0
+        self.due = 0.0
+
+
+class RefusedMessages:
+    """Those of one link, never more than are out on it. Sending and giving up is left to the caller."""
+
+    def __init__(self) -> None:
+        self.known: Final[dict[Forwarded, RefusedMessage]] = {}
+        self._lines: Final[list[deque[RefusedMessage]]] = [deque() for _ in range(MAX_TRIES - 1)]
+
+    @property
+    def waiting(self) -> int:
+        """How many are not sent now."""
+        return sum([len(line) for line in self._lines])
+
+    def hold(self, message: RefusedMessage, cause: str | None, now: float) -> bool:
+        """It was refused, by an exception of the class ``cause``. False when it was often enough."""
+        message.tries += 1
+        if message.tries >= MAX_TRIES:
+            if cause != NO_ROOM:
+                return False
+            message.tries = MAX_TRIES - 1
+        self.known[message.entry] = message
+        message.due = now + pause_after(message.tries)
+        self._lines[message.tries - 1].append(message)
+        return True
+
+    def forget(self, entry: Forwarded) -> bool:
+        """It is not to be sent again; False when it was never refused."""
+        return self.known.pop(entry, None) is not None
+
+    def next_timeout(self) -> float | None:
+        """When the next is due; None when there is none."""
+        return min([line[0].due for line in self._lines if line], default=None)
+
+    def take_due(self, now: float) -> list[RefusedMessage]:
+        """Those that are to be sent now."""
+        found: list[RefusedMessage] = []
+        for line in self._lines:
+            while line and line[0].due <= now:
+                found.append(line.popleft())
+        return found
+
+    def clear(self) -> None:
+        """The link is over."""
+        self.known.clear()
+        for line in self._lines:
+            line.clear()
+
+
+def pause_after(tries: int) -> float:
+    """Seconds until a message is sent again that was sent that often."""
+    pause = FIRST_PAUSE
+    for _ in range(tries - 1):
+        pause *= 2
+    return pause

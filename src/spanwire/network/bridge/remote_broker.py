@@ -1,0 +1,220 @@
+"""The far end of a bridge: getting to know the remote broker, and what is said there (OpenWire, Networks of Brokers).
+
+    here → there                               there → here
+    WireFormatInfo                             WireFormatInfo, BrokerInfo
+    BrokerInfo (network connection)
+    ConnectionInfo (answered), SessionInfo, ProducerInfo
+    ConsumerInfo of the advisories (answered)  Response, Response, dispatches of advisories …
+    messages (answered)                        Response each
+
+It is the sequence of ActiveMQ's own bridges, except that the login and the subscription ask for an answer, so that a
+refusal has a reason.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.security.audit_log import printable
+from spanwire.model.acks import STANDARD_ACK
+from spanwire.model.ids import ProducerId
+from spanwire.model.secret import Secret
+from spanwire.network.bridge.settings_codec import properties_of
+from spanwire.network.demand.demand import BRIDGE_SESSION
+from spanwire.network.settings import BridgeSettings
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import FrameDecoder
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.schema import Throwable
+from spanwire.protocols.openwire.codec.wire_format import (
+    WireFormat,
+    WireFormatPreferences,
+    answering,
+    negotiate,
+    wire_format_info,
+)
+from spanwire.protocols.openwire.exceptions import throwable_text
+from spanwire.protocols.openwire.messages.identities import wire_producer_id
+from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES, OutputBuffer
+
+MIB: Final = 1024 * 1024
+MAX_REMOTE_FRAME_BYTES: Final = 4 * MIB  # a remote broker sends a bridge answers and advisories, no messages
+ADVISORY_PREFETCH: Final = 1_000
+ADVISORY_ACK_AT: Final = ADVISORY_PREFETCH * 3 // 4  # ActiveMQ's advisoryAckPercentage
+INVALID_CLIENT_ID: Final = ".InvalidClientIDException"
+LAST_COMMAND_ID: Final = 0x7FFFFFFF  # a Java int; then the numbers begin anew
+
+
+class RemoteBroker:
+    """Says what a bridge has to say and numbers it; deciding is left to the bridge.
+
+    ``name``, fit for a log, and ``broker_id`` are those of the remote broker once its BrokerInfo came. Over a link that
+    the remote broker has opened, ``output`` and ``wire_format`` are that connection's, and nothing is decoded here.
+    """
+
+    def __init__(
+        self,
+        connection_id: str,
+        preferences: WireFormatPreferences | None,
+        output: OutputBuffer | None = None,
+        wire_format: WireFormat | None = None,
+        largest: int = MAX_REMOTE_FRAME_BYTES,
+    ) -> None:
+        self.output: Final[OutputBuffer] = output if output is not None else OutputBuffer()
+        self.wire_format: WireFormat | None = wire_format
+        self.name = ""
+        self.broker_id = ""
+        self.url = ""  # where it says that it is
+        self.came_in: Final[bool] = preferences is None  # it opened the link
+        self.producer_id: Final[wire.ProducerId] = wire_producer_id(ProducerId(connection_id, BRIDGE_SESSION, 1))
+        self._connection_id: Final[str] = connection_id
+        self._consumer_id: Final[wire.ConsumerId] = wire.ConsumerId(
+            connection_id=connection_id, session_id=BRIDGE_SESSION, value=1
+        )
+        self._preferences: Final[WireFormatPreferences] = preferences or WireFormatPreferences()
+        self._decoder: Final[FrameDecoder] = FrameDecoder(largest)
+        self._command_id = 0
+        self._unacknowledged = 0
+        if preferences is not None:
+            self.output.append(wire_format_info(preferences))
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes held of a frame whose end has not come yet."""
+        return self._decoder.pending_bytes
+
+    def commands(self, data: bytes) -> list[wire.Command]:
+        """What ``data`` completes. Call again with nothing until nothing comes; raises `OpenWireProtocolError`."""
+        return self._decoder.feed(data)
+
+    def negotiate(self, command: wire.WireFormatInfo) -> WireFormat:
+        """The remote broker's offer came."""
+        wire_format = negotiate(answering(self._preferences, command), command)
+        self.wire_format = wire_format
+        self._decoder.negotiated(wire_format)
+        self._decoder.gathers_answers = True
+        self.output.negotiated(wire_format)
+        return wire_format
+
+    def met(self, command: wire.BrokerInfo) -> None:
+        """The remote broker said who it is. Raises `OpenWireProtocolError` when it did not."""
+        if command.broker_id is None or not command.broker_id.value:
+            raise OpenWireProtocolError("the remote broker has no id")
+        self.broker_id = command.broker_id.value
+        self.name = printable(command.broker_name or self.broker_id)
+        self.url = command.broker_url or ""
+
+    def logged_in(self) -> None:
+        """The login was accepted: advisories may have their full size."""
+        self._decoder.authenticated()
+
+    def next_command_id(self) -> int:
+        """The number of the next command."""
+        self._command_id = 1 if self._command_id == LAST_COMMAND_ID else self._command_id + 1
+        return self._command_id
+
+    def says(self, command: wire.BaseCommand, answered: bool = False) -> int:
+        """Sends one command; gives its number."""
+        command.command_id = self.next_command_id()
+        command.response_required = answered
+        self.output.append(command)
+        return command.command_id
+
+    def answers(self) -> None:
+        """Sends a keep-alive that was asked for."""
+        self.output.answer(wire.KeepAliveInfo(command_id=self.next_command_id()))
+
+    def check_answers(self) -> None:
+        """Raises `OpenWireProtocolError` when the remote broker asks for more than it reads."""
+        if self.output.unread_answers > MAX_UNREAD_ANSWER_BYTES:
+            raise OpenWireProtocolError(f"{self.output.unread_answers} bytes of answers were not read")
+
+    def introduces(self, settings: BridgeSettings, broker_id: str, broker_name: str, broker_url: str) -> None:
+        """Sends who we are."""
+        self.says(
+            wire.BrokerInfo(
+                broker_id=wire.BrokerId(broker_id),
+                broker_name=broker_name,
+                broker_url=broker_url,
+                network_connection=True,
+                duplex_connection=settings.duplex,
+                network_properties=properties_of(settings, broker_name),
+            )
+        )
+
+    def logs_in_as_configured(self, settings: BridgeSettings, broker_name: str) -> int:
+        """Logs in with the user of the connector; gives the number of the ConnectionInfo. The other end of a duplex
+        link is a bridge itself, which answers messages alone.
+        """
+        user = settings.remote_user_name
+        if user is None:
+            return self.logs_in(settings, broker_name, settings.user_name, settings.password, not settings.duplex)
+        return self.logs_in(settings, broker_name, user, settings.remote_password, not settings.duplex)
+
+    def logs_in(
+        self, settings: BridgeSettings, broker_name: str, user: str | None, password: Secret | None, answered: bool
+    ) -> int:
+        """Sends the ConnectionInfo; gives its number."""
+        return self.says(
+            wire.ConnectionInfo(
+                connection_id=wire.ConnectionId(self._connection_id),
+                client_id=settings.client_id_token.join([settings.name, broker_name, "outbound"]),
+                user_name=user,
+                password=None if password is None else password.reveal(),
+                client_master=True,
+            ),
+            answered=answered,
+        )
+
+    def subscribes(self, topics: str, answered: bool) -> int:
+        """Announces session, producer and the consumer of the advisory ``topics``, if there are any; gives the number
+        of the last.
+        """
+        session_id = wire.SessionId(connection_id=self._connection_id, value=BRIDGE_SESSION)
+        self.says(wire.SessionInfo(session_id=session_id))
+        number = self.says(wire.ProducerInfo(producer_id=self.producer_id), answered=answered and not topics)
+        if not topics:
+            return number
+        return self.says(
+            wire.ConsumerInfo(
+                consumer_id=self._consumer_id,
+                destination=wire.ActiveMQTopic(topics),
+                prefetch_size=ADVISORY_PREFETCH,
+                dispatch_async=True,
+            ),
+            answered=answered,
+        )
+
+    def acknowledges(self, dispatch: wire.MessageDispatch) -> None:
+        """An advisory was read; most of a window is acknowledged at once."""
+        if dispatch.message is not None:
+            self.acknowledges_message(dispatch.message)
+
+    def acknowledges_message(self, message: wire.Message) -> None:
+        """The same for an advisory that the other end of a duplex link forwards like a message."""
+        self._unacknowledged += 1
+        if self._unacknowledged < ADVISORY_ACK_AT:
+            return
+        self.says(
+            wire.MessageAck(
+                consumer_id=self._consumer_id,
+                destination=message.destination,
+                ack_type=STANDARD_ACK,
+                last_message_id=message.message_id,
+                message_count=self._unacknowledged,
+            )
+        )
+        self._unacknowledged = 0
+
+
+def refusal_of(exception: Throwable | None) -> str:
+    """Return what the remote broker gave as a reason, and what to do about a client id that another connection has."""
+    words = said(exception)
+    if exception is None or not (exception.class_name or "").endswith(INVALID_CLIENT_ID):
+        return words
+    return f"{words}; give each broker a brokerName of its own, and each of its connectors a name"
+
+
+def said(exception: Throwable | None) -> str:
+    """What the remote broker gave as a reason."""
+    return "no reason" if exception is None else throwable_text(exception)

@@ -1,0 +1,1 @@
+"""Network connectors: the sockets of bridges, connected again whenever a link breaks."""

@@ -1,0 +1,394 @@
+"""A network connector: one link to each of its brokers, connected again whenever it breaks.
+
+    connector = NetworkConnector(settings, broker, broker_url, turn)
+    connector.start(); …; connector.stop()
+
+All sockets are opened here and carried by the same pump as those of clients; what is said is the bridge's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import ssl
+from dataclasses import dataclass, field, replace
+from typing import Final, cast
+
+from spanwire.broker.broker import Broker
+from spanwire.discovery.agent_settings import AgentSettings
+from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
+from spanwire.model.environment import Time
+from spanwire.model.errors import ConfigurationError
+from spanwire.network.bridge.bridge import NetworkBridge, State
+from spanwire.network.bridge.duplex_bridge import AcceptedLink
+from spanwire.network.bridge_statistics import LinkCounts
+from spanwire.network.connector.failure_log import FailureLog
+from spanwire.network.connector.socket_options import SocketOptions
+from spanwire.network.demand.duplicate_suppression import NetworkRoutes
+from spanwire.network.settings import BridgeSettings
+from spanwire.protocols.base import ProtocolConnection
+from spanwire.tls.context import client_context
+from spanwire.tls.settings import ClientTlsSettings
+from spanwire.transports.base import StreamTransport
+from spanwire.transports.loop.pump import SocketPump
+from spanwire.transports.loop.turn import Turn
+
+logger = logging.getLogger(__name__)
+
+MAX_SHOWN: Final = 100  # destinations of one link in a view
+MAX_REASON: Final = 1_000  # characters of why none of several brokers could be used
+STOPPED: Final = "stopped"  # the state of a link that nobody has started, or that an operator has stopped
+CONNECT_TIMEOUT: Final = 30.0  # seconds for a socket and its TLS handshake, ActiveMQ's connectionTimeout
+LEAST_CONNECT_TIMEOUT: Final = 15.0  # of links that are to try again sooner, as long as the greeting may take
+
+_TLS_REFUSALS: Final = {
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the remote broker wants a client certificate; give <sslContext> a keyStore",
+    "WRONG_VERSION_NUMBER": "the remote broker does not speak TLS there; write tcp:// or its ssl port",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteAddress:
+    """Where one remote broker listens. ``tls`` None means that nothing is encrypted. With ``others``, the link goes to
+    the first of all that can be used, in this order or, if ``shuffled``, in any.
+    """
+
+    uri: str
+    host: str
+    port: int
+    tls: ClientTlsSettings | None = None
+    max_inactivity_ms: int = 30_000
+    others: tuple[RemoteAddress, ...] = ()
+    shuffled: bool = False
+    options: SocketOptions = field(default_factory=SocketOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoverySettings:
+    """Where to look for brokers that nobody has listed, and how to connect to them. A login is sent to those alone that
+    TLS has verified with the ``tls.trust_store``, or to anybody if ``sends_login``.
+    """
+
+    agent: AgentSettings
+    uri: str = ""
+    tls: ClientTlsSettings = field(default_factory=ClientTlsSettings)
+    sends_login: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConnectorSettings:
+    """One ``networkConnector``: which brokers, how its bridges behave, when they try again. ``line`` is where it stands
+    in its file. With ``discovery`` the brokers are those that it finds. Without ``auto_start`` an operator starts it.
+    """
+
+    bridge: BridgeSettings
+    remotes: tuple[RemoteAddress, ...]
+    reconnect: ReconnectSettings = field(default_factory=ReconnectSettings)
+    line: int = field(default=0, compare=False)
+    discovery: DiscoverySettings | None = None
+    auto_start: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LinkView:
+    """What an operator may know of one link. ``reason`` is why it is not up, or was not the last time,
+    ``destinations`` are those that the remote broker wants messages of; ``since_s`` is how long it is in its ``state``,
+    ``reconnects`` how often it was up before. The counts are those of `LinkCounts`, ``filtered`` by reason,
+    ``ways`` are the ids of brokers on the way to consumers that are farther than the remote broker, the nearest first.
+    """
+
+    name: str
+    uri: str
+    remote: str
+    state: str
+    reason: str
+    demand: int
+    in_flight: int
+    enqueued: int
+    dequeued: int
+    duplex: bool = False
+    destinations: tuple[str, ...] = ()
+    since_s: float = 0.0
+    reconnects: int = 0
+    received: int = 0
+    failed: int = 0
+    filtered: dict[str, int] = field(default_factory=dict)
+    unserved: int = 0
+    ways: tuple[tuple[str, ...], ...] = ()
+
+
+def accepted_view(link: AcceptedLink, now: float) -> LinkView:
+    """The same of a duplex link that the remote broker has opened, ``now`` in monotonic seconds. While there is none it
+    is waiting: only the remote broker can connect.
+    """
+    bridge = link.bridge
+    crossing = None if bridge is None else bridge.crossing
+    demand = None if crossing is None else crossing.local.demand
+    counts = link.counts()
+    return LinkView(
+        name=link.name,
+        uri=link.address,
+        remote=link.remote_name,
+        state="waiting" if bridge is None else "running",
+        reason=link.reason if bridge is None else "",
+        demand=0 if demand is None else len(demand.subscriptions),
+        in_flight=0 if crossing is None else crossing.in_flight,
+        enqueued=counts.sent,
+        dequeued=counts.answered,
+        duplex=True,
+        destinations=() if demand is None else demand.destinations(MAX_SHOWN),
+        since_s=max(0.0, round(now - link.changed, 3)),
+        reconnects=max(0, link.lives - 1),
+        received=counts.received,
+        failed=counts.failed,
+        filtered=counts.refusals.by_reason(),
+        unserved=counts.unserved,
+        ways=() if demand is None else demand.ways(MAX_SHOWN),
+    )
+
+
+class Link:
+    """One remote broker: connects, waits for the end, waits, connects again."""
+
+    def __init__(
+        self,
+        settings: NetworkConnectorSettings,
+        remote: RemoteAddress,
+        broker: Broker,
+        broker_url: str,
+        turn: Turn,
+        routes: NetworkRoutes,
+    ) -> None:
+        self._settings: Final = settings
+        self._routes: Final = routes
+        self._remote: Final = remote
+        self._broker: Final = broker
+        self._broker_url: Final = broker_url
+        self._turn: Final = turn
+        self._reconnect: Final = Reconnect(settings.reconnect)
+        self._failure_log: Final = FailureLog()
+        self._patience: Final = connect_timeout(settings.reconnect)
+        self._bridge: NetworkBridge | None = None
+        self._pump: SocketPump | None = None
+        self._trying: RemoteAddress = remote
+        self._met_itself = False
+        self._ended = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._remote_name = ""
+        self._was_running = False  # a long wait for an answer that never came is no life
+        self._state = STOPPED
+        self._reason = ""
+        self._past: Final = LinkCounts()  # of earlier bridges
+        self._lives = 0
+        self._told_silence = False
+        self._changed = 0.0  # when the state began, in monotonic seconds
+
+    def start(self) -> None:
+        """Begin to connect."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        """The life of the link is over: as it should be, or by an error of ours, after which it goes on as well."""
+        error = None if task.cancelled() else task.exception()
+        if error is None or self._task is not task:
+            return
+        self._reason = f"unexpected error: {type(error).__name__}"
+        self._state = "waiting"
+        self._changed = self._turn.clock.now().monotonic
+        delay = self._settings.reconnect.max_delay_ms / 1000
+        name, uri = self._settings.bridge.name, self._trying.uri
+        logger.error("network connector %s: %s: %s; next try in %g s", name, uri, self._reason, delay, exc_info=error)
+        self._task = asyncio.get_running_loop().create_task(self._run_later(delay))
+        self._task.add_done_callback(self._done)
+
+    async def _run_later(self, delay: float) -> None:
+        await asyncio.sleep(delay)
+        await self._run()
+
+    def stop(self) -> None:
+        """Connect no more; a socket that is open is closed with all others."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        self._state = STOPPED
+        self._changed = self._turn.clock.now().monotonic
+
+    def end(self) -> None:
+        """Connect no more, and close the socket if it is open."""
+        self.stop()
+        if self._pump is not None:
+            self._pump.close(self._turn.clock.now())
+
+    def view(self) -> LinkView:
+        """State and counters; those of earlier bridges of this link are included."""
+        bridge = self._bridge
+        state = self._current()
+        counts = LinkCounts()
+        counts.add(self._past)
+        if bridge is not None:
+            counts.add(bridge.counts())
+        lives = self._lives + (1 if bridge is not None and bridge.was_running else 0)
+        return LinkView(
+            name=self._settings.bridge.name,
+            uri=self._trying.uri,
+            remote=self._remote_name if bridge is None else bridge.remote_name,
+            state=state,
+            reason="" if state == "running" else self._reason if bridge is None or not bridge.closed else bridge.reason,
+            demand=0 if bridge is None else bridge.demand_count,
+            in_flight=0 if bridge is None else bridge.in_flight,
+            enqueued=counts.sent,
+            dequeued=counts.answered,
+            duplex=self._settings.bridge.duplex,
+            destinations=() if bridge is None else bridge.destinations(MAX_SHOWN),
+            since_s=self._since(state, bridge),
+            reconnects=max(0, lives - 1),
+            received=counts.received,
+            failed=counts.failed,
+            filtered=counts.refusals.by_reason(),
+            unserved=counts.unserved,
+            ways=() if bridge is None else bridge.ways(MAX_SHOWN),
+        )
+
+    def _current(self) -> str:
+        bridge = self._bridge
+        if bridge is None or self._state == STOPPED:
+            return self._state
+        if bridge.closed:
+            return "waiting"  # the socket may take a moment to close
+        return "running" if bridge.state is State.RUNNING else "starting"
+
+    def _since(self, state: str, bridge: NetworkBridge | None) -> float:
+        began = self._changed
+        if bridge is not None and state == "running":
+            began = bridge.running_since
+        elif bridge is not None and state == "waiting":
+            began = bridge.closed_since
+        return max(0.0, round(self._turn.clock.now().monotonic - began, 3))
+
+    # The pump's side
+
+    def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
+        """The socket is open."""
+        remote = self._trying
+        connected = transport.get_extra_info("socket")
+        if connected is not None:
+            remote.options.tune(cast(socket.socket, connected))  # asyncio wraps it, uvloop too
+        asked = remote.options.wire_format
+        preferences = replace(asked, max_inactivity_ms=remote.max_inactivity_ms, host=asked.host or remote.host)
+        self._bridge = NetworkBridge(
+            self._broker, self._settings.bridge, self._broker_url, preferences, now, self._routes
+        )
+        self._bridge.tells_silence = not self._told_silence
+        return self._bridge
+
+    def gone(self, transport: StreamTransport) -> None:
+        """The socket is closed."""
+        self._ended.set()
+
+    # The life of a link
+
+    async def _run(self) -> None:
+        while True:
+            began = self._turn.clock.now().monotonic
+            self._state = "connecting"
+            self._changed = began
+            self._was_running = False
+            self._reason = await self._live()
+            self._state = "waiting"
+            self._changed = self._turn.clock.now().monotonic
+            if await self._is_over(self._changed - began if self._was_running else 0.0):
+                return
+
+    async def _is_over(self, lived: float) -> bool:
+        """After a life of so many seconds: waits for the next try; True if there is none."""
+        delay = self._reconnect.failed(lived)
+        name, uri = self._settings.bridge.name, self._trying.uri
+        if delay is None:
+            logger.warning("network connector %s: %s: %s; gave up after %d tries",
+                           name, uri, self._reason, self._reconnect.failures)  # fmt: skip
+            self._state = "given up"
+            return True
+        if self._was_running:
+            self._failure_log.recovered()
+        told = self._failure_log.line(self._reason, self._changed)
+        if told:
+            logger.warning("network connector %s: %s: %s; next try in %g s", name, uri, told, delay)
+        await asyncio.sleep(delay)
+        return False
+
+    async def _live(self) -> str:
+        """One attempt at each address until one is of use, and its life; gives the reason why that is over."""
+        reasons: list[str] = []
+        for remote in self._addresses():
+            self._trying = remote
+            reason = await self._attempt(remote)
+            if self._was_running or not self._remote.others:
+                return reason
+            reasons.append(f"{remote.uri}: {reason}")
+        return f"none of {len(reasons)} brokers can be used: {'; '.join(reasons)}"[:MAX_REASON]
+
+    def _addresses(self) -> list[RemoteAddress]:
+        found = [self._remote, *self._remote.others]
+        if self._remote.shuffled:
+            for place in range(len(found) - 1, 0, -1):
+                other = int.from_bytes(self._broker.environment.random_bytes(4), "big") % (place + 1)
+                found[place], found[other] = found[other], found[place]
+        return found
+
+    def _new_pump(self) -> SocketPump:
+        self._pump = SocketPump(self._turn, self)
+        return self._pump
+
+    async def _attempt(self, remote: RemoteAddress) -> str:
+        """One attempt at one address, and the life of the link if it succeeds."""
+        self._ended.clear()
+        patience = remote.options.connect_timeout_ms / 1000 or self._patience
+        try:
+            context = None if remote.tls is None else client_context(remote.tls)
+            connecting = asyncio.get_running_loop().create_connection(
+                lambda: cast(asyncio.BaseProtocol, self._new_pump()),  # by shape
+                remote.host,
+                remote.port,
+                ssl=context,
+                server_hostname=None if context is None else remote.host,
+            )
+            await asyncio.wait_for(connecting, patience)
+        except TimeoutError:
+            return f"no connection within {patience:g} s"
+        except ConfigurationError as error:
+            return str(error)
+        except (OSError, ValueError) as error:
+            return connect_reason(error)
+        await self._ended.wait()
+        bridge, self._bridge = self._bridge, None
+        if bridge is None:
+            return "the connection was closed"
+        self._remote_name = bridge.remote_name
+        self._was_running = bridge.was_running
+        self._met_itself = bridge.met_itself
+        self._lives += bridge.was_running
+        self._told_silence = self._told_silence or bridge.heard_nothing
+        self._past.add(bridge.counts())
+        return bridge.reason or "the connection was closed"
+
+
+def connect_timeout(settings: ReconnectSettings) -> float:
+    """Seconds for a socket: an attempt takes no longer than the longest wait behind it, so that a link is up again
+    within two of these after whatever was wrong.
+    """
+    return min(CONNECT_TIMEOUT, max(LEAST_CONNECT_TIMEOUT, settings.max_delay_ms / 1000))
+
+
+def connect_reason(error: Exception) -> str:
+    """Why a socket could not be opened, in words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate of the remote broker is refused: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        reason = error.reason or "unknown error"
+        return _TLS_REFUSALS.get(reason, f"TLS: {reason.lower().replace('_', ' ')}")
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno).lower()
+    return str(error) or type(error).__name__

@@ -1,0 +1,29 @@
+"""Options of one remote address: what its socket and its wire format are to be like."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, field
+
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
+
+
+@dataclass(frozen=True, slots=True)
+class SocketOptions:
+    """What an address asks for beyond a host and a port. A ``connect_timeout_ms`` of 0 leaves the time to the
+    connector, a ``buffer_size`` of 0 leaves both buffers to the system.
+    """
+
+    connect_timeout_ms: int = 0
+    tcp_no_delay: bool = True
+    keep_alive: bool = False
+    buffer_size: int = 0
+    wire_format: WireFormatPreferences = field(default_factory=WireFormatPreferences)
+
+    def tune(self, connected: socket.socket) -> None:
+        """Set the options on a socket that is connected."""
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(self.tcp_no_delay))
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, int(self.keep_alive))
+        if self.buffer_size > 0:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.buffer_size)
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.buffer_size)

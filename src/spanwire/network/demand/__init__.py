@@ -1,0 +1,5 @@
+"""Demand: what the consumers of a remote broker ask for, as subscriptions of a bridge at its own broker. Pure.
+
+- A *demand subscription* stands for one or more remote consumers; a *conduit* lets one stand for all of a destination.
+- *Duplicate suppression* takes the best of several routes to one consumer.
+"""

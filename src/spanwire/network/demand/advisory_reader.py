@@ -1,0 +1,115 @@
+"""What the advisories of a remote broker tell a bridge: consumers and temporary destinations that come and go."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.destination import Destination
+from spanwire.model.errors import InvalidDestinationError, JmsError
+from spanwire.model.ids import ConsumerId
+from spanwire.model.info import ConsumerInfo
+from spanwire.model.routing import MAX_PATH
+from spanwire.network.demand.demand import RemoteConsumer
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.messages.identities import consumer_id_of, destination_of
+
+REMOVE_OPERATION: Final = 1
+MAX_REMEMBERED: Final = 1_000  # connections, destinations and paths that consumers may have in common; then anew
+
+
+class AnnouncedDestination:
+    """A temporary destination of a remote client, and the brokers that told of it before the remote one."""
+
+    __slots__ = ("destination", "path")
+
+    def __init__(self, destination: Destination, path: tuple[str, ...]) -> None:
+        self.destination: Final[Destination] = destination
+        self.path: Final[tuple[str, ...]] = path
+
+
+class AdvisoryReader:
+    """Reads the structures that advisories carry. Raises `JmsError` for paths that are too long, which a client of the
+    remote broker may have forged: its consumer is no demand, and the bridge lives on. What many consumers have in
+    common, such as their connection, is kept once.
+    """
+
+    def __init__(self) -> None:
+        self._texts: Final[dict[str, str]] = {}
+        self._destinations: Final[dict[str, Destination]] = {}
+        self._paths: Final[dict[tuple[str, ...], tuple[str, ...]]] = {}
+
+    def consumer(self, subject: wire.ConsumerInfo, remote_broker_id: str) -> RemoteConsumer | None:
+        """A consumer that came; None for one whose destination cannot exist here."""
+        try:
+            destination = self._destination(subject.destination)
+        except InvalidDestinationError:
+            return None
+        info = ConsumerInfo(
+            self._consumer_id(subject.consumer_id),
+            destination,
+            selector=subject.selector,
+            subscription_name=subject.subscription_name,
+            client_id=subject.client_id,
+            browser=subject.browser,
+            exclusive=subject.exclusive,
+            priority=min(max(subject.priority, -128), 127),
+            network_subscription=subject.network_subscription,
+            network_consumer_path=self._consumers(subject.network_consumer_path),
+        )
+        return RemoteConsumer(info, self._path((*path_of(subject.broker_path), remote_broker_id)))
+
+    def removed_consumer(self, subject: wire.RemoveInfo) -> ConsumerId | None:
+        """The consumer that left; None when something else did."""
+        object_id = subject.object_id
+        return consumer_id_of(object_id) if isinstance(object_id, wire.ConsumerId) else None
+
+    def _destination(self, structure: wire.ActiveMQDestination | None) -> Destination:
+        destination = destination_of(structure)
+        destination.parts()
+        if len(self._destinations) >= MAX_REMEMBERED:
+            self._destinations.clear()
+        return self._destinations.setdefault(destination.qualified_name, destination)
+
+    def _path(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        if len(self._paths) >= MAX_REMEMBERED:
+            self._paths.clear()
+        return self._paths.setdefault(path, path)
+
+    def _consumer_id(self, structure: wire.ConsumerId | None) -> ConsumerId:
+        read = consumer_id_of(structure)
+        if len(self._texts) >= MAX_REMEMBERED:
+            self._texts.clear()
+        connection_id = self._texts.setdefault(read.connection_id, read.connection_id)
+        return ConsumerId(connection_id, read.session_id, read.value)
+
+    def _consumers(self, ids: list[wire.ConsumerId] | None) -> tuple[ConsumerId, ...]:
+        if ids is None:
+            return ()
+        if len(ids) > MAX_PATH:
+            raise JmsError(f"a subscription stands for {len(ids)} consumers in a row, {MAX_PATH} are the most")
+        return tuple([self._consumer_id(one) for one in ids])
+
+
+def destination_announced(subject: wire.DestinationInfo) -> AnnouncedDestination | None:
+    """The temporary destination that is meant; None for another."""
+    try:
+        destination = destination_of(subject.destination)
+    except InvalidDestinationError:
+        return None
+    if not destination.is_temporary or destination.is_composite or destination.is_pattern:
+        return None
+    return AnnouncedDestination(destination, path_of(subject.broker_path))
+
+
+def destination_removed(subject: wire.DestinationInfo) -> bool:
+    """Whether it is gone, not new."""
+    return subject.operation_type == REMOVE_OPERATION
+
+
+def path_of(ids: list[wire.BrokerId] | None) -> tuple[str, ...]:
+    """A broker path; raises `JmsError` for one that is too long."""
+    if ids is None:
+        return ()
+    if len(ids) > MAX_PATH:
+        raise JmsError(f"a subscription came through {len(ids)} brokers, {MAX_PATH} are the most")
+    return tuple([broker_id.value or "" for broker_id in ids])

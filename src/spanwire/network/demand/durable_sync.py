@@ -1,0 +1,59 @@
+"""At the start of a bridge the remote broker tells which durable subscriptions it has (``syncDurableSubs``).
+
+Subscribers may have come, and unsubscribed, while the link was down; those that are away are told of by no advisory.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.broker import Broker
+from spanwire.model.ids import ConsumerId
+from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
+from spanwire.network.settings import BridgeSettings
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.messages.identities import wire_consumer_id, wire_destination
+
+FIRST_VERSION: Final = 12  # of the wire format that knows a BrokerSubscriptionInfo
+MAX_TOLD: Final = 10_000  # subscriptions in one, as many as a broker may have
+SYNC_SESSION: Final = 0  # of consumer ids that no consumer has
+
+
+def subscription_info(broker: Broker, settings: BridgeSettings) -> wire.BrokerSubscriptionInfo:
+    """The durable subscriptions of clients of this broker, as far as the connector lets their topics through. Those of
+    bridges are left to the brokers behind them, which tell of their own.
+    """
+    infos: list[wire.ConsumerInfo] = []
+    connection_id = broker.ids.next_id()
+    for terms in broker.operations.durable_terms():
+        if terms.name.startswith(BRIDGE_DURABLE_PREFIX) or len(infos) >= MAX_TOLD:
+            continue
+        if any(settings.permits(part) for part in terms.topic.parts()):
+            infos.append(
+                wire.ConsumerInfo(
+                    consumer_id=wire_consumer_id(ConsumerId(connection_id, SYNC_SESSION, len(infos) + 1)),
+                    destination=wire_destination(terms.topic),
+                    prefetch_size=settings.prefetch_size,
+                    selector=terms.selector,
+                    client_id=terms.client_id,
+                    subscription_name=terms.name,
+                    no_local=terms.no_local,
+                )
+            )
+    return wire.BrokerSubscriptionInfo(
+        broker_id=wire.BrokerId(broker.broker_id), broker_name=broker.name, subscription_infos=infos
+    )
+
+
+def subscriptions_in(command: wire.BrokerSubscriptionInfo, settings: BridgeSettings) -> list[wire.ConsumerInfo]:
+    """The durable subscriptions that matter to a bridge: not those that this broker's own bridge has there."""
+    found: list[wire.ConsumerInfo] = []
+    for info in (command.subscription_infos or [])[:MAX_TOLD]:
+        name = info.subscription_name
+        if name is None:
+            continue
+        is_bridge = name.startswith(BRIDGE_DURABLE_PREFIX)
+        if is_bridge and (info.client_id is None or info.client_id.startswith(settings.name)):
+            continue
+        found.append(info)
+    return found

@@ -1,0 +1,93 @@
+"""The brokers at the other ends of one broker's links: each has an id and a name of its own.
+
+Loops are found by ids; client ids and durable subscriptions of bridges are made of names. Of two brokers that have one
+in common the second is refused, whichever end opened its link, for as long as the first is there.
+
+Brokers that nobody has named are all called ``localhost``. They are told apart by their ids, and each gets a label for
+client ids here: ``localhost`` for the first, ``localhost-2`` for the next … while they are linked. An id that nobody
+has set is another one after a restart, so labels go by the order in which these brokers come.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from spanwire.broker.security.audit_log import printable
+from spanwire.model.errors import JmsError
+from spanwire.model.routing import UNNAMED
+
+logger = logging.getLogger(__name__)
+
+
+class LinkedBrokers:
+    """Knows the brokers behind all links of one broker, of both directions, and counts the links to each."""
+
+    def __init__(self) -> None:
+        self._names: Final[dict[str, str]] = {}
+        self._ids: Final[dict[str, str]] = {}
+        self._links: Final[dict[str, int]] = {}
+        self._labels: Final[dict[str, str]] = {}
+
+    def enter(self, broker_id: str, name: str, own_id: str, own_name: str) -> None:
+        """One more link to the broker of this id and name. Raises `JmsError` when another has one of them."""
+        if broker_id == own_id:
+            raise JmsError("the remote broker is this broker itself, or one with the same brokerId")
+        known_name = self._names.get(broker_id)
+        if known_name is not None and known_name != name:
+            raise JmsError(
+                f"broker {name} has the brokerId {broker_id}, and so has broker {known_name}, which is linked already: "
+                f"give each a brokerId of its own"
+            )
+        if name != UNNAMED:
+            self._check_name(broker_id, name, own_name)
+            self._ids[name] = broker_id
+        self._names[broker_id] = name
+        self._links[broker_id] = self._links.get(broker_id, 0) + 1
+
+    def _check_name(self, broker_id: str, name: str, own_name: str) -> None:
+        other = self._ids.get(name, broker_id)
+        if name == own_name or other != broker_id:
+            whose = "this broker" if name == own_name else f"the broker of brokerId {other}, which is linked already"
+            raise JmsError(
+                f"the broker of brokerId {broker_id} is named {name}, and so is {whose}: give each a brokerName of "
+                f"its own"
+            )
+
+    def label(self, broker_id: str, name: str) -> str:
+        """Return the name of a broker for client ids here, which no other linked broker has."""
+        if name != UNNAMED:
+            return name
+        label, number = UNNAMED, 1
+        while self._labels.get(label, broker_id) != broker_id:
+            number += 1
+            label = f"{UNNAMED}-{number}"
+        return label
+
+    def hold(self, broker_id: str, name: str) -> None:
+        """The label of this broker is in use until its last link is over."""
+        label = self.label(broker_id, name)
+        self._labels[label] = broker_id
+        if label != name:
+            logger.warning(
+                "the broker of brokerId %s has no brokerName, like another one that is linked, and is called %s here: "
+                "their durable subscriptions may change places at a restart; give each broker a brokerName of its own",
+                printable(broker_id), label,
+            )  # fmt: skip
+
+    def leave(self, broker_id: str) -> None:
+        """One link less."""
+        count = self._links.pop(broker_id, 0) - 1
+        if count > 0:
+            self._links[broker_id] = count
+            return
+        for label in [label for label, held_by in self._labels.items() if held_by == broker_id]:
+            del self._labels[label]
+        name = self._names.pop(broker_id, None)
+        if name is not None and self._ids.get(name) == broker_id:
+            del self._ids[name]
+
+
+def name_elsewhere(broker_id: str, name: str) -> str:
+    """Return the name of this broker for its client ids at other brokers, where others may have the default name."""
+    return name if name != UNNAMED else f"{UNNAMED}-{broker_id}"

@@ -1,0 +1,234 @@
+"""Received messages on disk, from their acknowledgement until Spark has committed them.
+
+    staging directory
+      lock                          held by the one process that writes here
+      source.json                   what is read: destination and selector
+      segment-0000000012.arrow      the messages of one batch: an Arrow IPC file, synced before it gets this name
+      segment-0000000012.settled    the broker has confirmed their acknowledgement
+
+Without the second file the broker may deliver the same messages again, so their ids are kept: after a crash a segment
+stays, whatever Spark has committed, until the broker has shown that it knows of it. Leaves the numbers' meaning to
+`spanwire.pipeline.source.offsets` and the order of steps to `spanwire.pipeline.source.staging`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.arrow.schema import arrow_schema
+from spanwire.pipeline.columns.column_decoder import source_key
+
+LOCK_TIMEOUT_S: Final = 15.0  # a reader of a killed driver ends within its receive timeout
+LOCK_PAUSE_S: Final = 0.1
+SEGMENT_NAME: Final = re.compile(r"segment-(\d{10,})\.arrow")
+SETTLED: Final = ".settled"
+DIRECTORY_MODE: Final = 0o700  # messages are nobody else's business
+
+
+class StagingDirectory:
+    """The segments of one source, for the one process that may change them."""
+
+    def __init__(self, path: Path, source: dict[str, str], lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
+        """Lock the directory, made if need be. Raises `ConfigurationError` when it cannot be used or is in use."""
+        self.path: Final[Path] = path
+        try:
+            path.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+            self._lock: Final[int] = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise ConfigurationError(f"spanwire: stagingDirectory {path}: {error.strerror}") from None
+        try:
+            self._take_lock(lock_timeout_s)
+            self._check_source(source)
+            self._sweep()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def close(self) -> None:
+        """Let the next process in."""
+        os.close(self._lock)
+
+    def numbers(self) -> list[int]:
+        """The segments that are there, in order."""
+        return segment_numbers(self.path)
+
+    def segment(self, number: int) -> SegmentWriter:
+        """A segment to be made."""
+        return SegmentWriter(self.path, number)
+
+    def write(self, number: int, batches: list[pa.RecordBatch]) -> None:
+        """Make a segment that survives a crash of the machine, or none."""
+        with self.segment(number) as segment:
+            for batch in batches:
+                segment.add(batch)
+            segment.finish()
+
+    def settle(self, number: int) -> None:
+        """Note that the broker will not deliver these messages again. Nothing is lost when the note is."""
+        segment_path(self.path, number).with_suffix(SETTLED).touch(mode=0o600)
+
+    def is_settled(self, number: int) -> bool:
+        """Whether that is noted."""
+        return segment_path(self.path, number).with_suffix(SETTLED).exists()
+
+    def ids(self, number: int, has_many_sources: bool = False) -> set[str]:
+        """The message ids of a segment; with several sources the destinations behind them."""
+        with pa.memory_map(str(segment_path(self.path, number))) as source:
+            table = pa.ipc.open_file(source).read_all()
+            ids = table.column("JMSMessageID").to_pylist()
+            if not has_many_sources:
+                return set(ids)
+            places = table.column("JMSDestination").to_pylist()
+            return {source_key(one, place) for one, place in zip(ids, places, strict=True)}
+
+    def discard(self, number: int) -> None:
+        """Delete a segment and what is noted of it."""
+        path = segment_path(self.path, number)
+        path.unlink(missing_ok=True)
+        path.with_suffix(SETTLED).unlink(missing_ok=True)
+
+    def _take_lock(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise ConfigurationError(
+                        f"spanwire: another query uses the stagingDirectory {self.path}; give each query its own"
+                    ) from None
+            time.sleep(LOCK_PAUSE_S)
+
+    def _check_source(self, source: dict[str, str]) -> None:
+        note = self.path / "source.json"
+        try:
+            found = json.loads(note.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            temporary = self.path / ".source.tmp"
+            temporary.write_text(json.dumps(source), encoding="utf-8")
+            temporary.rename(note)
+            sync(self.path)
+            return
+        except ValueError:
+            raise ConfigurationError(f"spanwire: {note} is damaged; it says whose messages lie beside it") from None
+        for word, value in source.items():
+            if found.get(word) != value:
+                raise ConfigurationError(
+                    f"spanwire: the stagingDirectory {self.path} holds messages of the {word} "
+                    f"{found.get(word)!r}, not {value!r}; choose another one"
+                )
+
+    def _sweep(self) -> None:
+        """Remove what a crash left of a segment that never was, and notes without a segment."""
+        for path in self.path.glob(".segment-*.tmp"):
+            path.unlink()
+        for path in self.path.glob("segment-*" + SETTLED):
+            if not path.with_suffix(".arrow").exists():
+                path.unlink()
+
+
+class SegmentWriter:
+    """A segment in the making: record batches go to the disk as they come. Without `finish` nothing is left of it."""
+
+    def __init__(self, directory: Path, number: int) -> None:
+        self._directory: Final[Path] = directory
+        self._number: Final[int] = number
+        self._temporary: Final[Path] = directory / f".segment-{number:010}.tmp"
+        self._file: pa.OSFile | None = None
+        self._writer: pa.RecordBatchFileWriter | None = None
+
+    def __enter__(self) -> SegmentWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self._temporary.unlink(missing_ok=True)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Write some rows. Raises `OSError`."""
+        if self._writer is None:
+            os.close(os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+            self._file = pa.OSFile(str(self._temporary), "wb")
+            self._writer = pa.ipc.new_file(self._file, batch.schema)
+        self._writer.write_batch(batch)
+
+    def finish(self) -> None:
+        """From now on the segment survives a crash of the machine. Raises `OSError`."""
+        assert self._writer is not None and self._file is not None
+        self._writer.close()
+        self._file.close()
+        self._file = None
+        sync(self._temporary)
+        self._temporary.rename(segment_path(self._directory, self._number))
+        sync(self._directory)
+
+
+def sync(path: Path) -> None:
+    """A file's content, or a directory's names, survive a crash of the machine from now on."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def segment_path(directory: Path, number: int) -> Path:
+    """Where a segment lies."""
+    return directory / f"segment-{number:010}.arrow"
+
+
+def segment_numbers(directory: Path) -> list[int]:
+    """The segments of a directory, in order."""
+    found = (SEGMENT_NAME.fullmatch(name) for name in os.listdir(directory))
+    return sorted(int(match[1]) for match in found if match)
+
+
+def row_count(directory: Path, number: int) -> int:
+    """Rows of a segment. Raises `ConfigurationError` when it is not there."""
+    with _opened(directory, number) as source:
+        reader = pa.ipc.open_file(source)
+        return sum(reader.get_batch(index).num_rows for index in range(reader.num_record_batches))
+
+
+def read_rows(directory: Path, number: int, first: int, count: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a segment from ``first`` on, as record batches."""
+    with _opened(directory, number) as source:
+        reader = pa.ipc.open_file(source)
+        start = 0
+        for index in range(reader.num_record_batches):
+            batch = reader.get_batch(index)
+            low, high = max(first - start, 0), min(first + count - start, batch.num_rows)
+            start += batch.num_rows
+            if low < high:
+                yield completed(batch.slice(low, high - low))
+
+
+def completed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """With null columns for those that there were not yet when the segment was written."""
+    for field in arrow_schema():
+        if field.name not in batch.schema.names:
+            batch = batch.append_column(field, pa.nulls(batch.num_rows, field.type))
+    return batch
+
+
+def _opened(directory: Path, number: int) -> pa.MemoryMappedFile:
+    try:
+        return pa.memory_map(str(segment_path(directory, number)))
+    except OSError:
+        raise ConfigurationError(
+            f"spanwire: segment {number} is not in the stagingDirectory {directory}; it must last as long as the "
+            "checkpoint and be shared with the executors"
+        ) from None

@@ -1,0 +1,167 @@
+"""What an advisory tells of, as a map for the column ``body`` (Apache ActiveMQ, Advisory Message: dataStructure).
+
+Each map has the name of OpenWire's structure as ``type``; ids are texts as clients show them, destinations
+``queue://NAME``, times milliseconds since 1970.
+
+| type | further entries, where the structure has them |
+|---|---|
+| ConnectionInfo | connectionId, clientId, userName, clientIp |
+| ConsumerInfo | consumerId, connectionId, clientId, destination, selector, subscriptionName, networkSubscription, |
+| | brokerPath |
+| ProducerInfo | producerId, connectionId, destination |
+| RemoveInfo | objectId |
+| DestinationInfo | destination, isRemoved |
+| BrokerInfo | brokerId, brokerName, brokerURL |
+| Message | messageId, producerId, connectionId, destination, originalDestination, timestamp, brokerPath, size, |
+| | brokerInTime, brokerOutTime |
+
+A structure of another kind is told by its number alone. No password is in any of them, nor a message's body.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.destination import SCHEMES
+from spanwire.model.message_view import (
+    BOOLEAN_VALUE,
+    INT_VALUE,
+    LIST_VALUE,
+    LONG_VALUE,
+    MAP_VALUE,
+    STRING_VALUE,
+    PropertyValue,
+)
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.schema import DataStructure
+
+REMOVE_OPERATION: Final = 1
+Entries = dict[str, PropertyValue]
+
+
+def told_of(structure: DataStructure) -> PropertyValue:
+    """The map of one structure."""
+    entries: Entries = {}
+    if isinstance(structure, wire.Message):
+        _message(structure, entries)
+    elif isinstance(structure, wire.ConsumerInfo):
+        _consumer(structure, entries)
+    elif isinstance(structure, wire.ProducerInfo):
+        entries["type"] = (STRING_VALUE, "ProducerInfo")
+        _put_producer(entries, structure.producer_id)
+        _put(entries, "destination", destination_text(structure.destination))
+    else:
+        _other(structure, entries)
+    return (MAP_VALUE, entries)
+
+
+def message_id_text(found: wire.MessageId | None) -> str | None:
+    """A message's id as clients show it; None for none."""
+    if found is None:
+        return None
+    if found.text_view:
+        return found.text_view
+    producer = producer_text(found.producer_id)
+    return f"{producer if producer is not None else 'ID'}:{found.producer_sequence_id}"
+
+
+def producer_text(found: wire.ProducerId | None) -> str | None:
+    """A producer's id."""
+    return None if found is None else f"{found.connection_id}:{found.session_id}:{found.value}"
+
+
+def consumer_text(found: wire.ConsumerId | None) -> str | None:
+    """A consumer's id, as the property consumerId of advisories has it."""
+    return None if found is None else f"{found.connection_id}:{found.session_id}:{found.value}"
+
+
+def destination_text(found: wire.ActiveMQDestination | None) -> str | None:
+    """Such as ``queue://NAME``; None for none."""
+    if found is None or found.physical_name is None:
+        return None
+    return SCHEMES[found.type_id() - wire.ACTIVE_MQ_QUEUE] + found.physical_name
+
+
+def _message(message: wire.Message, entries: Entries) -> None:
+    entries["type"] = (STRING_VALUE, "Message")
+    _put(entries, "messageId", message_id_text(message.message_id))
+    _put_producer(entries, message.producer_id)
+    _put(entries, "destination", destination_text(message.destination))
+    _put(entries, "originalDestination", destination_text(message.original_destination))
+    _put_time(entries, "timestamp", message.timestamp)
+    _put_path(entries, message.broker_path)
+    _put_time(entries, "brokerInTime", message.broker_in_time)
+    _put_time(entries, "brokerOutTime", message.broker_out_time)
+    if message.content is not None:
+        entries["size"] = (LONG_VALUE, len(message.content))
+
+
+def _consumer(info: wire.ConsumerInfo, entries: Entries) -> None:
+    entries["type"] = (STRING_VALUE, "ConsumerInfo")
+    consumer_id = info.consumer_id
+    _put(entries, "consumerId", consumer_text(consumer_id))
+    if consumer_id is not None:
+        _put(entries, "connectionId", consumer_id.connection_id)
+    _put(entries, "clientId", info.client_id)
+    _put(entries, "destination", destination_text(info.destination))
+    _put(entries, "selector", info.selector)
+    _put(entries, "subscriptionName", info.subscription_name)
+    entries["networkSubscription"] = (BOOLEAN_VALUE, info.network_subscription)
+    _put_path(entries, info.broker_path)
+
+
+def _other(structure: DataStructure, entries: Entries) -> None:
+    if isinstance(structure, wire.ConnectionInfo):
+        entries["type"] = (STRING_VALUE, "ConnectionInfo")
+        if structure.connection_id is not None:
+            _put(entries, "connectionId", structure.connection_id.value)
+        _put(entries, "clientId", structure.client_id)
+        _put(entries, "userName", structure.user_name)
+        _put(entries, "clientIp", structure.client_ip)
+    elif isinstance(structure, wire.RemoveInfo):
+        entries["type"] = (STRING_VALUE, "RemoveInfo")
+        _put(entries, "objectId", _object_text(structure.object_id))
+    elif isinstance(structure, wire.DestinationInfo):
+        entries["type"] = (STRING_VALUE, "DestinationInfo")
+        _put(entries, "destination", destination_text(structure.destination))
+        entries["isRemoved"] = (BOOLEAN_VALUE, structure.operation_type == REMOVE_OPERATION)
+    elif isinstance(structure, wire.BrokerInfo):
+        entries["type"] = (STRING_VALUE, "BrokerInfo")
+        if structure.broker_id is not None:
+            _put(entries, "brokerId", structure.broker_id.value)
+        _put(entries, "brokerName", structure.broker_name)
+        _put(entries, "brokerURL", structure.broker_url)
+    else:
+        entries["type"] = (STRING_VALUE, "other")
+        entries["number"] = (INT_VALUE, structure.type_id())
+
+
+def _object_text(found: DataStructure | None) -> str | None:
+    if isinstance(found, wire.ConnectionId):
+        return found.value
+    if isinstance(found, wire.ConsumerId):
+        return consumer_text(found)
+    if isinstance(found, wire.ProducerId):
+        return producer_text(found)
+    return None
+
+
+def _put(entries: Entries, name: str, text: str | None) -> None:
+    if text is not None:
+        entries[name] = (STRING_VALUE, text)
+
+
+def _put_producer(entries: Entries, found: wire.ProducerId | None) -> None:
+    _put(entries, "producerId", producer_text(found))
+    if found is not None:
+        _put(entries, "connectionId", found.connection_id)
+
+
+def _put_time(entries: Entries, name: str, millis: int) -> None:
+    if millis:
+        entries[name] = (LONG_VALUE, millis)
+
+
+def _put_path(entries: Entries, path: list[wire.BrokerId] | None) -> None:
+    if path is not None:
+        entries["brokerPath"] = (LIST_VALUE, [(STRING_VALUE, one.value or "") for one in path])

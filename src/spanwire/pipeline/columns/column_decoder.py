@@ -1,0 +1,433 @@
+"""Received messages taken apart column by column, without an object per row.
+
+    gatherer = MessageGatherer(bodies)
+    gatherer.add(raw, version, redelivery_count)
+
+Most messages of a queue are alike but for their ids, times, properties and bodies, and have none of the rarer headers:
+of these nothing is decoded that the message before has told already. All others are decoded field by field. Either way
+ends in the same columns; what messages have in common stands once, with a number of it in each row.
+
+A body or properties that cannot be decoded do not stop the rest: the row says ``unreadable`` and its column ``bytes``
+holds the body's octets as they came. A serialized Java object is handed on as octets and never looked into. Knows
+nothing of Arrow: `spanwire.pipeline.arrow.record_batch` makes record batches of what is gathered here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from librt.strings import BytesWriter, read_i32_be, read_i32_le, read_i64_be, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64
+
+from spanwire.client.messages.message import Message
+from spanwire.model.destination import SCHEMES
+from spanwire.model.errors import MessageFormatError, ProtocolError
+from spanwire.model.message_view import LIST_VALUE, MAP_VALUE, TEXT
+from spanwire.pipeline.columns.advisory_body import told_of
+from spanwire.pipeline.columns.body_types import (
+    BODY_TYPES,
+    BYTES_BODY,
+    MAP_BODY,
+    MESSAGE_BODY,
+    OBJECT_BODY,
+    TEXT_BODY,
+    UNREADABLE,
+)
+from spanwire.pipeline.columns.column_builder import OctetColumn, TimeColumn
+from spanwire.pipeline.columns.property_columns import PropertyColumns
+from spanwire.pipeline.columns.variant import encode_variant
+from spanwire.protocols.octets import INT_MAX
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import StructureDecoder
+from spanwire.protocols.openwire.codec.schema import LATEST_VERSION
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.messages.message_body import KINDS, neutral_body
+from spanwire.protocols.openwire.messages.message_layout import MessageScanner
+from spanwire.protocols.primitive_map import UNBOUNDED, decode_map, decode_stream
+
+LENGTH_OCTETS: Final = 4  # in front of a text
+ARRAY_HEAD: Final = 5  # octets before a byte array: flag and length
+MAX_KNOWN_TEXT: Final = 1024  # octets of one that is remembered
+MAX_KNOWN_TEXTS: Final = 1024  # of destinations and of producers that are remembered; reply queues can be many
+NO_OCTETS: Final = b""
+
+# A message without the rarer headers is as short as one can be, counted from the broker's sequence to the content and
+# from the properties to the end (see `spanwire.protocols.openwire.messages.message_layout`).
+PLAIN_VERSION: Final = 10
+PLAIN_HEAD_OCTETS: Final = 35
+PLAIN_TAIL_OCTETS: Final = 37
+COMPRESSED_OFFSET: Final = 2  # in such a tail
+IN_TIME_OFFSET: Final = 20
+OUT_TIME_OFFSET: Final = 28
+NUMBER_OCTETS: Final = 8
+
+
+# What is in memory here and in Spark at once; it is written while a processor's cache still has it.
+MAX_CHUNK_ROWS: Final = 2000
+MAX_CHUNK_BYTES: Final = 2 * 1024 * 1024
+
+
+class RawMessage(Protocol):
+    """A message as the client has it, not decoded yet."""
+
+    @property
+    def raw(self) -> bytes:
+        """The loose and uncached octets from the type id on."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """The OpenWire version that they are in."""
+        ...
+
+    @property
+    def redelivery_count(self) -> int:
+        """Deliveries before this one."""
+        ...
+
+
+class Common:
+    """What messages have in common; the names are those of `spanwire.pipeline.arrow.schema`, None is null."""
+
+    def __init__(
+        self, destination: str | None, persistent: bool, priority: int, delivery_count: int, kind: str
+    ) -> None:
+        self.destination: Final[str | None] = destination
+        self.persistent: Final[bool] = persistent
+        self.priority: Final[int] = priority
+        self.delivery_count: Final[int] = delivery_count
+        self.body_type: Final[str] = kind
+        self.correlation_id: str | None = None
+        self.reply_to: str | None = None
+        self.type: str | None = None
+        self.group: str | None = None
+        self.group_sequence: int | None = None
+        self.broker_path: list[str] | None = None
+
+
+class Gathered:
+    """The columns of some messages. ``which`` tells for each row, as a 32-bit number, which of ``commons`` holds."""
+
+    def __init__(self) -> None:
+        self.octets = 0  # of bodies and properties
+        self.last_timestamp_ms = 0
+        self.ids: Final[list[str]] = []
+        self.commons: Final[list[Common]] = []
+        self.which: Final = BytesWriter()
+        self.timestamps: Final[TimeColumn] = TimeColumn()
+        self.expirations: Final[TimeColumn] = TimeColumn()
+        self.properties: Final[PropertyColumns] = PropertyColumns()
+        self.texts: Final[OctetColumn] = OctetColumn()
+        self.bytes: Final[OctetColumn] = OctetColumn()
+        self.bodies: Final[dict[int, tuple[bytes, bytes]]] = {}  # by row: value and metadata of a VARIANT
+        self.sequences: Final = BytesWriter()
+        self.in_times: Final[TimeColumn] = TimeColumn()
+        self.out_times: Final[TimeColumn] = TimeColumn()
+
+    def put_row(self, message_id: str, timestamp_ms: i64, expiration_ms: i64, sequence: i64) -> None:
+        """What every row has; ``commons`` holds what it has in common, last."""
+        row = len(self.ids)
+        self.ids.append(message_id)
+        write_i32_le(self.which, i32(len(self.commons) - 1))
+        self.timestamps.put(row, timestamp_ms)
+        self.expirations.put(row, expiration_ms)
+        write_i64_le(self.sequences, sequence)
+        self.last_timestamp_ms = timestamp_ms
+
+    def keys(self, has_many_sources: bool) -> list[str]:
+        """How the message of each row is told from all others: by its id; with several sources, each of which may have
+        it, by its destination, too.
+        """
+        if not has_many_sources:
+            return self.ids
+        which = self.which.getvalue()
+        destinations = [self.commons[read_i32_le(which, 4 * row)].destination for row in range(len(self.ids))]
+        return [source_key(one, place) for one, place in zip(self.ids, destinations, strict=True)]
+
+
+class MessageGatherer:
+    """Decodes messages into `Gathered`, which whoever takes it replaces by calling `take`."""
+
+    def __init__(self, bodies: frozenset[str]) -> None:
+        """``bodies``: the kinds whose bodies are wanted."""
+        self.gathered = Gathered()
+        self._bodies: Final[frozenset[str]] = bodies
+        self._decoder = StructureDecoder(WireFormat(version=LATEST_VERSION))
+        self._scanner = MessageScanner(LATEST_VERSION)
+        self._version = LATEST_VERSION
+        self._common: Common | None = None  # of the row before, if that was a plain one
+        self._destinations: Final[dict[bytes, str]] = {}  # by their octets
+        self._destination_octets = NO_OCTETS  # of the message before
+        self._destination_text = ""
+        self._producers: Final[dict[bytes, str]] = {}
+        self._producer_octets = NO_OCTETS
+        self._producer_text = ""
+
+    def take(self) -> Gathered:
+        """Everything gathered, which is forgotten here."""
+        gathered = self.gathered
+        self.gathered = Gathered()
+        self._common = None
+        return gathered
+
+    @property
+    def is_full(self) -> bool:
+        """Whether what is gathered is as much as a record batch should have."""
+        return self.gathered.octets >= MAX_CHUNK_BYTES or len(self.gathered.ids) >= MAX_CHUNK_ROWS
+
+    def add_some(self, messages: Sequence[RawMessage], place: int) -> int:
+        """Rows of the messages from ``place`` on, at least one, until there are enough; gives the place behind them.
+        Raises as `add`.
+        """
+        for index in range(place, len(messages)):
+            message = messages[index]
+            if isinstance(message, Message):  # the same as below, but compiled it reads the attributes of a known class
+                self.add(message.raw, message.version, message.redelivery_count)
+            else:
+                self.add(message.raw, message.version, message.redelivery_count)
+            if self.is_full:
+                return index + 1
+        return len(messages)
+
+    def add(self, raw: bytes, version: int, redelivery_count: int) -> None:
+        """One more row, from a message's loose and uncached octets.
+
+        Raises `MessageFormatError` for octets that are no message with an id.
+        """
+        if version != self._version:
+            self._decoder = StructureDecoder(WireFormat(version=version))
+            self._scanner = MessageScanner(version)
+            self._version = version
+        scanner = self._scanner
+        try:
+            scanner.scan(raw)
+        except ProtocolError as error:
+            raise MessageFormatError(f"a message cannot be read: {error}") from None
+        if not self._is_plain(raw, scanner) or not self._add_plain(raw, scanner, redelivery_count):
+            self._add_decoded(raw, scanner, redelivery_count)
+
+    # -- messages as most are ------------------------------------------------------------------------------------------
+
+    def _is_plain(self, raw: bytes, scanner: MessageScanner) -> bool:
+        """Whether it is a text or bytes message without the rarer headers, of a producer and for a destination that
+        are known.
+        """
+        type_id: int = raw[0]
+        if type_id != wire.ACTIVE_MQ_TEXT_MESSAGE and type_id != wire.ACTIVE_MQ_BYTES_MESSAGE:
+            return False
+        tail = scanner.tail_start
+        if (
+            self._version < PLAIN_VERSION
+            or len(raw) - tail != PLAIN_TAIL_OCTETS
+            or scanner.content_start - scanner.sequence_start != PLAIN_HEAD_OCTETS
+            or raw[tail + COMPRESSED_OFFSET] != 0
+            or scanner.text_view is not None
+        ):
+            return False
+        return self._knows_destination(raw, scanner) and self._knows_producer(raw, scanner)
+
+    def _knows_destination(self, raw: bytes, scanner: MessageScanner) -> bool:
+        octets = raw[scanner.destination_start : scanner.transaction_start]
+        if octets != self._destination_octets:
+            text = self._destinations.get(octets)
+            if text is None:
+                return False
+            self._destination_octets = octets
+            self._destination_text = text
+        return True
+
+    def _knows_producer(self, raw: bytes, scanner: MessageScanner) -> bool:
+        octets = raw[scanner.id_producer_start : scanner.sequence_start - NUMBER_OCTETS]
+        if octets != self._producer_octets:
+            text = self._producers.get(octets)
+            if text is None:
+                return False
+            self._producer_octets = octets
+            self._producer_text = text
+        return True
+
+    def _add_plain(self, raw: bytes, scanner: MessageScanner, redelivery_count: int) -> bool:
+        """False, and nothing added, when body or properties are not readable."""
+        start, end, tail = scanner.content_start, scanner.properties_start, scanner.tail_start
+        has_content, has_properties = raw[start] != 0, raw[end] != 0
+        kind = TEXT_BODY if raw[0] == wire.ACTIVE_MQ_TEXT_MESSAGE else BYTES_BODY
+        body: bytes | None = None
+        if kind in self._bodies:
+            if kind == BYTES_BODY:
+                body = raw[start + ARRAY_HEAD : end] if has_content else NO_OCTETS
+            elif has_content:
+                body = plain_text(raw, start + ARRAY_HEAD, end)
+                if body is None:
+                    return False
+        to = self.gathered
+        if not has_properties:
+            to.properties.add_none()
+        elif not to.properties.add(raw, end + ARRAY_HEAD, tail):
+            return False
+        row = len(to.ids)
+        self._set_common(scanner, deliveries(redelivery_count), kind)
+        message_id = self._producer_text + str(scanner.sequence)
+        to.put_row(message_id, scanner.timestamp_ms, scanner.expiration_ms, scanner.broker_sequence)
+        to.in_times.put(row, read_i64_be(raw, tail + IN_TIME_OFFSET))
+        to.out_times.put(row, read_i64_be(raw, tail + OUT_TIME_OFFSET))
+        if body is not None:
+            (to.texts if kind == TEXT_BODY else to.bytes).put(row, body)
+        if has_content:
+            to.octets += end - start - ARRAY_HEAD
+        if has_properties:
+            to.octets += tail - end - ARRAY_HEAD
+        return True
+
+    def _set_common(self, scanner: MessageScanner, delivery_count: int, kind: str) -> None:
+        common = self._common
+        if (
+            common is None
+            or common.destination != self._destination_text
+            or common.persistent != scanner.persistent
+            or common.priority != scanner.priority
+            or common.delivery_count != delivery_count
+            or common.body_type != kind
+        ):
+            common = Common(self._destination_text, scanner.persistent, scanner.priority, delivery_count, kind)
+            self._common = common
+            self.gathered.commons.append(common)
+
+    # -- all others ----------------------------------------------------------------------------------------------------
+
+    def _add_decoded(self, raw: bytes, scanner: MessageScanner, redelivery_count: int) -> None:
+        message = self._decode(raw)
+        message_id = self._message_id(message, raw, scanner)
+        to = self.gathered
+        row = len(to.ids)
+        kind = self._put_contents(message, row)
+        common = Common(
+            self._destination(message.destination),
+            message.persistent,
+            message.priority,
+            deliveries(redelivery_count),
+            kind,
+        )
+        common.correlation_id = message.correlation_id
+        common.reply_to = self._destination(message.reply_to)
+        common.type = message.type
+        group = message.group_id
+        common.group = group
+        common.group_sequence = None if group is None else message.group_sequence
+        path = message.broker_path
+        common.broker_path = None if path is None else [one.value or "" for one in path]
+        to.commons.append(common)
+        self._common = None
+        to.put_row(message_id, message.timestamp, message.expiration, scanner.broker_sequence)
+        to.in_times.put(row, message.broker_in_time)
+        to.out_times.put(row, message.broker_out_time)
+        if common.destination is not None:
+            octets = raw[scanner.destination_start : scanner.transaction_start]
+            _remember(self._destinations, octets, common.destination)
+
+    def _decode(self, raw: bytes) -> wire.Message:
+        try:
+            message = self._decoder.decode(raw, 0, len(raw))
+        except ProtocolError as error:
+            raise MessageFormatError(f"a message cannot be read: {error}") from None
+        if not isinstance(message, wire.Message):
+            raise MessageFormatError("what the broker sent is no message")
+        return message
+
+    def _message_id(self, message: wire.Message, raw: bytes, scanner: MessageScanner) -> str:
+        """The id as JMS clients show it."""
+        found = message.message_id
+        if found is None:
+            raise MessageFormatError("a message came without an id")
+        text = found.text_view
+        if text:
+            return text
+        producer = found.producer_id
+        if producer is None:
+            return f"ID:{found.producer_sequence_id}"
+        text = f"{producer.connection_id}:{producer.session_id}:{producer.value}:"
+        octets = raw[scanner.id_producer_start : scanner.sequence_start - NUMBER_OCTETS]
+        _remember(self._producers, octets, text)
+        return text + str(found.producer_sequence_id)
+
+    def _destination(self, destination: wire.ActiveMQDestination | None) -> str | None:
+        if destination is None:
+            return None
+        return SCHEMES[destination.type_id() - wire.ACTIVE_MQ_QUEUE] + (destination.physical_name or "")
+
+    def _put_contents(self, message: wire.Message, row: int) -> str:
+        """Properties and body; gives the kind of the body."""
+        to = self.gathered
+        properties, content = message.marshalled_properties, message.content
+        is_readable = True
+        if properties is not None:
+            to.octets += len(properties)
+            is_readable = to.properties.add(properties, 0, len(properties))
+        if properties is None or not is_readable:
+            to.properties.add_none()
+        if content is not None:
+            to.octets += len(content)
+        kind = self._put_body(message, content, row) if is_readable else None
+        if kind is None:
+            if content is not None:
+                to.bytes.put(row, content)
+            return UNREADABLE
+        return kind
+
+    def _put_body(self, message: wire.Message, content: bytes | None, row: int) -> str | None:
+        """The kind of the body, None for one that cannot be read."""
+        to = self.gathered
+        type_id = message.type_id()
+        kind = BODY_TYPES.get(type_id, MESSAGE_BODY)
+        if kind == MESSAGE_BODY:
+            told = message.data_structure
+            if told is not None:
+                to.bodies[row] = encode_variant(told_of(told))
+            return kind
+        if kind not in self._bodies:
+            return kind
+        try:
+            octets = neutral_body(KINDS[type_id], content, message.compressed)
+            if kind == MAP_BODY:
+                to.bodies[row] = encode_variant((MAP_VALUE, decode_map(octets or NO_OCTETS, UNBOUNDED)))
+            elif kind != TEXT_BODY and kind != BYTES_BODY and kind != OBJECT_BODY:
+                to.bodies[row] = encode_variant((LIST_VALUE, decode_stream(octets or NO_OCTETS, UNBOUNDED)))
+            elif octets is not None:
+                (to.texts if kind == TEXT_BODY else to.bytes).put(row, octets)
+        except MessageFormatError:
+            return None
+        if message.compressed and octets is not None:  # inflated it may be a hundred times as large
+            to.octets += len(octets)
+        return kind
+
+
+def plain_text(raw: bytes, start: i64, end: i64) -> bytes | None:
+    """The text in a content field between two offsets as UTF-8. Plain ASCII, the same in Java's and in everybody's
+    UTF-8, is only cut out; None for what is no text, or the null text.
+    """
+    text_start: i64 = start + LENGTH_OCTETS
+    if text_start <= end and text_start + i64(read_i32_be(raw, start)) == end:
+        octets = raw[text_start:end]
+        if octets.isascii():
+            return octets
+    try:
+        return neutral_body(TEXT, raw[start:end], False)
+    except MessageFormatError:
+        return None
+
+
+def deliveries(redelivery_count: int) -> int:
+    """The deliveries with this one, as many as a 32-bit number can tell."""
+    return redelivery_count + 1 if redelivery_count < INT_MAX else INT_MAX
+
+
+def source_key(message_id: str, destination: str | None) -> str:
+    """How a message of one of several queues is told from the same one in another."""
+    return f"{message_id} {destination}"
+
+
+def _remember(texts: dict[bytes, str], octets: bytes, text: str) -> None:
+    if len(octets) <= MAX_KNOWN_TEXT and octets not in texts:
+        if len(texts) >= MAX_KNOWN_TEXTS:
+            texts.clear()
+        texts[octets] = text

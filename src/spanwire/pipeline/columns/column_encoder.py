@@ -1,0 +1,244 @@
+"""Columns as messages to send: what `spanwire.pipeline.columns.column_decoder` does, the other way round.
+
+`spanwire.pipeline.arrow.rows` takes Arrow's columns apart and tells which there are; the properties are maps of the
+wire already (`spanwire.pipeline.columns.property_maps`). Texts stay octets all the way, unless Java writes them in
+another way.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.client.messages.message_encoder import Outgoing, text_octets
+from spanwire.client.messages.typed_values import EncodedText, Serialized
+from spanwire.model.destination import Destination
+from spanwire.model.errors import ConfigurationError, InvalidDestinationError
+from spanwire.model.message_view import LIST_VALUE, MAP_VALUE
+from spanwire.model.written_destination import written_destination
+from spanwire.pipeline.columns.body_types import (
+    BYTES_BODY,
+    MAP_BODY,
+    MESSAGE_BODY,
+    OBJECT_BODY,
+    STREAM_BODY,
+    TEXT_BODY,
+    UNREADABLE,
+)
+from spanwire.pipeline.columns.column_view import Run, is_plain_text
+from spanwire.pipeline.columns.property_maps import client_value, decoded
+from spanwire.pipeline.destinations import MAX_PRIORITY, target_named
+
+MAX_KNOWN_TARGETS: Final = 1024  # destinations of rows that are remembered
+DELIVERY_MODES: Final[dict[str, bool]] = {"PERSISTENT": True, "NON_PERSISTENT": False}
+TEXT_OCTETS: Final = TEXT_BODY.encode()
+TEMPORARY: Final = ("temp-queue://", "temp-topic://")
+
+
+class Columns:
+    """Some rows. A column that is not there, or null in all of them, is None."""
+
+    def __init__(self, count: int) -> None:
+        self.count: Final[int] = count
+        self.texts: Run | None = None  # in UTF-8
+        self.bytes: Run | None = None
+        self.bodies: Run | None = None  # VARIANTs
+        self.body_metadata: Run | None = None
+        self.body_types: Run | None = None
+        self.properties: list[bytes] | None = None
+        self.destinations: list[str | None] | None = None
+        self.correlation_ids: list[str | None] | None = None
+        self.types: list[str | None] | None = None
+        self.reply_tos: list[str | None] | None = None
+        self.groups: list[str | None] | None = None
+        self.group_sequences: list[int | None] | None = None
+        self.priorities: list[int | None] | None = None
+        self.modes: list[str | None] | None = None
+        self.expirations: list[int | None] | None = None  # microseconds since 1970
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether the messages are to have more than a body, properties and a destination."""
+        return (
+            self.correlation_ids is not None
+            or self.types is not None
+            or self.reply_tos is not None
+            or self.groups is not None
+            or self.group_sequences is not None
+            or self.priorities is not None
+            or self.modes is not None
+            or self.expirations is not None
+        )
+
+
+class MessageComposer:
+    """Makes messages for one destination, or each for that which its row names."""
+
+    def __init__(self, destination: Destination | None, drops_temporary_reply: bool = False) -> None:
+        """A temporary destination ends with the connection that made it, and is known to its own broker alone."""
+        self._drops_temporary_reply: Final[bool] = drops_temporary_reply
+        self._destination: Final[Destination | None] = destination
+        self._targets: Final[dict[str, Destination]] = {}
+        self._replies: Final[set[str]] = set()  # destinations of answers that are destinations indeed
+
+    def messages(self, columns: Columns) -> list[Outgoing]:
+        """The messages in order. Raises `ConfigurationError` or `MessageFormatError` for a value that none can have."""
+        has_headers = columns.has_headers
+        maps = columns.properties
+        found: list[Outgoing] = []
+        for row in range(columns.count):
+            body = _body(columns, row)
+            properties = b"" if maps is None else maps[row]
+            destination = self._destination
+            if destination is None:
+                destination = self._named(columns.destinations, row)
+            if has_headers:
+                reply_to = self._reply_to(_text(columns.reply_tos, row))
+                found.append(_with_headers(columns, row, body, properties, destination, reply_to))
+            else:
+                found.append(Outgoing(body, properties, destination))
+        return found
+
+    def _reply_to(self, name: str | None) -> str | None:
+        if name is None or (self._drops_temporary_reply and name.startswith(TEMPORARY)):
+            return None
+        if name not in self._replies:
+            try:
+                written_destination(name)
+            except InvalidDestinationError as error:
+                raise ConfigurationError(f"spanwire: JMSReplyTo: {error}") from None
+            if len(self._replies) >= MAX_KNOWN_TARGETS:
+                self._replies.clear()
+            self._replies.add(name)
+        return name
+
+    def _named(self, names: list[str | None] | None, row: int) -> Destination:
+        name = None if names is None else names[row]
+        if name is None:
+            raise ConfigurationError("spanwire: a row has no JMSDestination and there is no option destination")
+        known = self._targets.get(name)
+        if known is None:
+            if len(self._targets) >= MAX_KNOWN_TARGETS:
+                self._targets.clear()
+            known = target_named(name)
+            self._targets[name] = known
+        return known
+
+
+def _with_headers(
+    columns: Columns, row: int, body: object, properties: bytes, destination: Destination, reply_to: str | None
+) -> Outgoing:
+    micros = _number(columns.expirations, row)
+    sequence = _number(columns.group_sequences, row)
+    return Outgoing(
+        body,
+        properties,
+        destination,
+        _text(columns.types, row),
+        _text(columns.correlation_ids, row),
+        reply_to,
+        _persistent(_text(columns.modes, row)),
+        _priority(_number(columns.priorities, row)),
+        None,
+        _text(columns.groups, row),
+        0 if sequence is None else sequence,
+        None if micros is None else micros // 1000,
+    )
+
+
+def _persistent(mode: str | None) -> bool | None:
+    if mode is None:
+        return None
+    found = DELIVERY_MODES.get(mode)
+    if found is None:
+        raise ConfigurationError(f"spanwire: JMSDeliveryMode is {mode!r}, neither PERSISTENT nor NON_PERSISTENT")
+    return found
+
+
+def _priority(priority: int | None) -> int | None:
+    if priority is not None and not 0 <= priority <= MAX_PRIORITY:
+        raise ConfigurationError(f"spanwire: JMSPriority is {priority}; it must lie between 0 and {MAX_PRIORITY}")
+    return priority
+
+
+def _text(column: list[str | None] | None, row: int) -> str | None:
+    return None if column is None else column[row]
+
+
+def _number(column: list[int | None] | None, row: int) -> int | None:
+    return None if column is None else column[row]
+
+
+def _body(columns: Columns, row: int) -> object:
+    """The body as the client takes it: a text, bytes, dict, list, Java object or None."""
+    told = _octets(columns.body_types, row)
+    if told is None:
+        return _only_body(columns, row)
+    if told == TEXT_OCTETS:
+        return _text_body(columns, row)
+    kind = told.decode("utf-8", "replace")
+    if kind == BYTES_BODY:
+        return _octets(columns.bytes, row) or b""
+    if kind == MAP_BODY or kind == STREAM_BODY:
+        return _structured(columns, row, kind)
+    if kind == OBJECT_BODY:
+        return Serialized(_octets(columns.bytes, row) or b"")
+    if kind == MESSAGE_BODY:
+        return None
+    if kind == UNREADABLE:
+        raise ConfigurationError(
+            "spanwire: a body that could not be read cannot be sent; filter such rows out, or give a route a deadLetter"
+        )
+    raise ConfigurationError(f"spanwire: body_type is {kind!r}, not text, bytes, map, stream, object or message")
+
+
+def _only_body(columns: Columns, row: int) -> object:
+    """That of the column that is not null, when no column says which it is."""
+    given: list[str] = []
+    if _is_there(columns.texts, row):
+        given.append("text")
+    if _is_there(columns.bytes, row):
+        given.append("bytes")
+    if _is_there(columns.bodies, row):
+        given.append("body")
+    if len(given) > 1:
+        raise ConfigurationError(f"spanwire: a row has {' and '.join(given)}; leave one of them null or add body_type")
+    if not given:
+        return None
+    if given[0] == "text":
+        return _text_body(columns, row)
+    return _octets(columns.bytes, row) if given[0] == "bytes" else _structured(columns, row, None)
+
+
+def _is_there(column: Run | None, row: int) -> bool:
+    return column is not None and not column.is_null(row)
+
+
+def _octets(column: Run | None, row: int) -> bytes | None:
+    return None if column is None or column.is_null(row) else column.at(row)
+
+
+def _text_body(columns: Columns, row: int) -> EncodedText:
+    octets = _octets(columns.texts, row)
+    if octets is None or is_plain_text(octets):
+        return EncodedText(octets)
+    try:
+        text = octets.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ConfigurationError("spanwire: the column text holds octets that are not UTF-8") from None
+    return EncodedText(text_octets(text))
+
+
+def _structured(columns: Columns, row: int, kind: str | None) -> object:
+    """A map or a stream; without a kind what the value is."""
+    body, metadata = _octets(columns.bodies, row), columns.body_metadata
+    if body is None or metadata is None:
+        empty: object = [] if kind == STREAM_BODY else {}
+        return empty
+    entry = decoded(body, metadata.at(row), "the column body")
+    if entry[0] != MAP_VALUE and entry[0] != LIST_VALUE:
+        raise ConfigurationError(
+            "spanwire: the column body is a single value; a map body needs an object, a stream an array"
+        )
+    if kind is not None and (entry[0] == MAP_VALUE) != (kind == MAP_BODY):
+        raise ConfigurationError(f"spanwire: body_type is {kind}, which the column body does not hold")
+    return client_value(entry)

@@ -1,0 +1,1 @@
+"""The pipeline's connections to a broker, by the blocking client."""

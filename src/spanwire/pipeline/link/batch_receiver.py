@@ -1,0 +1,152 @@
+"""One batch of messages from a queue, as record batches that wait for their acknowledgement.
+
+They are handed on as they are full, so that a large batch is never in memory as a whole. Leaves to
+`spanwire.pipeline.link.broker_link` how messages come from a broker, to `spanwire.pipeline.source.staging` what happens
+to the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from spanwire.pipeline.arrow.record_batch import record_batch
+from spanwire.pipeline.columns.column_decoder import Gathered, MessageGatherer, RawMessage
+from spanwire.pipeline.options import ReadOptions
+from spanwire.pipeline.spark.gc_tuning import RARE_COLLECTIONS
+
+MAX_TAKEN: Final = 1000  # messages taken from the link at once
+IDLE_S: Final = 0.05  # a small batch ends when nothing more comes for so long
+BACKLOG_ROWS: Final = 500  # from here on there is a backlog, which is worth the full timeout of a broker out of breath
+
+
+class MessageSource(Protocol):
+    """A consumer under client acknowledgement."""
+
+    def receive(self, max_count: int, timeout_s: float) -> Sequence[RawMessage]:
+        """What is there, at most ``max_count``; empty when nothing came in time. Raises `JmsError` when the connection
+        is lost.
+        """
+        ...
+
+    def acknowledge(self) -> None:
+        """Everything received is consumed; the broker has stored that when this returns. Raises `JmsError`."""
+        ...
+
+    def is_connected(self) -> bool:
+        """Whether there is a broker that would have sent what it has."""
+        ...
+
+    def close(self) -> None:
+        """What was received and not acknowledged goes back. Raises nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One batch: the ids of its messages, and those of messages that were left out because they are known."""
+
+    ids: set[str]
+    known: set[str]
+    last_timestamp_ms: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing came in the time that a first message is waited for: the queue had nothing for us."""
+        return not self.ids and not self.known
+
+
+class BatchReceiver:
+    """Receives batches within the limits of the options."""
+
+    def __init__(self, options: ReadOptions, clock: Callable[[], float]) -> None:
+        self._options: Final[ReadOptions] = options
+        self._clock: Final[Callable[[], float]] = clock
+        self._gatherer: Final[MessageGatherer] = MessageGatherer(options.bodies)
+
+    def receive(
+        self,
+        source: MessageSource,
+        max_rows: int,
+        known: list[set[str]],
+        keep: Callable[[pa.RecordBatch], None],
+        least_wait_s: float = 0.0,
+    ) -> Received:
+        """Wait for a first message as long as the options say, or longer; then take what follows without a pause.
+        Messages whose ids are in one of the sets of ``known`` are left out, the others given to ``keep`` in portions.
+
+        Raises `JmsError` when the connection is lost; what it brought must be forgotten, for the broker delivers it
+        again.
+        """
+        with RARE_COLLECTIONS:
+            return self._receive(source, max_rows, known, keep, least_wait_s)
+
+    def _receive(
+        self,
+        source: MessageSource,
+        max_rows: int,
+        known: list[set[str]],
+        keep: Callable[[pa.RecordBatch], None],
+        least_wait_s: float,
+    ) -> Received:
+        options, gatherer, clock = self._options, self._gatherer, self._clock
+        gatherer.take()
+        chunks = _Chunks(known, keep, options.has_many_sources)
+        octets = taken = 0
+        wait_s = max(options.receive_timeout_ms / 1000, least_wait_s)
+        end = clock() + wait_s + options.max_batch_ms / 1000
+        while taken < max_rows and octets + gatherer.gathered.octets < options.max_bytes and clock() < end:
+            messages = source.receive(min(MAX_TAKEN, max_rows - taken), wait_s)
+            if not messages:
+                break
+            taken += len(messages)
+            wait_s = IDLE_S if taken < BACKLOG_ROWS else options.receive_timeout_ms / 1000
+            place = 0
+            while place < len(messages):
+                place = gatherer.add_some(messages, place)
+                if gatherer.is_full:
+                    octets += gatherer.gathered.octets
+                    chunks.add(gatherer.take())
+        gathered = gatherer.take()
+        if gathered.ids:
+            chunks.add(gathered)
+        return Received(chunks.ids, chunks.again, chunks.last_timestamp_ms)
+
+
+class _Chunks:
+    """Record batches of one batch, and the ids that they bring: what is known already is left out."""
+
+    def __init__(self, known: list[set[str]], keep: Callable[[pa.RecordBatch], None], has_many_sources: bool) -> None:
+        self.ids: Final[set[str]] = set()
+        self.again: Final[set[str]] = set()
+        self.last_timestamp_ms = 0
+        self._left_out: Final = [self.ids, *known]
+        self._keep: Final = keep
+        self._has_many_sources: Final[bool] = has_many_sources
+
+    def add(self, gathered: Gathered) -> None:
+        """What was gathered last."""
+        keys = gathered.keys(self._has_many_sources)
+        fresh = set(keys)
+        if len(fresh) == len(keys) and all(fresh.isdisjoint(left_out) for left_out in self._left_out):
+            self.ids.update(fresh)
+            self.last_timestamp_ms = gathered.last_timestamp_ms
+            self._keep(record_batch(gathered))
+            return
+        rows = self._fresh_rows(keys)
+        if rows:
+            self.last_timestamp_ms = gathered.last_timestamp_ms
+            self._keep(record_batch(gathered).take(pa.array(rows, pa.int32())))
+
+    def _fresh_rows(self, keys: list[str]) -> list[int]:
+        rows: list[int] = []
+        for row, key in enumerate(keys):
+            if any(key in left_out for left_out in self._left_out):
+                self.again.add(key)
+            else:
+                self.ids.add(key)
+                rows.append(row)
+        return rows

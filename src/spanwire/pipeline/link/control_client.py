@@ -1,0 +1,389 @@
+"""The client's side of the control destination: cursors that read ranges again, sinks that commit batches once.
+
+The protocol is described in ``docs/reference/control-destination.md``. Every request may be repeated, and is, when the
+connection breaks before its answer. Leaves rows, batches and Spark to the modules that use it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.client import blocking
+from spanwire.client.blocking.consumer import Consumer
+from spanwire.client.blocking.producer import Producer
+from spanwire.client.blocking.session import Session
+from spanwire.client.messages.content_types import Properties, Property
+from spanwire.client.messages.message import Message
+from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.client.protocol.producer import SendDefaults
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import JmsError
+from spanwire.pipeline.link.batch_sender import portions
+
+CONTROL: Final = Destination(QUEUE, "ActiveMQ.Spanwire.Control")
+ANSWER_SECONDS: Final = 30.0  # as long as a broker may be busy with a large commit, or away
+ASK_AGAIN_SECONDS: Final = 10.0  # the answer may have been lost with a connection
+MAX_HELD: Final = 100_000  # messages that one cursor holds; the broker refuses more
+MAX_STAGED: Final = 10_000  # messages of one transaction of `Control.stage`; a larger part takes several
+SEND_DEFAULTS: Final = SendDefaults()
+NO_ANSWER: Final = "no-answer"
+INCOMPLETE: Final = "incomplete"
+FENCED: Final = "fenced"
+NOT_HELD: Final = "not-held"
+OTHER_TARGET: Final = "other-target"
+CODES: Final = (
+    "malformed", "unauthorized", "unknown", FENCED, NOT_HELD, OTHER_TARGET, INCOMPLETE, "limit",
+    "unavailable",
+)  # fmt: skip
+
+
+class ControlError(JmsError):
+    """The broker refused a request; ``code`` is the word of the protocol."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code: Final = code
+
+
+class FencedError(ControlError):
+    """Another run has taken over, or an operator ended the cursor: stop."""
+
+
+class NotHeldError(ControlError):
+    """The numbers were acknowledged or released, or are not reserved yet: they cannot be read."""
+
+
+class OtherTargetError(ControlError):
+    """The sink was begun for another target: its batches are not those of this program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a cursor holds: the numbers from ``start`` up to, but without, ``end``; ``waiting`` are behind it."""
+
+    epoch: int
+    start: int
+    end: int
+    waiting: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CursorView:
+    """A cursor as an operator sees it."""
+
+    name: str
+    destination: str
+    epoch: int
+    run: str
+    exclusive: bool
+    released: bool
+    start: int
+    end: int
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A sink that was begun: its epoch, and the last batch that is committed (-1: none)."""
+
+    epoch: int
+    last_batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one attempt of one partition staged."""
+
+    partition: int
+    attempt: int
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a commit did: ``messages`` became visible, none when the batch was committed before (``repeated``)."""
+
+    messages: int
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SinkView:
+    """A sink as an operator sees it; ``staged`` messages wait for commits."""
+
+    query: str
+    epoch: int
+    run: str
+    batch: int
+    staged: int
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    queue: Destination
+    producer: Producer
+    consumer: Consumer
+
+
+class Control:
+    """Requests over one connection of the blocking client, which stays the caller's. Not for two threads at once."""
+
+    def __init__(
+        self,
+        connection: blocking.Connection,
+        answer_seconds: float = ANSWER_SECONDS,
+        defaults: SendDefaults = SEND_DEFAULTS,
+    ) -> None:
+        """``defaults`` hold for staged messages that do not say otherwise."""
+        self._connection: Final = connection
+        self._answer_seconds: Final = answer_seconds
+        self._defaults: Final = defaults
+        self._ends: _Ends | None = None
+        self._reading: Session | None = None
+        self._staging: Session | None = None
+        self._sender: Producer | None = None
+        self._last = 0
+
+    # -- cursors -------------------------------------------------------------------------------------------------------
+
+    def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Held:
+        """Make or take over the cursor ``name`` on ``queue`` (a name without ``queue://``). Raises `ControlError`."""
+        return _held(self._ask("open", {"cursor": name, "queue": queue, "run": run, "exclusive": exclusive}))
+
+    def open_subscription_cursor(
+        self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False
+    ) -> Held:
+        """The same on a durable subscription, which must exist."""
+        source = {"clientId": client_id, "subscription": subscription}
+        return _held(self._ask("open", {"cursor": name, **source, "run": run, "exclusive": exclusive}))
+
+    def reserve(
+        self, name: str, epoch: int, messages: int, *, max_bytes: int = 0, acknowledge: int | None = None
+    ) -> Held:
+        """Acknowledge everything below ``acknowledge``, then hold up to ``messages`` in all. Never waits for messages.
+
+        Raises `FencedError`, or `NotHeldError` when ``acknowledge`` is beyond what is held.
+        """
+        asked: dict[str, Property] = {"cursor": name, "epoch": epoch, "messages": messages, "bytes": max_bytes}
+        if acknowledge is not None:
+            asked["acknowledge"] = acknowledge
+        return _held(self._ask("reserve", asked), epoch)
+
+    def acknowledge(self, name: str, epoch: int, end: int) -> Held:
+        """Everything below ``end`` is done and goes from the broker. Raises as `reserve`."""
+        return _held(self._ask("acknowledge", {"cursor": name, "epoch": epoch, "to": end}), epoch)
+
+    def read_range(self, name: str, epoch: int, start: int, end: int) -> Iterator[tuple[int, Message]]:
+        """The messages from ``start`` up to, but without, ``end``, each with its number.
+
+        Raises `FencedError`, `NotHeldError`, and `ControlError` when the broker gives fewer.
+        """
+        number = start
+        for messages in self.read_portions(name, epoch, start, end):
+            for message in messages:
+                yield number, message
+                number += 1
+
+    def read_portions(self, name: str, epoch: int, start: int, end: int) -> Iterator[list[Message]]:
+        """The same, as many at a time as have come."""
+        if self._reading is None:
+            self._reading = self._connection.session()
+        selector = f"cursor = '{name}' AND epoch = {epoch} AND from = {start} AND to = {end}"
+        number = start
+        try:
+            for messages in self._reading.create_browser(CONTROL, selector).portions():
+                count = _count_from(number, messages)
+                number += count
+                yield messages[:count]
+                if count < len(messages):
+                    break
+        except JmsError as error:
+            raise _refusal(error) from None
+        if number != end:
+            raise ControlError(
+                INCOMPLETE,
+                f"{INCOMPLETE}: numbers {start} to {end} of cursor {name} ended at {number}: another run may have "
+                f"taken over",
+            )
+
+    def release(self, name: str, epoch: int) -> int:
+        """End the cursor, which has this ``epoch`` now; gives how many messages went back into the line."""
+        return _number(self._ask("release", {"cursor": name, "epoch": epoch}), "released")
+
+    def cursors(self) -> list[CursorView]:
+        """All that this user may see."""
+        return [
+            CursorView(
+                row["cursor"], row["destination"], row["epoch"], row["run"], row["exclusive"], row["released"],
+                row["from"], row["to"], row["user"],
+            )
+            for row in json.loads(str(self._ask("cursors", {}).body))
+        ]  # fmt: skip
+
+    # -- sinks ---------------------------------------------------------------------------------------------------------
+
+    def begin(self, query: str, run: str, target: str = "") -> Begun:
+        """Make or take over the sink ``query``: what older runs staged is dropped. Raises `FencedError` for one.
+
+        ``target`` says where the messages go, in any words. Raises `OtherTargetError` when the sink was begun with
+        others; nothing has changed then.
+        """
+        asked = {"query": query, "run": run}
+        if target:
+            asked["target"] = target
+        answer = self._ask("begin", asked)
+        return Begun(_number(answer, "epoch"), _number(answer, "batch"))
+
+    def stage(
+        self, query: str, epoch: int, batch: int, partition: int, attempt: int, messages: Iterable[Outgoing]
+    ) -> Part:
+        """Stage the messages of one attempt of one partition. Raises `FencedError`; nothing of it counts then."""
+        session, sender = self._stager()
+        request: dict[str, Property] = {
+            "action": "stage", "query": query, "epoch": epoch, "batch": batch, "partition": partition,
+            "attempt": attempt,
+        }  # fmt: skip
+        count = 0
+        try:
+            for portion in portions(messages, MAX_STAGED):
+                sender.send_all(portion)
+                count += len(portion)
+                if count % MAX_STAGED == 0:
+                    sender.send(None, request, CONTROL, time_to_live_ms=0)
+                    session.commit()
+            if count % MAX_STAGED:
+                sender.send(None, request, CONTROL, time_to_live_ms=0)
+                session.commit()
+        except BaseException as error:
+            with contextlib.suppress(JmsError):
+                session.rollback()
+            if isinstance(error, JmsError):
+                raise _refusal(error) from None
+            raise
+        return Part(partition, attempt, count)
+
+    def commit(self, query: str, epoch: int, batch: int, parts: Iterable[Part]) -> Committed:
+        """Make the batch visible, once. Raises `FencedError`, or `ControlError` when a part is not there."""
+        lines = "\n".join(f"{part.partition} {part.attempt} {part.messages}" for part in parts)
+        answer = self._ask("commit", {"query": query, "epoch": epoch, "batch": batch}, lines)
+        return Committed(_number(answer, "messages"), bool(answer.properties["repeated"]))
+
+    def abort(self, query: str, epoch: int, batch: int) -> int:
+        """Drop what is staged for ``batch``; gives how many messages that were."""
+        return _number(self._ask("abort", {"query": query, "epoch": epoch, "batch": batch}), "messages")
+
+    def forget(self, query: str, epoch: int) -> int:
+        """Forget the sink with all that is staged for it."""
+        return _number(self._ask("forget", {"query": query, "epoch": epoch}), "messages")
+
+    def sinks(self) -> list[SinkView]:
+        """All that this user may use."""
+        return [
+            SinkView(row["query"], row["epoch"], row["run"], row["batch"], row["staged"], row["user"])
+            for row in json.loads(str(self._ask("sinks", {}).body))
+        ]
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    def _ask(self, action: str, properties: Properties, body: str | None = None) -> Message:
+        """The answer; asked for again when it does not come, for it may have been lost with a connection."""
+        ends = self._started()
+        self._last += 1
+        number = f"{self._connection.client_id}:control-{self._last}"
+        end = time.monotonic() + self._answer_seconds
+        while True:
+            try:
+                ends.producer.send(
+                    body, {"action": action, **properties}, CONTROL, correlation_id=number, reply_to=ends.queue,
+                    wait=True,
+                )  # fmt: skip
+            except JmsError as error:
+                raise _refusal(error) from None
+            answer = _answer_to(number, ends.consumer, min(end, time.monotonic() + ASK_AGAIN_SECONDS))
+            if answer is not None:
+                return _checked(answer)
+            if time.monotonic() >= end:
+                raise ControlError(
+                    NO_ANSWER,
+                    f"{NO_ANSWER}: {CONTROL} does not answer {action} within {self._answer_seconds:g} s: is it a "
+                    f"Spanwire broker?",
+                )
+
+    def _started(self) -> _Ends:
+        if self._ends is None:
+            session = self._connection.session()
+            queue = session.create_temporary_queue()
+            producer = session.create_producer(None, persistent=False)
+            self._ends = _Ends(queue, producer, session.create_consumer(queue))
+        return self._ends
+
+    def _stager(self) -> tuple[Session, Producer]:
+        if self._staging is None or self._sender is None:
+            self._staging = self._connection.session(acknowledge="transacted")
+            defaults = self._defaults
+            self._sender = self._staging.create_producer(
+                None, defaults.persistent, defaults.priority, defaults.time_to_live_ms
+            )
+        return self._staging, self._sender
+
+
+def _count_from(number: int, messages: list[Message]) -> int:
+    """How many of the first messages have this number and those behind it."""
+    for count, message in enumerate(messages):
+        if message.broker_sequence != number + count:
+            return count
+    return len(messages)
+
+
+def _answer_to(number: str, consumer: Consumer, until: float) -> Message | None:
+    """The answer with this correlation id; those to earlier requests come too late."""
+    while (left := until - time.monotonic()) > 0:
+        message = consumer.receive(timeout=left)
+        if message is None or message.correlation_id == number:
+            return message
+    return None
+
+
+def _checked(answer: Message) -> Message:
+    properties = answer.properties
+    if properties.get("status") == "ok":
+        return answer
+    raise _error(str(properties.get("error")), str(properties.get("reason")))
+
+
+def _error(code: str, reason: str) -> ControlError:
+    if code == FENCED:
+        return FencedError(code, reason)
+    if code == OTHER_TARGET:
+        return OtherTargetError(code, reason)
+    return NotHeldError(code, reason) if code == NOT_HELD else ControlError(code, reason)
+
+
+def _refusal(error: JmsError) -> JmsError:
+    """What the broker refused of something that is not answered, if it begins with one of the protocol's words."""
+    if isinstance(error, ControlError):
+        return error
+    text = str(error)
+    for code in CODES:
+        place = text.find(f"{code}: ")
+        if place >= 0:
+            return _error(code, text[place:])
+    return error
+
+
+def _number(answer: Message, name: str) -> int:
+    found = answer.properties[name]
+    assert isinstance(found, int)
+    return found
+
+
+def _held(answer: Message, epoch: int = 0) -> Held:
+    waiting = answer.properties.get("waiting", 0)
+    assert isinstance(waiting, int)
+    return Held(epoch if epoch else _number(answer, "epoch"), _number(answer, "from"), _number(answer, "to"), waiting)

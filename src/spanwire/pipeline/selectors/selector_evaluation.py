@@ -1,0 +1,121 @@
+"""Selectors over rows of messages, by the broker's own evaluator.
+
+A row has fewer headers than a broker's message; a selector that names one of the others is refused by name. Leaves to
+`spanwire.pipeline.selector_column` how rows come out of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError, InvalidSelectorError, MessageFormatError
+from spanwire.model.message_view import NULL_VALUE, PropertyValue
+from spanwire.pipeline.columns.variant import decode_variant
+from spanwire.selector.expression import HEADER_TYPES, Selector, SelectorEvaluationError
+from spanwire.selector.lexer import IDENTIFIER, Lexer
+from spanwire.selector.parser import CONVERT_STRING_EXPRESSIONS, parse_selector
+
+COUNTED_FROM_ZERO: Final = frozenset({"JMSTimestamp", "JMSExpiration", "JMSXGroupSeq"})  # null in a row: 0 in a message
+ROW_HEADERS: Final = frozenset(
+    {
+        "JMSMessageID",
+        "JMSDestination",
+        "JMSTimestamp",
+        "JMSExpiration",
+        "JMSPriority",
+        "JMSDeliveryMode",
+        "JMSCorrelationID",
+        "JMSReplyTo",
+        "JMSType",
+        "JMSRedelivered",
+        "JMSXGroupID",
+        "JMSXGroupSeq",
+        "JMSXDeliveryCount",
+    }
+)
+
+
+class Undecodable:
+    """A value that no selector knows, such as a date; equal to nothing."""
+
+
+UNDECODABLE: Final = Undecodable()
+
+
+def parsed(text: str) -> tuple[Selector, list[str]]:
+    """The selector and the names that it may ask for.
+
+    Raises `ConfigurationError` for a text that is none, or that names a header which rows do not have.
+    """
+    try:
+        selector = parse_selector(text)
+        body = text.removeprefix(CONVERT_STRING_EXPRESSIONS)
+        names = sorted({token.text for token in Lexer(body).tokens() if token.kind == IDENTIFIER})
+    except InvalidSelectorError as error:
+        raise ConfigurationError(f"spanwire: {error}") from None
+    for name in names:
+        if name not in ROW_HEADERS and (name in HEADER_TYPES or name == "JMSXUserID"):
+            raise ConfigurationError(f"spanwire: a row has no {name}; let the broker select by it")
+    return selector, names
+
+
+class RowValues:
+    """What a selector sees of one row; bound to one row after the other."""
+
+    def __init__(self) -> None:
+        self._headers: dict[str, object] = {}
+        self._properties: dict[str, PropertyValue] = {}
+
+    def bind(self, headers: dict[str, object], properties: dict[str, PropertyValue]) -> None:
+        """What is asked next is asked of this row."""
+        self._headers = headers
+        self._properties = properties
+
+    def value(self, name: str) -> object:
+        """The header, or else the property of that name; None when the row has none."""
+        found = self._headers.get(name)
+        if found is not None:
+            return found
+        entry = self._properties.get(name)
+        return None if entry is None else entry[1]
+
+    def value_type(self, name: str) -> int:
+        """The JMS type of a property."""
+        entry = self._properties.get(name)
+        return NULL_VALUE if entry is None else entry[0]
+
+
+def decided(selector: Selector, values: RowValues) -> bool | None:
+    """True, False, or None for what is unknown and what cannot be evaluated."""
+    try:
+        return selector.evaluate(values)
+    except SelectorEvaluationError:
+        return None
+
+
+def property_entry(variant: dict[str, bytes] | None) -> PropertyValue | None:
+    """The typed value of a VARIANT as Arrow gives it."""
+    if variant is None:
+        return None
+    try:
+        return decode_variant(variant["value"], variant["metadata"])
+    except MessageFormatError:
+        return (NULL_VALUE, UNDECODABLE)
+
+
+def decided_rows(
+    selector: Selector,
+    headers: dict[str, Sequence[object]],
+    properties: dict[str, Sequence[dict[str, bytes] | None]],
+    count: int,
+) -> list[bool | None]:
+    """The decisions for ``count`` rows, given column by column."""
+    values = RowValues()
+    found: list[bool | None] = []
+    for index in range(count):
+        entries = {name: property_entry(column[index]) for name, column in properties.items()}
+        row = {name: column[index] for name, column in headers.items()}
+        values.bind(row, {name: entry for name, entry in entries.items() if entry is not None})
+        found.append(decided(selector, values))
+    return found

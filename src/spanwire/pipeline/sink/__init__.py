@@ -1,0 +1,1 @@
+"""From Spark into a broker, each batch once and only once."""

@@ -1,0 +1,100 @@
+"""Which sink a broker gets for once and only once, and the steps of a batch in it.
+
+Spanwire has a control destination, any other broker that speaks OpenWire gets a ledger. The option exactlyOnceBy says
+otherwise.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from spanwire.client import blocking
+from spanwire.client.messages.message_encoder import Outgoing
+from spanwire.client.protocol.producer import SendDefaults
+from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.pipeline.link.control_client import Control
+from spanwire.pipeline.options import AUTO, CONTROL, WriteOptions
+from spanwire.pipeline.sink.batch_sink import Batch, BatchSink, StagedPart
+from spanwire.pipeline.sink.control_sink import ControlSink
+from spanwire.pipeline.sink.xa_ledger_link import BlockingBrancher, BlockingLedger, connected
+from spanwire.pipeline.sink.xa_ledger_sink import Brancher, LedgerLink, LedgerSink
+from spanwire.protocols.openwire.codec.wire_format import PROVIDER_NAME
+
+UNIQUE_DIGITS: Final = 12  # random: attempts of one partition of one batch
+
+
+def batch_sink(options: WriteOptions) -> BatchSink:
+    """The sink for the options, connected to the broker. Raises `JmsError` or `ConfigurationError`."""
+    connection = connected(options.login, None)
+    way = options.exactly_once_by
+    if way == CONTROL or (way == AUTO and is_spanwire(connection)):
+        defaults = SendDefaults(options.persistent, options.priority, options.time_to_live_ms)
+        control = Control(connection, defaults=defaults)
+        return ControlSink(control, _target(options), options.first_ledger_batch, lambda: _leave(connection))
+    _leave(connection)
+    return ledger_sink(options)
+
+
+def ledger_sink(options: WriteOptions) -> LedgerSink:
+    """The sink that works with any broker; connects when it has to."""
+
+    def brancher() -> Brancher:
+        return BlockingBrancher(options)
+
+    def ledger(query: str) -> LedgerLink:
+        return BlockingLedger(options, query)
+
+    return LedgerSink(_target(options), options.first_ledger_batch, brancher, ledger, _unique)
+
+
+def stage_part(
+    options: WriteOptions, batch: Batch, partition: int, attempt: int, rows: Iterable[Outgoing]
+) -> StagedPart:
+    """One attempt of a partition. Raises `JmsError` or `ConfigurationError`."""
+    sink = batch_sink(options)
+    try:
+        return sink.stage(batch, partition, attempt, rows)
+    finally:
+        sink.close()
+
+
+def commit_parts(options: WriteOptions, batch: Batch, parts: Sequence[StagedPart]) -> bool:
+    """The whole batch; False when it was committed before. Raises `JmsError` or `ConfigurationError`."""
+    sink = batch_sink(options)
+    try:
+        return sink.commit(batch, parts)
+    finally:
+        sink.close()
+
+
+def batch_of_stream(query: str | None, run: str | None, number: str | None) -> Batch:
+    """The batch from what Spark tells a task of it. Raises `ConfigurationError` when it does not tell all."""
+    if not query or not run or not number or not number.isdecimal():
+        raise ConfigurationError(
+            "spanwire: this version of Spark does not tell a sink which batch of which query it writes, and without "
+            'that nothing is once only; use another one, or .option("qualityOfServiceMode", "DUPLICATES_OK")'
+        )
+    return Batch(query, run, int(number))
+
+
+def is_spanwire(connection: blocking.Connection) -> bool:
+    """Whether the broker calls itself so."""
+    link = connection.shared.core.line.link
+    return link is not None and link.wire_format.provider_name == PROVIDER_NAME
+
+
+def _target(options: WriteOptions) -> str:
+    """Where the rows go; empty when each says so itself."""
+    return "" if options.destination is None else str(options.destination)
+
+
+def _leave(connection: blocking.Connection) -> None:
+    with contextlib.suppress(JmsError):
+        connection.close()
+
+
+def _unique() -> str:
+    return uuid.uuid4().hex[:UNIQUE_DIGITS]

@@ -1,0 +1,150 @@
+"""Batches of a queue that the broker itself keeps until Spark has committed them: by a cursor of Spanwire.
+
+    latestOffset(start): acknowledge below start, reserve more → the numbers of the next batch
+    read(partition): any range of what is reserved, as often as need be
+
+| stopped                        | afterwards                                                                   |
+|--------------------------------|------------------------------------------------------------------------------|
+| before Spark has logged a batch| what is reserved stays reserved, and is the next batch                       |
+| while Spark works on it        | Spark reads the same numbers again                                           |
+| after its commit               | the numbers are acknowledged when the next batch is asked for                |
+| the broker                     | it holds the same again                                                      |
+
+Offsets are the cursor's numbers. Each start is a run of its own, with a later epoch: a task that outlived its driver
+reads no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.arrow.record_batch import record_batch
+from spanwire.pipeline.columns.column_decoder import MessageGatherer, RawMessage
+from spanwire.pipeline.link.control_client import MAX_HELD, FencedError, Held, NotHeldError
+from spanwire.pipeline.options import ReadOptions
+
+
+class CursorControl(Protocol):
+    """The part of `spanwire.pipeline.link.control_client.Control` that is about cursors."""
+
+    def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Held:
+        """Make or take over the cursor on a queue."""
+        ...
+
+    def open_subscription_cursor(
+        self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False
+    ) -> Held:
+        """The same on a durable subscription."""
+        ...
+
+    def reserve(
+        self, name: str, epoch: int, messages: int, *, max_bytes: int = 0, acknowledge: int | None = None
+    ) -> Held:
+        """Acknowledge, then hold up to so many."""
+        ...
+
+
+class CursorReading:
+    """One run of a query at its cursor. Calls raise `JmsError` while the broker is away and may be repeated; they raise
+    `ConfigurationError` when the query cannot go on.
+    """
+
+    def __init__(self, options: ReadOptions, run: str, connect: Callable[[], CursorControl]) -> None:
+        """``connect`` is called for each request: it says what to ask through, a new connection after a failure."""
+        assert options.cursor is not None
+        self._options: Final[ReadOptions] = options
+        self._name: Final[str] = options.cursor
+        self._run: Final[str] = run
+        self._connect: Final[Callable[[], CursorControl]] = connect
+        self._end_at: int | None = None
+        self.epoch = -1
+        self.end = 0  # the numbers below are read or reserved
+        self.waiting = 0
+
+    def begin(self) -> int:
+        """The number of the first message that is not acknowledged."""
+        return self._opened().start
+
+    def end_here(self) -> None:
+        """Read what is in the queue by now, and nothing that comes later."""
+        held = self._opened()
+        held = self._connect().reserve(self._name, self.epoch, max(1, held.end - held.start))
+        self._end_at = held.end + held.waiting
+
+    def next_end(self, start: int, max_rows: int) -> int:
+        """Where the batch ends that begins with the number ``start``; below it everything is committed. The same number
+        when there is nothing.
+        """
+        if self.epoch < 0:
+            self._opened()
+        rows = min(max_rows, MAX_HELD)
+        try:
+            held = self._connect().reserve(
+                self._name, self.epoch, rows, max_bytes=self._options.max_bytes, acknowledge=start
+            )
+        except FencedError as error:
+            raise self._fenced(error) from None
+        except NotHeldError as error:
+            raise self._lost(start, start, error) from None
+        self._check(held, start, start)
+        self.end = max(held.end, start)
+        self.waiting = held.waiting
+        end = min(self.end, start + rows)
+        return end if self._end_at is None else max(start, min(end, self._end_at))
+
+    def ranges(self, start: int, end: int, wanted: int, least: int) -> list[tuple[int, int]]:
+        """The numbers of a batch cut into about ``wanted`` ranges of at least ``least``."""
+        if self.epoch < 0 or self.end < end:
+            self._check(self._opened(), start, end)
+        size = max(least, -(-(end - start) // wanted))
+        return [(first, min(first + size, end)) for first in range(start, end, size)]
+
+    def _opened(self) -> Held:
+        control, options = self._connect(), self._options
+        destination = options.destination
+        if destination.is_queue:
+            held = control.open_cursor(self._name, destination.name, self._run, exclusive=options.exclusive)
+        else:
+            assert options.login.client_id is not None and options.subscription is not None
+            held = control.open_subscription_cursor(
+                self._name, options.login.client_id, options.subscription, self._run, exclusive=options.exclusive
+            )
+        if 0 <= self.epoch != held.epoch:
+            raise self._fenced(FencedError("fenced", f"epoch {self.epoch}, now it is {held.epoch}"))
+        self.epoch = held.epoch
+        self.end = held.end
+        return held
+
+    def _check(self, held: Held, start: int, end: int) -> None:
+        if start < held.start or end > held.end:
+            raise self._lost(start, end, f"it holds the numbers from {held.start} to {held.end}")
+
+    def _lost(self, start: int, end: int, reason: object) -> ConfigurationError:
+        return ConfigurationError(
+            f"spanwire: the checkpoint is at the numbers {start} to {end} of the cursor {self._name!r}, which are "
+            "not there: the cursor was released or belongs to another checkpoint; use another checkpointLocation "
+            f"({reason})"
+        )
+
+    def _fenced(self, error: FencedError) -> ConfigurationError:
+        return ConfigurationError(
+            f"spanwire: another query has taken over the cursor {self._name!r}, or it was released; give each query a "
+            f"cursor of its own ({error})"
+        )
+
+
+def gathered_batches(options: ReadOptions, portions: Iterable[Sequence[RawMessage]]) -> Iterator[pa.RecordBatch]:
+    """The rows of messages, in batches of a bounded size."""
+    gatherer = MessageGatherer(options.bodies)
+    for messages in portions:
+        place = 0
+        while place < len(messages):
+            place = gatherer.add_some(messages, place)
+            if gatherer.is_full:
+                yield record_batch(gatherer.take())
+    if gatherer.gathered.ids:
+        yield record_batch(gatherer.take())

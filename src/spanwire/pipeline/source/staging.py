@@ -1,0 +1,186 @@
+"""From a queue into segments, so that nothing is lost whenever the process or the machine stops.
+
+    receive → write the segment, sync → acknowledge → note that it is settled → Spark reads the segment → discard
+
+| stopped                        | afterwards                                                                    |
+|--------------------------------|-------------------------------------------------------------------------------|
+| before the segment has a name  | the broker delivers the messages again                                        |
+| before the acknowledgement     | the segment is found; what the broker delivers again is known by its id       |
+| before the note                | the same, but nothing comes again                                             |
+| before Spark has committed     | Spark reads the same segment again                                            |
+
+With AT_MOST_ONCE a batch is acknowledged before its segment is written, and is lost when that does not happen.
+
+Segments up to ``start`` are discarded when Spark asks for more, since it does so only after its commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from spanwire.model.errors import JmsError
+from spanwire.pipeline.arrow.segments import SegmentWriter, StagingDirectory
+from spanwire.pipeline.link.batch_receiver import BatchReceiver, MessageSource, Received
+from spanwire.pipeline.options import AT_MOST_ONCE, ReadOptions, staging_directory
+
+MAX_UNSETTLED: Final = 4  # segments whose messages may come again and are known by id: so many crashes in a row
+MAX_KNOWN_BATCHES: Final = 100  # in a row of nothing but messages that are known; there may be new ones behind them
+FIRST_WAIT_S: Final = 1.0  # a broker may have to read from its disk before it dispatches to a new consumer
+MAX_DRAINED: Final = 10_000  # segments of one batch read: a queue that is never empty ends somewhere
+RECENT_SEGMENTS: Final = 2  # of this process: a connection may be lost right after an acknowledgement
+
+logger = logging.getLogger(__name__)
+
+
+class Staging:
+    """The staged messages of one queue. Belongs to one process; not for two threads."""
+
+    def __init__(self, options: ReadOptions, connect: Callable[[], MessageSource], clock: Callable[[], float]) -> None:
+        self._options: Final[ReadOptions] = options
+        self._connect: Final[Callable[[], MessageSource]] = connect
+        self._receiver: Final[BatchReceiver] = BatchReceiver(options, clock)
+        self._source: MessageSource | None = None
+        self._last: Received | None = None
+        about = {"destination": str(options.destination), "selector": options.selector or ""}
+        if options.subscription is not None:
+            about["subscription"] = options.subscription
+        self._directory: Final[StagingDirectory] = StagingDirectory(Path(staging_directory(options)), about)
+        self._known: Final[dict[int, set[str]]] = {
+            number: self._directory.ids(number, options.has_many_sources)
+            for number in self.numbers()
+            if not self._directory.is_settled(number)
+        }
+        self._recent: Final[dict[int, set[str]]] = {}
+
+    def numbers(self) -> list[int]:
+        """The segments at hand, in order."""
+        return self._directory.numbers()
+
+    def close(self) -> None:
+        """Give the queue and the directory free."""
+        self._disconnect()
+        self._directory.close()
+
+    def next_segment(self, start: int, max_rows: int) -> int:
+        """The number of the segment after ``start``, which Spark has committed; ``start`` when there is nothing.
+
+        Raises `JmsError` when the connection is lost or cannot be had; nothing is lost then, and it may be called
+        again.
+        """
+        self._discard(start)
+        return self.stage_after(start, max_rows)
+
+    def stage_after(self, last: int, max_rows: int) -> int:
+        """The segment after ``last``, received unless it is at hand, as after a crash; ``last`` when there is nothing.
+        Discards and overwrites none. Raises `JmsError`.
+        """
+        staged = [number for number in self.numbers() if number > last]
+        if staged:
+            return staged[0]
+        for _ in range(MAX_KNOWN_BATCHES):
+            number = self._stage(last + 1, max_rows)
+            if number > last or self._last is None or self._last.is_empty:
+                break
+        return number
+
+    def drain(self) -> None:
+        """Stage what is in the queue, until it is empty. Raises `JmsError`; what is staged by then stays."""
+        numbers = self.numbers()
+        number = numbers[-1] if numbers else 0
+        for _ in range(MAX_DRAINED):
+            number = self._stage(number + 1, self._options.max_rows)
+            received = self.take_last()
+            if received is None or received.is_empty:
+                return
+
+    def take_last(self) -> Received | None:
+        """What came last from the queue; None when nothing was asked of it since."""
+        last, self._last = self._last, None
+        return last
+
+    def _stage(self, number: int, max_rows: int) -> int:
+        """Receive a batch into a new segment; the number before when there is nothing."""
+        least_wait_s = 0.0
+        if self._source is None:
+            self._source = self._connect()
+            least_wait_s = FIRST_WAIT_S
+        source = self._source
+        known = [*self._known.values(), *self._recent.values()]
+        with self._directory.segment(number) as segment:
+            try:
+                received = self._receiver.receive(source, max_rows, known, segment.add, least_wait_s)
+            except BaseException:  # whatever it was: the next acknowledgement must not cover what came so far
+                self._disconnect()
+                raise
+            if received.is_empty and not source.is_connected():  # it connects again by itself
+                raise JmsError("there is no broker at the moment, so nobody knows whether the queue is empty")
+            self._last = received
+            is_acknowledged = self._options.quality == AT_MOST_ONCE and not received.is_empty
+            if is_acknowledged:
+                self._acknowledge_before(source)
+            if received.ids:
+                self._finish(segment)
+                self._known[number] = received.ids
+        if is_acknowledged:
+            self._settle(number)
+        elif not received.is_empty:
+            self._acknowledge(source, number, received)
+        return number if received.ids else number - 1
+
+    def _finish(self, segment: SegmentWriter) -> None:
+        try:
+            segment.finish()
+        except BaseException:  # as above
+            self._disconnect()
+            raise
+
+    def _acknowledge(self, source: MessageSource, number: int, received: Received) -> None:
+        """The messages are safe here. Should the broker not hear of it, it delivers them again and they are known."""
+        try:
+            source.acknowledge()
+        except JmsError as error:
+            logger.warning("segment %d is staged but not acknowledged: %s", number, error)
+            self._disconnect()
+            return
+        except BaseException:  # nobody knows how much the broker has heard of it
+            self._disconnect()
+            raise
+        if received.ids:
+            self._settle(number)
+            self._recent[number] = received.ids
+            self._recent.pop(number - RECENT_SEGMENTS, None)
+        for other, ids in list(self._known.items()):
+            ids -= received.known
+            if not ids:
+                self._settle(other)
+
+    def _acknowledge_before(self, source: MessageSource) -> None:
+        """The messages are safe nowhere. Raises `JmsError` when the broker may not have heard of it; they are lost
+        then, or come again.
+        """
+        try:
+            source.acknowledge()
+        except BaseException:
+            self._disconnect()
+            raise
+
+    def _settle(self, number: int) -> None:
+        self._known.pop(number, None)
+        self._directory.settle(number)
+
+    def _discard(self, start: int) -> None:
+        while len(self._known) > MAX_UNSETTLED:
+            oldest = min(self._known)
+            logger.warning("segment %d: the broker has not delivered its messages again; they are forgotten", oldest)
+            self._settle(oldest)
+        for number in self.numbers():
+            if number <= start and number not in self._known:
+                self._directory.discard(number)
+
+    def _disconnect(self) -> None:
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()

@@ -1,0 +1,63 @@
+"""Spark's own log in a file, so that a terminal shows what the pipeline tells and nothing else.
+
+Spark writes a stack of Java and Python for each failure of a route, a missing broker among them, and some lines at each
+start. The commands tell a failure in one line; who wants to know more finds the rest in the file, of which there are at
+most two of 10 MiB (`spark_log.properties`). A log4j configuration of the user's own goes before this one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.spark.java import cache_directory
+
+NAME: Final = "spark.log"
+CONFIGURATION: Final = Path(__file__).with_name("spark_log.properties")
+CHOICE: Final = (
+    "LOG4J_CONFIGURATION_FILE"  # log4j 2, Configuration: what the environment says of log4j2.configurationFile
+)
+FILE: Final = "SPANWIRE_SPARK_LOG"  # in `CONFIGURATION`
+
+
+def log_of_commands(environment: Mapping[str, str]) -> Path | None:
+    """The log of those commands that keep no state of their own; None for a user without a home."""
+    try:
+        return cache_directory(environment) / NAME
+    except ConfigurationError:
+        return None
+
+
+def has_own_log(environment: Mapping[str, str], spark: Path) -> bool:
+    """Whether somebody has said already what Spark writes where; ``spark`` is Spark's home."""
+    folder = Path(environment.get("SPARK_CONF_DIR") or Path(environment.get("SPARK_HOME") or spark) / "conf")
+    submitted = environment.get("PYSPARK_SUBMIT_ARGS", "")
+    files = [found for found in folder.glob("log4j*") if found.suffix != ".template"]  # Spark's own are examples
+    return CHOICE in environment or "log4j" in submitted or bool(files)
+
+
+@contextmanager
+def logging_into(file: Path) -> Iterator[None]:
+    """A Java process that begins meanwhile writes its log there. Raises `ConfigurationError` when nothing can be
+    written there.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.open("ab").close()
+    except OSError as error:
+        raise ConfigurationError(f"Spark's log {file}: {error.strerror}") from None
+    chosen = {CHOICE: str(CONFIGURATION), FILE: str(file)}
+    before = {name: os.environ.get(name) for name in chosen}
+    os.environ.update(chosen)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

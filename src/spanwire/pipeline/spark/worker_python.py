@@ -1,0 +1,92 @@
+"""The interpreter that Spark's workers on this machine run: the one that runs this process, without Spark's zips.
+
+Spark puts ``python/lib/pyspark.zip``, Py4J's zip and its own core's jar before everything else that its workers can
+import. The zips hold no compiled modules, so that each of half a dozen processes compiles PySpark anew, half a second
+of CPU time each; the jar holds nothing for Python, yet each reads its long directory, a tenth of a second. Where Spark
+is the installed package itself, which the interpreter finds beside, a script takes these three, and nothing else, off
+``PYTHONPATH``. Whatever is in doubt leaves Spark's own way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.spark.java import cache_directory
+
+CHECK_TIMEOUT_S: Final = 60.0  # for an interpreter that begins and imports PySpark
+CHECK: Final = "import os, py4j, pyspark; print(os.path.dirname(os.path.realpath(pyspark.__file__)))"
+SCRIPT: Final = """\
+#!/bin/sh
+kept=
+set -f
+IFS=:
+for entry in $PYTHONPATH; do
+    case $entry in
+    {home}/python/lib/pyspark.zip | {home}/python/lib/py4j-*-src.zip | {home}/jars/spark-core_*.jar) ;;
+    *) kept=${{kept:+$kept:}}$entry ;;
+    esac
+done
+unset IFS
+if [ -n "$kept" ]; then
+    PYTHONPATH=$kept
+    export PYTHONPATH
+else
+    unset PYTHONPATH
+fi
+exec {python} "$@"
+"""
+
+
+def worker_python(program: str, spark: Path, environment: Mapping[str, str]) -> str:
+    """What PYSPARK_PYTHON should be for workers on this machine: a script around ``program``, or ``program`` itself.
+
+    ``spark`` is the package that this process has imported, and must be Spark's home. The script is made once and tried
+    when it is made: it must find that same package.
+    """
+    home = Path(environment.get("SPARK_HOME") or spark)
+    if os.name != "posix" or home.resolve() != spark.resolve():
+        return program
+    text = SCRIPT.format(home=quoted(str(home)), python=quoted(program))
+    name = hashlib.sha256(text.encode()).hexdigest()[:16]
+    try:
+        script = cache_directory(environment) / f"python-{name}"
+        if os.access(script, os.X_OK):
+            return str(script)
+        return str(script) if _made(script, text, home, environment) else program
+    except (OSError, ConfigurationError, subprocess.SubprocessError):
+        return program
+
+
+def quoted(text: str) -> str:
+    """One word of a shell's, whatever is in it."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def _made(script: Path, text: str, home: Path, environment: Mapping[str, str]) -> bool:
+    """Write the script if it does what it should: with Spark's zips on the path it imports the package."""
+    script.parent.mkdir(parents=True, exist_ok=True)
+    temporary = script.with_name(f".{script.name}-{os.getpid()}")
+    given = [f"{home}/python/lib/pyspark.zip", *filter(None, [environment.get("PYTHONPATH")])]
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.chmod(0o755)
+        answer = subprocess.run(
+            [str(temporary), "-c", CHECK],
+            capture_output=True,
+            text=True,
+            timeout=CHECK_TIMEOUT_S,
+            check=True,
+            env={**environment, "PYTHONPATH": ":".join(given)},
+        )
+        if answer.stdout.strip() != str(home.resolve()):
+            return False
+        temporary.replace(script)
+        return True
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,170 @@
+"""Acknowledgements of one message each, as they follow each other in thousands.
+
+Those of one consumer differ in their numbers alone, so the octets of one are the pattern for the next: a frame that
+equals it everywhere else is decoded by reading one number, and neighbours in one read become one `AckRun`. Everything
+else, such as ranges, transactions, causes and answers that are asked for, goes the general way.
+
+    type id 1 | command id 4 | no response 1 | destination, consumer, type … first id … last id's producer
+    | producer's sequence 8 | broker's sequence 8 | count 4 | no cause 1 (7+)
+
+(7+) means: since that version. A first id, where there is one, ends with the same two numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import read_i64_be
+from mypy_extensions import i64
+
+from spanwire.model.acks import STANDARD_ACK
+from spanwire.protocols.openwire.codec._marshallers import (
+    MESSAGE_ACK,
+    BaseCommand,
+    Command,
+    CommandVisitor,
+    ConsumerId,
+    MessageAck,
+    MessageId,
+    ProducerId,
+)
+
+FIXED_START: Final = 6  # behind type id, command id and response required
+RESPONSE_OCTET: Final = 5
+NUMBERS_OCTETS: Final = 16
+COUNT_OCTETS: Final = 4
+CAUSE_VERSION: Final = 7
+TEXT_VIEW_VERSION: Final = 10
+ID_OCTETS: Final = 39  # of a message id without its texts: flags and types 4, length 3, numbers 16 and 16
+MAX_PATTERN_OCTETS: Final = 2048  # longer names are not worth remembering
+
+
+class AckPattern:
+    """What the acknowledgements of a run have in common."""
+
+    def __init__(self, command: MessageAck, consumer_id: ConsumerId, producer_id: ProducerId) -> None:
+        self.consumer_id: Final[ConsumerId] = consumer_id
+        self.producer_id: Final[ProducerId] = producer_id
+        self._command: Final[MessageAck] = command
+
+    def acknowledgement(self, sequence: int) -> MessageAck:
+        """One of them as a command of its own."""
+        command = self._command
+        return MessageAck(
+            destination=command.destination,
+            consumer_id=self.consumer_id,
+            ack_type=command.ack_type,
+            first_message_id=None if command.first_message_id is None else self._message_id(sequence),
+            last_message_id=self._message_id(sequence),
+            message_count=1,
+        )
+
+    def _message_id(self, sequence: int) -> MessageId:
+        return MessageId(producer_id=self.producer_id, producer_sequence_id=sequence)
+
+
+class AckRun(BaseCommand):
+    """Standard acknowledgements of single messages of one producer by one consumer, none of which asks for an answer.
+
+    ``sequences`` are the producer's, in the order of the frames.
+    """
+
+    def __init__(self, pattern: AckPattern, sequence: int) -> None:
+        super().__init__()
+        self.pattern: Final[AckPattern] = pattern
+        self.sequences: Final[list[int]] = [sequence]
+
+    def type_id(self) -> int:
+        return MESSAGE_ACK
+
+    def visit(self, visitor: CommandVisitor) -> None:
+        for sequence in self.sequences:
+            visitor.message_ack(self.pattern.acknowledgement(sequence))
+
+
+class AckReader:
+    """Recognises frames that equal the last acknowledgement but for their numbers; loose and uncached ones only."""
+
+    def __init__(self, version: int) -> None:
+        self._end_octets: Final[int] = COUNT_OCTETS + (1 if version >= CAUSE_VERSION else 0)
+        self._id_octets: Final[int] = ID_OCTETS + (1 if version >= TEXT_VIEW_VERSION else 0)
+        self._pattern: AckPattern | None = None
+        self._size: i64 = 0
+        self._first_place: i64 = 0  # of the first id's numbers; 0 when there is no first id
+        self._middle_place: i64 = 0
+        self._last_place: i64 = 0
+        self._start = b""
+        self._middle = b""
+        self._end = b""
+
+    def add(self, commands: list[Command], octets: bytes, start: i64, end: i64) -> bool:
+        """Decode a frame that fits the pattern: into the run that ``commands`` ends with, else into a new one.
+
+        False when it does not fit; nothing has happened then.
+        """
+        pattern = self._pattern
+        if pattern is None or end - start != self._size or octets[start + RESPONSE_OCTET] != 0:
+            return False
+        place: i64 = start + self._last_place
+        if (
+            octets[start + self._middle_place : place] != self._middle
+            or octets[place + NUMBERS_OCTETS : end] != self._end
+        ):
+            return False
+        sequence: int = read_i64_be(octets, place)
+        first_place = self._first_place
+        if first_place > 0:
+            first: int = read_i64_be(octets, start + first_place)
+            if first != sequence or octets[start + FIXED_START : start + first_place] != self._start:
+                return False
+        if commands:
+            last = commands[-1]
+            if isinstance(last, AckRun) and last.pattern is pattern:
+                last.sequences.append(sequence)
+                return True
+        commands.append(AckRun(pattern, sequence))
+        return True
+
+    def learn(self, command: MessageAck, octets: bytes, start: i64, end: i64) -> None:
+        """Take an acknowledgement that was decoded in full as the pattern from now on, if its like may form runs."""
+        self._pattern = None
+        consumer_id = command.consumer_id
+        last = command.last_message_id
+        if consumer_id is None or last is None or not is_plain(command) or end - start > MAX_PATTERN_OCTETS:
+            return
+        producer_id = last.producer_id
+        if producer_id is None or producer_id.connection_id is None or last.text_view is not None:
+            return
+        size: int = end - start
+        last_place = size - self._end_octets - NUMBERS_OCTETS
+        first_place = 0
+        middle_place = FIXED_START
+        if command.first_message_id is not None:
+            first_place = size - self._end_octets - self._id_octets - len(producer_id.connection_id) - NUMBERS_OCTETS
+            middle_place = first_place + NUMBERS_OCTETS
+            if first_place < FIXED_START or read_i64_be(octets, start + first_place) != last.producer_sequence_id:
+                return
+        frame = octets[start:end]
+        self._size = size
+        self._first_place = first_place
+        self._middle_place = middle_place
+        self._last_place = last_place
+        self._start = frame[FIXED_START:first_place] if first_place > 0 else b""
+        self._middle = frame[middle_place:last_place]
+        self._end = frame[last_place + NUMBERS_OCTETS :]
+        self._pattern = AckPattern(command, consumer_id, producer_id)
+
+
+def is_plain(command: MessageAck) -> bool:
+    """Whether it acknowledges exactly one message, outside a transaction."""
+    if command.ack_type != STANDARD_ACK or command.message_count != 1 or command.transaction_id is not None:
+        return False
+    first = command.first_message_id
+    last = command.last_message_id
+    if command.poison_cause is not None or last is None:
+        return False
+    return first is None or (
+        first.producer_sequence_id == last.producer_sequence_id
+        and first.producer_id == last.producer_id
+        and first.text_view is None
+    )

@@ -1,0 +1,267 @@
+"""From bytes to commands and back.
+
+    decoder = FrameDecoder(max_frame_size)
+    commands = decoder.feed(data)          # the peer's WireFormatInfo comes alone
+    decoder.negotiated(wire_format)        # from then on everything else
+    decoder.authenticated()                # from then on frames up to the full size
+    encoder = FrameEncoder(wire_format); encoder.append(command, out)
+
+The frame limit is fixed before the first byte: 64 KiB until the login, the given size after it, and no frame of the
+peer changes that, but that a bridge's first words may be 1 MiB where the connection says so (``introduces``).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, write_i32_be
+from mypy_extensions import i64
+
+from spanwire.protocols.base import MAX_FRAME_SIZE, MAX_INTRODUCTION, MAX_OPENWIRE_FRAME_BEFORE_LOGIN
+from spanwire.protocols.octets import patch_int
+from spanwire.protocols.openwire.codec._marshallers import (
+    MESSAGE_ACK,
+    WIRE_FORMAT_INFO,
+    Command,
+    Message,
+    MessageAck,
+    MessageFrame,
+    is_message,
+    read_structure,
+)
+from spanwire.protocols.openwire.codec.ack_run import AckReader
+from spanwire.protocols.openwire.codec.answer_run import add_answer
+from spanwire.protocols.openwire.codec.errors import OpenWireEncodeError, OpenWireProtocolError
+from spanwire.protocols.openwire.codec.frames import INCOMPLETE, SIZE_OCTETS, FrameBuffer
+from spanwire.protocols.openwire.codec.loose import LooseReader, LooseWriter
+from spanwire.protocols.openwire.codec.object_cache import ReaderCache, WriterCache
+from spanwire.protocols.openwire.codec.schema import LATEST_VERSION, DataStructure, FieldReader
+from spanwire.protocols.openwire.codec.tight import TightReader, TightWriter
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
+
+NULL_TYPE: Final = 0
+
+
+class StructureDecoder:
+    """Decodes one frame's octets in a negotiated encoding, object cache included. Knows nothing of sizes and order."""
+
+    def __init__(self, wire_format: WireFormat) -> None:
+        cache = ReaderCache(wire_format.cache_size) if wire_format.cache else None
+        self._tight: Final[TightReader | None] = (
+            TightReader(wire_format.version, wire_format.stack_traces, cache) if wire_format.tight else None
+        )
+        self._loose: Final[LooseReader] = LooseReader(wire_format.version, wire_format.stack_traces, cache)
+
+    def decode(self, data: bytes, start: i64, end: i64) -> DataStructure | None:
+        """The structure between two offsets, from its type id on; None for the null command.
+
+        Raises `OpenWireProtocolError` for anything that is not exactly one structure.
+        """
+        reader: FieldReader = self._loose
+        tight = self._tight
+        if tight is None:
+            type_id = reader.begin(data, start, end)
+        else:
+            type_id = tight.begin(data, start, end)
+            reader = tight
+        structure: DataStructure | None = None
+        if type_id != NULL_TYPE:
+            if tight is not None:
+                tight.open_stream()
+            structure = read_structure(type_id, reader)
+        if reader.position != end:
+            raise OpenWireProtocolError(f"{reader.left()} bytes are left over in a frame of type {type_id}")
+        reader.data = b""  # nobody keeps a large frame for the sake of the next one
+        return structure
+
+
+class FrameDecoder:
+    """Turns the bytes of one connection into commands.
+
+    With ``pass_messages``, the broker's way, a message comes as a `MessageFrame`, its octets loose and uncached
+    whatever was negotiated, and acknowledgements of single messages may come as an `AckRun`; without, a message comes
+    as a `Message` with all its fields and each acknowledgement by itself. Once it ``gathers_answers`` they may come as
+    an `AnswerRun`, where the encoding allows that.
+    """
+
+    def __init__(self, max_frame_size: int = MAX_FRAME_SIZE, pass_messages: bool = True) -> None:
+        self._max_frame_size: Final[int] = max_frame_size
+        self._pass_messages: Final[bool] = pass_messages
+        self._frames: Final[FrameBuffer] = FrameBuffer(min(max_frame_size, MAX_OPENWIRE_FRAME_BEFORE_LOGIN))
+        self._structures = StructureDecoder(WireFormat())
+        self._converter: LooseWriter | None = None
+        self._acks: AckReader | None = None
+        self.gathers_answers = False
+        self._version = LATEST_VERSION
+        self._is_negotiated = False
+        self._failure: OpenWireProtocolError | None = None
+
+    @property
+    def pending_bytes(self) -> int:
+        """Octets held of frames that are not decoded yet: what counts against the receive budget."""
+        return self._frames.held
+
+    def introduces(self, at_length: bool) -> None:
+        """Before the login: allow frames up to `MAX_INTRODUCTION`, or no more."""
+        limit = MAX_INTRODUCTION if at_length else MAX_OPENWIRE_FRAME_BEFORE_LOGIN
+        self._frames.limit = min(limit, self._max_frame_size)
+
+    def authenticated(self) -> None:
+        """Allow frames up to the full size from now on."""
+        self._frames.limit = self._max_frame_size
+
+    def negotiated(self, wire_format: WireFormat) -> None:
+        """Decode everything from now on in ``wire_format``; the object cache starts empty. Happens once."""
+        self._structures = StructureDecoder(wire_format)
+        self._version = wire_format.version
+        self._is_negotiated = True
+        if not wire_format.passes_messages():
+            self._converter = LooseWriter(wire_format.version, wire_format.stack_traces)
+        elif self._pass_messages:
+            self._acks = AckReader(wire_format.version)
+
+    def feed(self, data: bytes) -> list[Command]:
+        """All complete commands up to the end of ``data``, or up to the next point where the connection must act.
+
+        Such points are a WireFormatInfo (the rest is in the encoding it leads to) and a frame that cannot be decoded
+        (what stands before it counts). Handle what comes, then call ``feed(b"")`` until it gives nothing. Raises
+        `OpenWireProtocolError`, now and on every further call, when the next frame cannot be decoded.
+        """
+        commands: list[Command] = []
+        if self._failure is not None:
+            raise self._failure
+        frames = self._frames
+        octets = data
+        position: i64 = 0
+        try:
+            if frames.is_inside_frame:
+                frame = frames.completed(data)
+                if not frame:
+                    return commands
+                position = frames.used
+                self._take(commands, frame, 0, len(frame))
+            elif frames.held > 0:
+                octets = frames.with_waiting(data)
+            while self._is_negotiated or not commands:
+                size = frames.size_at(octets, position)
+                if size == INCOMPLETE:
+                    break
+                start: i64 = position + SIZE_OCTETS
+                self._take(commands, octets, start, start + size)
+                position = start + size
+        except OpenWireProtocolError as error:
+            if not commands:
+                self._failure = error
+                raise
+        if position < len(octets):
+            frames.hold(octets, position)
+        return commands
+
+    def _take(self, commands: list[Command], octets: bytes, start: i64, end: i64) -> None:
+        acks = self._acks
+        if acks is None or octets[start] != MESSAGE_ACK:
+            if acks is not None and self.gathers_answers and add_answer(commands, octets, start, end):
+                return
+            command = self._decode(octets, start, end)
+            if command is not None:
+                commands.append(command)
+        elif not acks.add(commands, octets, start, end):
+            acknowledgement = self._decode(octets, start, end)
+            if isinstance(acknowledgement, MessageAck):
+                commands.append(acknowledgement)
+                acks.learn(acknowledgement, octets, start, end)
+
+    def _decode(self, octets: bytes, start: i64, end: i64) -> Command | None:
+        type_id: int = octets[start]
+        if (type_id == WIRE_FORMAT_INFO) == self._is_negotiated:
+            if self._is_negotiated:
+                raise OpenWireProtocolError("a second WireFormatInfo came; the wire format is negotiated once")
+            raise OpenWireProtocolError(f"the first frame is of type {type_id}, not a WireFormatInfo")
+        if self._pass_messages and is_message(type_id):
+            return self._decode_message(type_id, octets, start, end)
+        structure = self._structures.decode(octets, start, end)
+        if structure is None or isinstance(structure, Command):
+            return structure
+        raise OpenWireProtocolError(f"a structure of type {type_id} is no command")
+
+    def _decode_message(self, type_id: int, octets: bytes, start: i64, end: i64) -> MessageFrame:
+        converter = self._converter
+        frame = MessageFrame(type_id, self._version)
+        if converter is None:
+            frame.take(octets if end - start == len(octets) else octets[start:end])
+            return frame
+        message = self._structures.decode(octets, start, end)
+        out = BytesWriter()
+        out.append(type_id)
+        converter.begin(out)
+        if message is not None:
+            message.write(converter)
+        frame.take(out.getvalue())
+        return frame
+
+
+class FrameEncoder:
+    """Turns commands into frames in one negotiated encoding, object cache included.
+
+    A WireFormatInfo is always written loose and uncached. Raises `OpenWireEncodeError` for what cannot be written.
+    """
+
+    def __init__(self, wire_format: WireFormat | None = None) -> None:
+        chosen = wire_format if wire_format is not None else WireFormat()
+        cache = WriterCache(chosen.cache_size) if chosen.cache else None
+        self.wire_format: Final[WireFormat] = chosen
+        self._tight: Final[TightWriter | None] = (
+            TightWriter(chosen.version, chosen.stack_traces, cache) if chosen.tight else None
+        )
+        self._loose: Final[LooseWriter] = LooseWriter(chosen.version, chosen.stack_traces, cache)
+        self._passes_messages: Final[bool] = chosen.passes_messages()
+
+    def encode(self, command: DataStructure) -> bytes:
+        """One frame with its size."""
+        out = BytesWriter()
+        self.append(command, out)
+        return out.getvalue()
+
+    def append(self, command: DataStructure, out: BytesWriter) -> None:
+        """Append one frame with its size to ``out``."""
+        type_id = command.type_id()
+        if isinstance(command, MessageFrame) and not self._passes_messages:
+            self._append_tight_or_loose(decode_message(command.raw, command.version), type_id, out)
+        elif type_id == WIRE_FORMAT_INFO:
+            append_loose(LooseWriter(LATEST_VERSION, True), command, type_id, out)
+        else:
+            self._append_tight_or_loose(command, type_id, out)
+
+    def _append_tight_or_loose(self, command: DataStructure, type_id: int, out: BytesWriter) -> None:
+        tight = self._tight
+        if tight is None:
+            append_loose(self._loose, command, type_id, out)
+            return
+        tight.begin()
+        command.write(tight)
+        tight.finish(type_id, out)
+
+
+def append_loose(writer: LooseWriter, command: DataStructure, type_id: int, out: BytesWriter) -> None:
+    """Append one loose frame; ``out`` keeps nothing of it when the command cannot be written."""
+    place: int = len(out)
+    write_i32_be(out, 0)
+    out.append(type_id)
+    writer.begin(out)
+    try:
+        command.write(writer)
+    except OpenWireEncodeError:
+        out.truncate(place)
+        raise
+    patch_int(out, place, len(out) - place - SIZE_OCTETS)
+
+
+def decode_message(raw: bytes, version: int) -> Message:
+    """All fields of a message from its loose and uncached octets.
+
+    Raises `OpenWireProtocolError` when they are not exactly one message.
+    """
+    structure = StructureDecoder(WireFormat(version=version)).decode(raw, 0, len(raw))
+    if not isinstance(structure, Message):
+        raise OpenWireProtocolError(f"a structure of type {raw[0]} stands where a message is expected")
+    return structure

@@ -1,0 +1,104 @@
+"""Cuts a stream of bytes into frames: a 32-bit size, then that many octets.
+
+A frame that is not complete is held as a list of the chunks in which it arrived and joined once, without its size, so
+that a large message is copied no more than that. Small chunks are gathered, so that a peer that sends byte by byte
+costs no more memory than its bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
+
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+
+SIZE_OCTETS: Final = 4
+GATHERED_OCTETS: Final = 4096  # chunks shorter than this are copied into one buffer
+INCOMPLETE: Final = -1
+
+
+class FrameBuffer:
+    """Holds what arrived of an incomplete frame, or what cannot be decoded yet. Knows sizes and nothing else.
+
+    ``limit`` is the largest frame allowed now; a larger one is refused from its four size octets alone.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.held = 0  # octets, sizes included
+        self.is_inside_frame = False
+        self.used = 0  # octets of the last read that went into the frame
+        self._missing = 0  # octets up to the end of the frame
+        self._waiting = b""
+        self._chunks: list[bytes] = []
+        self._gathered = bytearray()
+
+    def with_waiting(self, data: bytes) -> bytes:
+        """What was held outside a frame, and ``data``."""
+        octets = self._waiting + data if self._waiting else data
+        self._waiting = b""
+        self.held = 0
+        return octets
+
+    def hold(self, octets: bytes, position: i64) -> None:
+        """Keep what is left of a read from ``position`` on: the start of a frame, or frames that have to wait."""
+        left: i64 = len(octets) - position
+        self.held = left
+        if left >= SIZE_OCTETS:
+            size: int = read_i32_be(octets, position)
+            if left - SIZE_OCTETS < size <= self.limit:
+                self.is_inside_frame = True
+                self._missing = size - (left - SIZE_OCTETS)
+                self._chunks.append(octets[position + SIZE_OCTETS :])
+                return
+        if left > 0:
+            self._waiting = octets[position:]
+
+    def completed(self, data: bytes) -> bytes:
+        """The octets of the frame, without its size, once ``data`` brings the rest of it; else nothing."""
+        missing = self._missing
+        if len(data) < missing:
+            self._missing = missing - len(data)
+            self.held += len(data)
+            self._gather(data)
+            return b""
+        self.used = missing
+        if self._gathered:
+            self._chunks.append(bytes(self._gathered))
+            self._gathered = bytearray()
+        self._chunks.append(data[:missing])
+        octets = b"".join(self._chunks)
+        self._chunks = []
+        self.held = 0
+        self.is_inside_frame = False
+        return octets
+
+    def _gather(self, data: bytes) -> None:
+        if len(data) < GATHERED_OCTETS:
+            self._gathered += data
+            if len(self._gathered) < GATHERED_OCTETS:
+                return
+            data = b""
+        if self._gathered:
+            self._chunks.append(bytes(self._gathered))
+            self._gathered = bytearray()
+        if data:
+            self._chunks.append(data)
+
+    def size_at(self, octets: bytes, position: i64) -> i64:
+        """The size of the frame that starts at ``position``, or `INCOMPLETE`.
+
+        Raises `OpenWireProtocolError` for a size that no frame can have, as soon as its four octets are there.
+        """
+        left: i64 = len(octets) - position
+        if left < SIZE_OCTETS:
+            return INCOMPLETE
+        announced: int = read_i32_be(octets, position)
+        size: i64 = announced
+        if size <= 0:
+            raise OpenWireProtocolError(f"a frame announces a size of {size}")
+        if size > self.limit:
+            raise OpenWireProtocolError(f"a frame of {size} bytes is larger than the limit of {self.limit}")
+        return size if size <= left - SIZE_OCTETS else INCOMPLETE

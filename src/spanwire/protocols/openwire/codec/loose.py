@@ -1,0 +1,184 @@
+"""The loose encoding: every field at its place, flags as whole bytes.
+
+| field            | octets                                                                                   |
+|------------------|------------------------------------------------------------------------------------------|
+| boolean          | 1                                                                                        |
+| string           | flag, 16-bit length, modified UTF-8                                                      |
+| byte array       | flag, 32-bit length, bytes                                                               |
+| nested structure | flag, type id, fields                                                                    |
+| cached structure | without cache as nested; else flag "new", 16-bit slot, and when new a nested structure   |
+| array            | flag, 16-bit count, nested structures                                                    |
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter
+
+from spanwire.protocols.octets import decode_text, encode_text
+from spanwire.protocols.openwire.codec._marshallers import read_structure
+from spanwire.protocols.openwire.codec.errors import OpenWireEncodeError, OpenWireProtocolError, beyond_frame
+from spanwire.protocols.openwire.codec.object_cache import MIN_CACHEABLE_TYPE, NO_SLOT, ReaderCache, WriterCache
+from spanwire.protocols.openwire.codec.schema import DataStructure, FieldReader, FieldWriter
+
+MAX_LOOSE_STRING: Final = 65535  # octets: the length is an unsigned 16-bit number
+MAX_SEEN_OCTETS: Final = 256  # of one remembered structure, a dozen of which each connection may hold
+
+
+class Seen:
+    """A structure and the octets it was read from."""
+
+    def __init__(self, octets: bytes, structure: DataStructure) -> None:
+        self.octets: Final[bytes] = octets
+        self.structure: Final[DataStructure] = structure
+
+
+class LooseReader(FieldReader):
+    """Reads loose frames, with or without an object cache.
+
+    Without the cache, the last id or destination of each type is remembered with its octets: the next of that type is
+    mostly the same, and a comparison costs less than reading it. An encoding that says where it ends makes that safe.
+    """
+
+    def __init__(self, version: int, stack_traces: bool, cache: ReaderCache | None = None) -> None:
+        super().__init__(version, stack_traces)
+        self._cache: Final[ReaderCache | None] = cache
+        self._seen: Final[dict[int, Seen]] = {}
+
+    def read_boolean(self) -> bool:
+        """Any octet but 0 is true."""
+        position = self.position
+        if position >= self.end:
+            raise beyond_frame("a flag")
+        self.position = position + 1
+        return self.data[position] != 0
+
+    def read_long(self) -> int:
+        """Eight octets."""
+        return self.read_full_long()
+
+    def read_string(self) -> str | None:
+        """Flag, length, text."""
+        if not self.read_boolean():
+            return None
+        count = self.read_unsigned_short()
+        position = self.position
+        if position + count > self.end:
+            raise OpenWireProtocolError(f"a string of {count} bytes is announced where {self.left()} are left")
+        self.position = position + count
+        return decode_text(self.data[position : position + count])
+
+    def read_octet_array(self) -> bytes | None:
+        """Flag, length, octets."""
+        if not self.read_boolean():
+            return None
+        return self.read_octets(self.read_int())
+
+    def read_nested(self) -> DataStructure | None:
+        """Flag, type id, fields."""
+        if not self.read_boolean():
+            return None
+        self.enter()
+        value = read_structure(self.read_unsigned_byte(), self)
+        self.leave()
+        return value
+
+    def _read_seen(self) -> DataStructure | None:
+        """As nested, for what is worth remembering."""
+        start = self.position
+        if start + 1 >= self.end or self.data[start] == 0:
+            return self.read_nested()
+        type_id: int = self.data[start + 1]
+        seen = self._seen.get(type_id)
+        if seen is not None:
+            place = start + len(seen.octets)
+            if place <= self.end and self.data[start:place] == seen.octets:
+                self.position = place
+                return seen.structure
+        value = self.read_nested()
+        if value is not None and type_id >= MIN_CACHEABLE_TYPE and self.position - start <= MAX_SEEN_OCTETS:
+            self._seen[type_id] = Seen(self.data[start : self.position], value)
+        return value
+
+    def read_cached(self) -> DataStructure | None:
+        """As nested, or by slot."""
+        cache = self._cache
+        if cache is None:
+            return self._read_seen()
+        is_new = self.read_boolean()
+        slot = self.read_short()
+        if not is_new:
+            return cache.load(slot)
+        cache.check_slot(slot)
+        start = self.position
+        value = self.read_nested()
+        cache.store(slot, value, self.position - start)
+        return value
+
+
+class LooseWriter(FieldWriter):
+    """Writes loose frames, with or without an object cache, one after the other into one buffer."""
+
+    def __init__(self, version: int, stack_traces: bool, cache: WriterCache | None = None) -> None:
+        super().__init__(version, stack_traces)
+        self._cache: Final[WriterCache | None] = cache
+
+    def begin(self, out: BytesWriter) -> None:
+        """Start a frame at the end of ``out``."""
+        self.out = out
+        if self._cache is not None:
+            self._cache.sweep()
+
+    def write_boolean(self, value: bool) -> None:
+        """One octet."""
+        self.out.append(1 if value else 0)
+
+    def write_long(self, value: int) -> None:
+        """Eight octets."""
+        self.write_full_long(value)
+
+    def write_string(self, value: str | None) -> None:
+        """Flag, length, text."""
+        if value is None:
+            self.out.append(0)
+            return
+        octets = encode_text(value)
+        if len(octets) > MAX_LOOSE_STRING:
+            raise OpenWireEncodeError(f"a string of {len(octets)} bytes is longer than {MAX_LOOSE_STRING}")
+        self.out.append(1)
+        self.write_short(len(octets))
+        self.out.write(octets)
+
+    def write_octet_array(self, value: bytes | None) -> None:
+        """Flag, length, octets."""
+        if value is None:
+            self.out.append(0)
+            return
+        self.out.append(1)
+        self.write_int(len(value))
+        self.out.write(value)
+
+    def write_nested(self, value: DataStructure | None) -> None:
+        """Flag, type id, fields."""
+        if value is None:
+            self.out.append(0)
+            return
+        self.out.append(1)
+        self.out.append(value.type_id())
+        value.write(self)
+
+    def write_cached(self, value: DataStructure | None) -> None:
+        """As nested, or by slot. An outer structure gets its number before the ones inside it."""
+        cache = self._cache
+        if cache is None:
+            self.write_nested(value)
+            return
+        slot = cache.find(value)
+        if slot != NO_SLOT:
+            self.out.append(0)
+            self.write_short(slot)
+            return
+        self.out.append(1)
+        self.write_short(cache.add(value))
+        self.write_nested(value)

@@ -1,0 +1,87 @@
+"""The object cache: ids and destinations that were sent once are named by a slot number afterwards.
+
+Each direction of a connection has its own cache, a ring of slots. The writer gives out the numbers; the reader only
+does as it is told. The writer's order is that of Apache ActiveMQ's OpenWireFormat, eviction sweep included.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.schema import DataStructure
+
+DEFAULT_CACHE_SIZE: Final = 16383  # slots when CacheEnabled came without a size: half of Java's largest short
+MIN_CACHE_SIZE: Final = 101  # with fewer slots a Java peer's eviction sweep never ends
+EVICTION_MARGIN: Final = 100  # slots the writer keeps free
+MAX_CACHED_OCTETS: Final = 16 * 1024 * 1024  # 16,383 destinations with names of 1 KiB
+NO_SLOT: Final = -1  # announces an object that the reader must not keep
+
+MIN_CACHEABLE_TYPE: Final = 100  # destinations and ids, the only types whose fields are cached
+MAX_CACHEABLE_TYPE: Final = 124
+
+
+class ReaderCache:
+    """The slots that the peer fills."""
+
+    def __init__(self, size: int) -> None:
+        self._size: Final[int] = size
+        self._slots: Final[dict[int, DataStructure | None]] = {}
+        self._octets: Final[dict[int, int]] = {}
+        self._total_octets = 0
+
+    def check_slot(self, slot: int) -> None:
+        """Refuses a slot number that a new object cannot have."""
+        if slot < NO_SLOT or slot >= self._size:
+            raise OpenWireProtocolError(f"slot {slot} is outside the object cache of {self._size}")
+
+    def store(self, slot: int, value: DataStructure | None, octets: int) -> None:
+        """Keep ``value``, which took ``octets`` of its frame, unless the slot is `NO_SLOT`."""
+        if slot == NO_SLOT:
+            return
+        if value is not None and not MIN_CACHEABLE_TYPE <= value.type_id() <= MAX_CACHEABLE_TYPE:
+            raise OpenWireProtocolError(f"type {value.type_id()} cannot stand in the object cache")
+        self._total_octets += octets - self._octets.get(slot, 0)
+        if self._total_octets > MAX_CACHED_OCTETS:
+            raise OpenWireProtocolError(f"the object cache holds more than {MAX_CACHED_OCTETS} bytes")
+        self._slots[slot] = value
+        self._octets[slot] = octets
+
+    def load(self, slot: int) -> DataStructure | None:
+        """What the peer put into ``slot`` before."""
+        if slot not in self._slots:
+            raise OpenWireProtocolError(f"slot {slot} of the object cache was never filled")
+        return self._slots[slot]
+
+
+class WriterCache:
+    """The slots that we fill. Values are compared with ``==``; null has a slot of its own."""
+
+    def __init__(self, size: int) -> None:
+        self._size: Final[int] = size
+        self._numbers: Final[dict[object, int]] = {}
+        self._slots: Final[dict[int, DataStructure | None]] = {}
+        self._next = 0
+        self._eviction = 0
+
+    def sweep(self) -> None:
+        """Before each frame: forget the oldest entries until the margin is free."""
+        while len(self._numbers) > self._size - EVICTION_MARGIN:
+            slot = self._eviction
+            if slot in self._slots:
+                del self._numbers[self._slots.pop(slot)]
+            self._eviction = slot + 1 if slot + 1 < self._size else 0
+
+    def find(self, value: DataStructure | None) -> int:
+        """The slot that holds ``value``, or `NO_SLOT`."""
+        return self._numbers.get(value, NO_SLOT)
+
+    def add(self, value: DataStructure | None) -> int:
+        """Gives ``value`` the next slot, or `NO_SLOT` when all are in use."""
+        slot = self._next
+        self._next = slot + 1 if slot + 1 < self._size else 0
+        if len(self._numbers) >= self._size:
+            return NO_SLOT
+        self._numbers[value] = slot
+        self._slots[slot] = value
+        return slot

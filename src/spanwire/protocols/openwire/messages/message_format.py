@@ -1,0 +1,457 @@
+"""The OpenWire message formats: messages as their loose, uncached octets, from the type id on.
+
+There are four, because the layout of a message changed with versions 2, 3 and 10. What a message carries in its field
+dataStructure changed more often; there it is kept as the last version of its format has it (`CANONICAL_VERSIONS`), and
+`received` brings a message of another version into that form.
+
+`Message.format_index` is the place of the eight octets of the broker's sequence in the encoded message, shifted by
+`FLAG_BITS`, and flags.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from spanwire.broker.ports import MessageFormat
+from spanwire.model.destination import Destination
+from spanwire.model.errors import InvalidDestinationError, MessageFormatError, ProtocolError
+from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.message import (
+    FORMAT_OPENWIRE_1,
+    FORMAT_OPENWIRE_2,
+    FORMAT_OPENWIRE_3,
+    FORMAT_OPENWIRE_10,
+    Message,
+)
+from spanwire.model.message_view import MessageView, PropertyValue
+from spanwire.protocols.octets import OctetReader
+from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.codec import StructureDecoder, decode_message
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
+from spanwire.protocols.openwire.codec.loose import LooseWriter
+from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.messages.identities import (
+    NO_PRODUCER,
+    destination_of,
+    wire_destination,
+    wire_message_id,
+)
+from spanwire.protocols.openwire.messages.large_message import LargeMessage
+from spanwire.protocols.openwire.messages.message_body import KINDS, TYPE_IDS, neutral_body, wire_content
+from spanwire.protocols.openwire.messages.message_layout import MessageScanner
+from spanwire.protocols.primitive_map import (
+    MAX_PROPERTIES,
+    MIN_ENTRY_OCTETS,
+    check_map_count,
+    decode_map,
+    encode_map,
+)
+
+CANONICAL_VERSIONS: Final[dict[int, int]] = {
+    FORMAT_OPENWIRE_1: 1,
+    FORMAT_OPENWIRE_2: 2,
+    FORMAT_OPENWIRE_3: 9,
+    FORMAT_OPENWIRE_10: 12,
+}
+FLAG_BITS: Final = 3
+TRANSACTED: Final = 1  # the message names a transaction
+CARRYING: Final = 2  # the message carries a data structure
+NUMBERED: Final = 4  # its place of the broker's sequence is not empty: it comes from another broker
+FLAGS: Final = (1 << FLAG_BITS) - 1
+
+MAX_REMEMBERED: Final = 4096  # producers and destinations known by their octets; forgotten all at once when it is full
+MAX_REMEMBERED_OCTETS: Final = 1100  # of one of them: a destination name of 1 KiB
+MAX_PRIORITY: Final = 9
+FIRST_FOR_CONSUMER_VERSION: Final = 10  # since which a message can say that it is the first of its group
+SUSPECT_OCTETS: Final = MAX_PROPERTIES * MIN_ENTRY_OCTETS  # of a property map: fewer cannot hold too many entries
+NULLS: Final = b"\x00\x00"  # no content, no properties
+NOWHERE: Final = BytesWriter()  # where a writer that has nothing to write points
+
+
+def format_id_of(version: int) -> int:
+    """The format in which a connection of this wire format version lays out messages."""
+    if version >= 10:
+        return FORMAT_OPENWIRE_10
+    return FORMAT_OPENWIRE_3 if version >= 3 else version
+
+
+class OpenWireMessageFormat(MessageFormat):
+    """One of the four layouts. Stateless but for bounded memories of what octets meant before."""
+
+    def __init__(self, format_id: int) -> None:
+        self.format_id: Final[int] = format_id
+        self.version: Final[int] = CANONICAL_VERSIONS[format_id]
+        self.large: Final[LargeMessage] = LargeMessage()
+        self._scanner: Final[MessageScanner] = MessageScanner(self.version)
+        self._structures: Final[StructureDecoder] = StructureDecoder(WireFormat(version=self.version))
+        self._writer: Final[LooseWriter] = LooseWriter(self.version, True)
+        self._destinations: Final[dict[bytes, Destination]] = {}
+        self._producers: Final[dict[bytes, ProducerId]] = {}
+        self._head_scanner: Final[MessageScanner] = MessageScanner(self.version)
+        self._last_destination: Destination | None = None
+        self._last_producer: ProducerId | None = None
+        self._headers_of: Message | None = None
+        self._headers: wire.Message | None = None
+
+    def index(self, raw: bytes) -> Message:
+        """A message from its octets.
+
+        Raises `OpenWireProtocolError` when they are not exactly one message of this layout, and
+        `InvalidDestinationError` when it names no usable destination.
+        """
+        scanner = self._scanner
+        scanner.scan(raw)
+        flags = CARRYING if scanner.carries_structure else 0
+        if scanner.original_destination_start - scanner.transaction_start > 1:
+            flags |= TRANSACTED
+        if scanner.broker_sequence != 0:
+            flags |= NUMBERED
+        destination = self._last_destination
+        if destination is None or not scanner.same_route:
+            self._last_destination = None
+            destination = self._destination(raw, scanner.destination_start, scanner.transaction_start)
+            self._last_destination = destination
+        producer = self._last_producer
+        if producer is None or not scanner.same_producer:
+            self._last_producer = None
+            producer = self._producer(raw, scanner.id_producer_start, scanner.sequence_start - 8)
+            self._last_producer = producer
+        priority = scanner.priority
+        message = Message(
+            self.format_id,
+            raw,
+            scanner.content_start,
+            scanner.properties_start,
+            scanner.tail_start,
+            destination,
+            MessageId(producer, scanner.sequence, scanner.text_view),
+            scanner.persistent,
+            0 if priority < 0 else priority if priority < MAX_PRIORITY else MAX_PRIORITY,
+            scanner.expiration_ms if scanner.expiration_ms > 0 else 0,
+            scanner.timestamp_ms,
+            scanner.group_id,
+            scanner.sequence_start << FLAG_BITS | flags,
+        )
+        if scanner.broker_path:
+            message.broker_path = scanner.broker_path
+            message.link_number = scanner.broker_sequence
+        return message
+
+    def received(self, frame: wire.MessageFrame) -> Message:
+        """A message that a peer sent in any version of this format; errors as `index`."""
+        if frame.version == self.version:
+            return self.index(frame.raw)
+        return self._index_of_version(frame.raw, frame.version)
+
+    def check_properties(self, message: Message) -> None:
+        """Raises `MessageFormatError` when it announces more properties than the broker would look into."""
+        if message.tail_start - message.properties_start > SUSPECT_OCTETS:
+            check_map_count(octets_between(message.raw, message.properties_start, message.tail_start))
+
+    def properties(self, message: Message) -> dict[str, PropertyValue]:
+        """All properties with their types; raises `MessageFormatError`."""
+        return decode_map(octets_between(message.raw, message.properties_start, message.tail_start))
+
+    def header(self, message: Message, name: str) -> object:
+        """A JMS header by its JMS name; the last message asked for is remembered."""
+        headers = self._headers
+        if headers is None or self._headers_of is not message:
+            headers = self._decoded(head_of(message) + NULLS + tail_of(message))
+            self._headers = headers
+            self._headers_of = message
+        return header_value(headers, name)
+
+    def view(self, message: Message) -> MessageView:
+        """The whole message in neutral form; raises `MessageFormatError`."""
+        try:
+            structure = self._decoded(message.encoded())
+        except ProtocolError as error:
+            raise MessageFormatError(f"a message cannot be read: {error}") from None
+        return view_of(structure, message)
+
+    def encode_from_view(self, view: MessageView) -> Message:
+        """A new message of this format; raises `MessageFormatError` for what OpenWire cannot hold."""
+        try:
+            return self.index(self.octets_of(structure_of(view)))
+        except ProtocolError as error:
+            raise MessageFormatError(f"a message cannot be written: {error}") from None
+
+    def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
+        """A copy for another destination that shares content, properties and tail."""
+        head = head_of(message)
+        scanner = self._head_scanner
+        scanner.scan_head(head)
+        old = head[scanner.destination_start : scanner.transaction_start]
+        original = head[scanner.original_destination_start : scanner.message_id_start]
+        writer = self._writer
+        writer.begin(BytesWriter())
+        writer.write_nested(wire_destination(destination))
+        new_head = b"".join(
+            [
+                head[: scanner.destination_start],
+                writer.out.getvalue(),
+                head[scanner.transaction_start : scanner.original_destination_start],
+                old if len(original) == 1 and names_original else original,
+                head[scanner.message_id_start :],
+            ]
+        )
+        sequence_start = (message.format_index >> FLAG_BITS) + len(new_head) - len(head)
+        copy = Message(
+            self.format_id,
+            message.raw,
+            message.content_start,
+            message.properties_start,
+            message.tail_start,
+            destination,
+            message.message_id,
+            message.persistent,
+            message.priority,
+            message.expiration_ms,
+            message.timestamp_ms,
+            message.group_id,
+            sequence_start << FLAG_BITS | message.format_index & FLAGS,
+        )
+        copy.head = new_head
+        copy.tail = message.tail
+        copy.broker_path = message.broker_path
+        copy.redelivery_count = message.redelivery_count
+        copy.link_number = message.link_number
+        return copy
+
+    def first_for_consumer(self, message: Message) -> Message:
+        """A copy with JMSXGroupFirstForConsumer set; versions before 10 have no place for it."""
+        if self.version < FIRST_FOR_CONSUMER_VERSION:
+            return message
+        structure = self._decoded(message.encoded())
+        structure.jmsx_group_first_for_consumer = True
+        copy = self.index(self.octets_of(structure))
+        copy.redelivery_count = message.redelivery_count
+        copy.link_number = message.link_number
+        return copy
+
+    def restamped(
+        self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
+    ) -> Message:
+        """A copy with another time, end, delivery mode and user that shares content and properties."""
+        structure = self._decoded(head_of(message) + NULLS + tail_of(message))
+        structure.timestamp = timestamp_ms
+        structure.expiration = expiration_ms
+        structure.persistent = persistent
+        if user_id is not None:
+            structure.user_id = user_id or None
+        found = self.index(self.octets_of(structure))
+        copy = Message(
+            self.format_id,
+            message.raw,
+            message.content_start,
+            message.properties_start,
+            message.tail_start,
+            message.destination,
+            message.message_id,
+            persistent,
+            message.priority,
+            expiration_ms,
+            timestamp_ms,
+            message.group_id,
+            found.format_index & ~FLAGS | message.format_index & FLAGS,
+        )
+        copy.head = found.raw[: found.content_start]
+        copy.tail = message.tail if user_id is None else found.raw[found.tail_start :]
+        copy.broker_path = message.broker_path
+        copy.redelivery_count = message.redelivery_count
+        copy.link_number = message.link_number
+        return copy
+
+    def octets_of(self, structure: wire.Message) -> bytes:
+        """A message structure as octets of this layout; raises `OpenWireEncodeError`."""
+        out = BytesWriter()
+        out.append(structure.type_id())
+        self._writer.begin(out)
+        structure.write(self._writer)
+        self._writer.begin(NOWHERE)
+        return out.getvalue()
+
+    def from_version(self, message: Message) -> Message:
+        """A message of another OpenWire format in this one, everything kept that this one has a place for."""
+        cached = message.converted
+        if cached is not None and cached.format_id == self.format_id:
+            return cached
+        structure = decode_message(message.encoded(), CANONICAL_VERSIONS[message.format_id])
+        converted = self.index(self.octets_of(structure))
+        message.converted = converted
+        return converted
+
+    def transaction_of(self, message: Message) -> wire.TransactionId | None:
+        """The transaction a message names, or None."""
+        if not message.format_index & TRANSACTED:
+            return None
+        return self._decoded(head_of(message) + NULLS + tail_of(message)).transaction_id
+
+    def _decoded(self, octets: bytes) -> wire.Message:
+        structure = self._structures.decode(octets, 0, len(octets))
+        if not isinstance(structure, wire.Message):
+            raise OpenWireProtocolError("the octets of a message are none")
+        return structure
+
+    def _index_of_version(self, raw: bytes, version: int) -> Message:
+        scanner = MessageScanner(version)
+        scanner.scan(raw)
+        if not scanner.carries_structure:
+            return self.index(raw)
+        return self.index(self.octets_of(decode_message(raw, version)))
+
+    def _destination(self, raw: bytes, start: i64, end: i64) -> Destination:
+        octets = raw[start:end]
+        known = self._destinations.get(octets)
+        if known is not None:
+            return known
+        reader = OctetReader(raw, start, end)
+        if reader.read_unsigned_byte() == 0:
+            raise InvalidDestinationError("the message has no destination")
+        structure = wire.new_structure(reader.read_unsigned_byte())
+        if isinstance(structure, wire.ActiveMQDestination) and reader.read_unsigned_byte() != 0:
+            structure.physical_name = reader.read_text(reader.read_unsigned_short())
+            found = destination_of(structure)
+            remember_destination(self._destinations, octets, found)
+            return found
+        raise InvalidDestinationError("the message's destination has no name")
+
+    def _producer(self, raw: bytes, start: i64, end: i64) -> ProducerId:
+        octets = raw[start:end]
+        known = self._producers.get(octets)
+        if known is not None:
+            return known
+        reader = OctetReader(raw, start, end)
+        if reader.read_unsigned_byte() == 0:
+            return NO_PRODUCER
+        reader.position += 1
+        if reader.read_unsigned_byte() == 0:
+            raise OpenWireProtocolError("the id of a message has a producer without a connection")
+        connection_id = reader.read_text(reader.read_unsigned_short())
+        value = reader.read_full_long()
+        found = ProducerId(connection_id, reader.read_full_long(), value)
+        if len(octets) <= MAX_REMEMBERED_OCTETS:
+            if len(self._producers) >= MAX_REMEMBERED:
+                self._producers.clear()
+            self._producers[octets] = found
+        return found
+
+
+def remember_destination(memory: dict[bytes, Destination], octets: bytes, destination: Destination) -> None:
+    """Keep what ``octets`` mean, within the limits."""
+    if len(octets) <= MAX_REMEMBERED_OCTETS:
+        if len(memory) >= MAX_REMEMBERED:
+            memory.clear()
+        memory[octets] = destination
+
+
+def head_of(message: Message) -> bytes:
+    """The head as it stands now."""
+    return message.head if message.head is not None else message.raw[: message.content_start]
+
+
+def tail_of(message: Message) -> bytes:
+    """The tail as it stands now."""
+    return message.tail if message.tail is not None else message.raw[message.tail_start :]
+
+
+def without_content(message: Message) -> bytes:
+    """The octets of a message as it stands now, its body left out unread."""
+    return head_of(message) + NULLS[:1] + message.raw[message.properties_start : message.tail_start] + tail_of(message)
+
+
+def octets_between(raw: bytes, start: int, end: int) -> bytes:
+    """The octets of a nullable byte array field: a flag and, unless it is 0, a length stand before them."""
+    return raw[start + 5 : end] if end > start + 5 else b""
+
+
+def header_value(structure: wire.Message, name: str) -> object:
+    """A JMS header that `Message` has no attribute for."""
+    if name == "JMSCorrelationID":
+        return structure.correlation_id
+    if name == "JMSType":
+        return structure.type
+    if name == "JMSReplyTo":
+        return None if structure.reply_to is None else str(destination_of(structure.reply_to))
+    if name == "JMSXGroupID":
+        return structure.group_id
+    if name == "JMSXGroupSeq":
+        return structure.group_sequence
+    if name == "JMSXUserID":
+        return structure.user_id
+    if name == "JMSXDeliveryCount":
+        return structure.redelivery_counter + 1
+    if name == "JMSRedelivered":
+        return structure.redelivery_counter > 0
+    return broker_header_value(structure, name)
+
+
+def broker_header_value(structure: wire.Message, name: str) -> object:
+    """ActiveMQ's own headers."""
+    if name == "JMSActiveMQBrokerInTime":
+        return structure.broker_in_time
+    if name == "JMSActiveMQBrokerOutTime":
+        return structure.broker_out_time
+    if name == "JMSActiveMQBrokerPath" and structure.broker_path is not None:
+        return "[" + ", ".join([str(broker_id.value) for broker_id in structure.broker_path]) + "]"
+    if name == "JMSXGroupFirstForConsumer":
+        return structure.jmsx_group_first_for_consumer
+    return None
+
+
+def view_of(structure: wire.Message, message: Message) -> MessageView:
+    """The neutral form of a decoded message; raises `MessageFormatError`."""
+    kind = KINDS[structure.type_id()]
+    view = MessageView(kind, message.destination, message.message_id)
+    original = structure.original_destination
+    view.original_destination = None if original is None else destination_of(original)
+    view.correlation_id = structure.correlation_id
+    view.reply_to = None if structure.reply_to is None else destination_of(structure.reply_to)
+    view.type = structure.type
+    view.persistent = message.persistent
+    view.priority = message.priority
+    view.expiration_ms = message.expiration_ms
+    view.timestamp_ms = message.timestamp_ms
+    view.group_id = structure.group_id
+    view.group_sequence = structure.group_sequence
+    view.first_for_consumer = structure.jmsx_group_first_for_consumer
+    view.user_id = structure.user_id
+    view.redelivery_count = structure.redelivery_counter
+    properties = structure.marshalled_properties
+    view.properties = {} if properties is None else decode_map(properties)
+    view.body = neutral_body(kind, structure.content, structure.compressed)
+    return view
+
+
+def structure_of(view: MessageView) -> wire.Message:
+    """The structure for a neutral message; raises `MessageFormatError`."""
+    structure = wire.new_structure(TYPE_IDS[view.kind])
+    assert isinstance(structure, wire.Message)
+    structure.message_id = wire_message_id(view.message_id, 0)
+    structure.producer_id = structure.message_id.producer_id
+    structure.destination = wire_destination(view.destination)
+    original = view.original_destination
+    structure.original_destination = None if original is None else wire_destination(original)
+    structure.group_id = view.group_id
+    structure.group_sequence = view.group_sequence
+    structure.jmsx_group_first_for_consumer = view.first_for_consumer
+    structure.correlation_id = view.correlation_id
+    structure.persistent = view.persistent
+    structure.expiration = view.expiration_ms
+    structure.priority = view.priority
+    structure.reply_to = None if view.reply_to is None else wire_destination(view.reply_to)
+    structure.timestamp = view.timestamp_ms
+    structure.type = view.type
+    structure.user_id = view.user_id
+    structure.redelivery_counter = view.redelivery_count
+    structure.marshalled_properties = encode_map(view.properties) if view.properties else None
+    structure.content = wire_content(view.kind, view.body)
+    return structure
+
+
+def openwire_formats() -> dict[int, MessageFormat]:
+    """The formats of this protocol by number."""
+    return {format_id: OpenWireMessageFormat(format_id) for format_id in CANONICAL_VERSIONS}

@@ -1,0 +1,1 @@
+"""From octets to STOMP frames and back. Pure."""

@@ -1,0 +1,363 @@
+"""Bytes to frames: the STOMP decoder (STOMP 1.2, "STOMP Frames"; 1.0 and 1.1 where they differ).
+
+Layout of a frame::
+
+    EOL*  command EOL  (name ":" value EOL)*  EOL  body  NUL
+
+``EOL`` is a newline, with a return before it or without; blank lines and NULs between frames are heart-beats and are
+counted. With ``content-length`` the body is that many bytes and must be followed by NUL, without it the first NUL ends
+the frame. A NUL inside the header block ends the frame as if a blank line stood before it, because people who type
+frames into a terminal forget that line.
+
+How a header line is read depends on the version (observed on ActiveMQ): 1.0 trims values, 1.2 drops a return at the
+line's end, 1.1 keeps it; all resolve escapes, but for CONNECT. The first of a repeated name counts; a line without a
+colon is skipped.
+
+Every length is bounded while it is read, so that a peer cannot make the decoder hold more than it was promised.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.protocols.base import MAX_FRAME_SIZE, MAX_STOMP_FRAME_BEFORE_LOGIN, MIB
+from spanwire.protocols.stomp.codec.encoding import unescaped
+from spanwire.protocols.stomp.codec.errors import StompProtocolError
+from spanwire.protocols.stomp.codec.frames import CLIENT_COMMANDS, CONNECT, SEND, STOMP, V1_0, V1_2, Frame, HeaderBlock
+
+MAX_COMMAND_LENGTH: Final = 1_024  # ActiveMQ's limit; the longest command has 11 letters
+MAX_HEADER_LENGTH: Final = 10 * 1_024  # one header line, ActiveMQ's limit
+MAX_HEADERS: Final = 1_000  # header lines of a frame, ActiveMQ's limit
+MAX_HEADER_BLOCK: Final = 64 * 1_024  # all header lines of a frame
+MAX_BODY: Final = 100 * MIB  # ActiveMQ's limit
+MAX_LENGTH_DIGITS: Final = 10  # of a content-length; more digits are beyond any limit
+MAX_REPEATED_BLOCKS: Final = 64  # header blocks kept while they repeat: destinations a producer alternates between
+MAX_REPEATED_LENGTH: Final = 2_048  # longest header block that is kept
+
+NEWLINE: Final = 10
+RETURN: Final = 13
+NO_LENGTH: Final = -1
+KNOWN_COMMANDS: Final = frozenset(CLIENT_COMMANDS)
+TRIMMED: Final = "".join(chr(code) for code in range(0x21))  # what Java's String.trim takes away
+
+TOO_LONG: Final = "The maximum data length was exceeded"
+BLOCK_TOO_LONG: Final = "The maximum header length was exceeded"
+
+
+class FrameDecoder:
+    """Turns bytes, however they were cut, into frames. Knows no connection state beyond "is the login accepted".
+
+    Until `accept` is called, at most one frame is given out per call and the rest is held back, because the version
+    decides how the next one is read; the caller then feeds ``b""`` to go on. After a failure nothing more is decoded.
+    """
+
+    def __init__(self, max_frame_size: int = MAX_FRAME_SIZE) -> None:
+        self._max_frame_size: Final[int] = max_frame_size
+        self._version = V1_0
+        self._accepted = False
+        self._head = bytearray()  # of a frame whose header block is incomplete, or what was held back
+        self._scanned = 0  # bytes of it that hold no end of a header block
+        self._partial: Frame | None = None  # a frame whose body is incomplete; its chunks grow
+        self._body_size = 0  # bytes of that body so far
+        self._blocks: dict[bytes, HeaderBlock] = {}
+        self._cacheable = False
+        self._last_head = b""  # header block and blank line of the last SEND that may repeat
+        self._last_block: HeaderBlock | None = None
+        self._last_length = NO_LENGTH
+        self.failure: StompProtocolError | None = None  # set once, when the peer broke the protocol
+        self.heart_beats = 0  # blank bytes between frames
+
+    @property
+    def held(self) -> bool:
+        """Whether bytes wait for the next call; they may or may not hold a whole frame."""
+        return len(self._head) > 0
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of incomplete frames."""
+        return len(self._head) + self._body_size
+
+    def accept(self, version: int) -> None:
+        """The login is accepted: from here on frames may be large and are read by the rules of ``version``."""
+        self._accepted = True
+        self._version = version
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """All frames that ``data`` completes, in order. Never raises for what the peer sends: see ``failure``."""
+        frames: list[Frame] = []
+        if self.failure is not None:
+            return frames
+        try:
+            self._decode(data, frames)
+        except StompProtocolError as error:
+            self.failure = error
+            self._head = bytearray()
+            self._partial = None
+            self._body_size = 0
+        return frames
+
+    def _decode(self, data: bytes, frames: list[Frame]) -> None:
+        position = 0
+        if self._partial is not None:
+            position = self._continue_body(self._partial, data, frames)
+            if position == NO_LENGTH:
+                return
+            if not self._accepted:
+                self._hold(data[position:])
+                return
+        elif self._head:
+            self._head += data
+            if not self._head_is_complete():
+                return
+            data = bytes(self._head)
+            self._head = bytearray()
+            self._scanned = 0
+        self._decode_frames(data, position, frames)
+
+    def _decode_frames(self, data: bytes, position: int, frames: list[Frame]) -> None:
+        size = len(data)
+        while True:
+            begin = position
+            while position < size and data[position] <= RETURN and data[position] in (NEWLINE, RETURN, 0):
+                position += 1
+            self.heart_beats += position - begin
+            if position == size:
+                return
+            if not self._accepted:
+                check_first_command(data, position)
+            position = self._decode_frame(data, position, frames)
+            if position == NO_LENGTH:
+                return
+            if not self._accepted:
+                self._hold(data[position:])
+                return
+
+    def _decode_frame(self, data: bytes, position: int, frames: list[Frame]) -> int:
+        """Decodes one frame; gives the position behind it, or `NO_LENGTH` when it is incomplete and now held."""
+        last = self._last_block
+        if last is not None and data.startswith(self._last_head, position):
+            frame = Frame(last, None, self._last_length, [])
+            return self._take_body(frame, data, position + len(self._last_head), frames)
+        nul = data.find(b"\0", position)
+        limit = nul if nul >= 0 else len(data)
+        end = data.find(b"\n\n", position, limit)
+        body_start = end + 2
+        if end < 0 and nul >= 0:
+            end = nul
+            body_start = nul
+        crlf = data.find(b"\n\r\n", position, end + 1 if end >= 0 else limit)
+        if crlf >= 0:
+            end = crlf
+            body_start = crlf + 3
+        elif end < 0:
+            self._hold(data[position:])
+            self._head_is_complete()
+            return NO_LENGTH
+        frame = self._new_frame(data[position:end])
+        if end == nul and frame.content_length > 0:
+            raise StompProtocolError("a NUL stands in the header block of a frame with content-length")
+        if self._cacheable and frame.receipt is None and end < nul:
+            self._last_head = data[position:body_start]
+            self._last_block = frame.block
+            self._last_length = frame.content_length
+        return self._take_body(frame, data, body_start, frames)
+
+    def _take_body(self, frame: Frame, data: bytes, body_start: int, frames: list[Frame]) -> int:
+        """Gives ``frame`` its body; as `_decode_frame`."""
+        size = len(data)
+        length = frame.content_length
+        if length >= 0:
+            stop = body_start + length
+            if stop < size and data[stop] != 0:
+                raise StompProtocolError("content-length bytes were read and there was no trailing null byte")
+        else:
+            stop = data.find(b"\0", body_start)
+            if stop < 0:
+                stop = size
+            self._check_body(stop - body_start)
+        if stop >= size:
+            self._partial = frame
+            self._body_size = size - body_start
+            if self._body_size:
+                frame.chunks.append(data[body_start:])
+            return NO_LENGTH
+        if stop > body_start:
+            frame.chunks.append(data[body_start:stop])
+        frames.append(frame)
+        return stop + 1
+
+    def _continue_body(self, frame: Frame, data: bytes, frames: list[Frame]) -> int:
+        """Adds to an incomplete body; gives the position behind its frame, or `NO_LENGTH` when more is missing."""
+        if frame.content_length >= 0:
+            stop = frame.content_length - self._body_size
+            if stop < len(data) and data[stop] != 0:
+                raise StompProtocolError("content-length bytes were read and there was no trailing null byte")
+            complete = stop < len(data)
+        else:
+            stop = data.find(b"\0")
+            complete = stop >= 0
+            if not complete:
+                stop = len(data)
+            self._check_body(self._body_size + stop)
+        chunk = data if stop >= len(data) else data[:stop]
+        if chunk:
+            frame.chunks.append(chunk)
+            self._body_size += len(chunk)
+        if not complete:
+            self._merge_small_chunks(frame.chunks)
+            return NO_LENGTH
+        frames.append(frame)
+        self._partial = None
+        self._body_size = 0
+        return stop + 1
+
+    def _merge_small_chunks(self, chunks: list[bytes]) -> None:
+        """Joins the last two chunks while the last is no shorter, so that a body sent byte by byte costs about its own
+        size and no chunk is copied more than once per doubling.
+        """
+        while len(chunks) > 1 and len(chunks[-1]) >= len(chunks[-2]) and len(chunks[-2]) < MAX_HEADER_BLOCK:
+            last = chunks.pop()
+            chunks[-1] = chunks[-1] + last
+
+    def _hold(self, rest: bytes) -> None:
+        self._head = bytearray(rest)
+        self._scanned = 0
+
+    def _head_is_complete(self) -> bool:
+        """Whether the held bytes hold the end of a header block; checks every limit while they do not."""
+        head = self._head
+        start = max(0, self._scanned - 2)
+        if head.find(b"\n\n", start) >= 0 or head.find(b"\n\r\n", start) >= 0 or head.find(b"\0", start) >= 0:
+            return True
+        self._scanned = len(head)
+        if not self._accepted:
+            check_first_command(bytes(head[: MAX_COMMAND_LENGTH + 2]), 0)
+        if len(head) > MAX_COMMAND_LENGTH and head.find(b"\n", 0, MAX_COMMAND_LENGTH + 1) < 0:
+            raise StompProtocolError("The maximum command length was exceeded")
+        limit = MAX_HEADER_BLOCK if self._accepted else MAX_STOMP_FRAME_BEFORE_LOGIN
+        if len(head) > limit or len(head) - head.rfind(b"\n") - 1 > MAX_HEADER_LENGTH:
+            raise StompProtocolError(BLOCK_TOO_LONG)
+        return False
+
+    def _check_body(self, length: int) -> None:
+        limit = min(MAX_BODY, self._max_frame_size) if self._accepted else MAX_STOMP_FRAME_BEFORE_LOGIN
+        if length > limit:
+            raise StompProtocolError(TOO_LONG)
+
+    def _new_frame(self, block: bytes) -> Frame:
+        """The frame of a header block, still without body. A block seen before is not parsed again."""
+        if len(block) > (MAX_HEADER_BLOCK if self._accepted else MAX_STOMP_FRAME_BEFORE_LOGIN):
+            raise StompProtocolError(BLOCK_TOO_LONG)
+        self._cacheable = True
+        length = NO_LENGTH
+        at = block.find(b"\ncontent-length:")
+        if at >= 0:
+            stop = block.find(b"\n", at + 16)
+            if stop < 0:
+                stop = len(block)
+            length = parse_length(block[at + 16 : stop])
+            self._check_body(length)
+            block = block[:at] + block[stop:]
+        receipt: str | None = None
+        at = block.find(b"\nreceipt:")
+        if at >= 0:
+            stop = block.find(b"\n", at + 9)
+            if stop < 0:
+                stop = len(block)
+            receipt = self._value(decoded(block[at + 9 : stop]), self._accepted)
+            block = block[:at] + block[stop:]
+        found = self._blocks.get(block)
+        if found is None:
+            found = self._parse(block, length)
+            self._cacheable = self._cacheable and found.command == SEND and len(block) <= MAX_REPEATED_LENGTH
+            if self._cacheable:
+                if len(self._blocks) >= MAX_REPEATED_BLOCKS:
+                    self._blocks.clear()
+                self._blocks[block] = found
+        return Frame(found, receipt, length, [])
+
+    def _parse(self, block: bytes, length: int) -> HeaderBlock:
+        text = decoded(block)
+        lines = text.split("\n")
+        if len(lines) - 1 > MAX_HEADERS:
+            raise StompProtocolError("The maximum number of headers was exceeded")
+        command = lines[0]
+        if command not in KNOWN_COMMANDS:
+            command = command.strip(TRIMMED)
+        if len(command) > MAX_COMMAND_LENGTH:
+            raise StompProtocolError("The maximum command length was exceeded")
+        decode = self._accepted and "\\" in text
+        check_length = len(block) > MAX_HEADER_LENGTH
+        headers: dict[str, str] = {}
+        for index in range(1, len(lines)):
+            line = lines[index]
+            if check_length and len(line.encode()) > MAX_HEADER_LENGTH:
+                raise StompProtocolError(BLOCK_TOO_LONG)
+            colon = line.find(":")
+            if colon <= 0:
+                continue
+            escapes = decode and "\\" in line
+            name = line[:colon]
+            if escapes:
+                name = unescaped(name, self._version)
+            value = self._value(line[colon + 1 :], escapes)
+            if name == "content-length" or name == "receipt":
+                self._cacheable = False
+                self._check_repeated(name, value, length)
+            elif name not in headers:
+                headers[name] = value
+        return HeaderBlock(command, headers)
+
+    def _check_repeated(self, name: str, value: str, length: int) -> None:
+        if name == "content-length" and parse_length(value.encode()) != length:
+            raise StompProtocolError("content-length is given twice with different values")
+
+    def _value(self, text: str, decode: bool) -> str:
+        """A header value from its place in a line."""
+        if self._version == V1_0:
+            text = text.strip(TRIMMED)
+        elif self._version == V1_2 and text.endswith("\r"):
+            text = text[:-1]
+        return unescaped(text, self._version) if decode else text
+
+
+def check_first_command(data: bytes, position: int) -> None:
+    """Lets only CONNECT and STOMP open a connection, and says so as soon as the first bytes show something else.
+
+    So an HTTP request or a TLS hello to this port is answered at once. Raises `StompProtocolError`.
+    """
+    end = data.find(b"\n", position, position + MAX_COMMAND_LENGTH + 2)
+    nul = data.find(b"\0", position, position + MAX_COMMAND_LENGTH + 2)
+    if nul >= 0 and (end < 0 or nul < end):
+        end = nul
+    complete = end >= 0
+    line = data[position : end if complete else position + MAX_COMMAND_LENGTH]
+    word = line.decode("utf-8", "replace").strip(TRIMMED)
+    if word == CONNECT or word == STOMP:
+        return
+    if complete:
+        if word in CLIENT_COMMANDS:
+            raise StompProtocolError("Not connected.")
+    else:
+        for command in CLIENT_COMMANDS:
+            if command.startswith(word):
+                return
+    raise StompProtocolError(f"Unknown STOMP action: {word}")
+
+
+def decoded(data: bytes) -> str:
+    """Header bytes as text; raises `StompProtocolError` unless they are UTF-8."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise StompProtocolError("the header block is not UTF-8") from error
+
+
+def parse_length(digits: bytes) -> int:
+    """The value of a content-length header: ASCII digits, blanks around them aside. Raises `StompProtocolError`."""
+    digits = digits.strip(b" \t\r")
+    if not digits.isdigit():
+        raise StompProtocolError("Specified content-length is not a valid integer")
+    if len(digits) > MAX_LENGTH_DIGITS:
+        raise StompProtocolError(TOO_LONG)
+    return int(digits)

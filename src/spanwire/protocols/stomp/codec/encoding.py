@@ -1,0 +1,121 @@
+"""Headers and frames to bytes: the escapes of each version (STOMP 1.1 and 1.2, "Value Encoding").
+
+==========  ====  ====  ====================================================================================
+character   1.2   1.1   1.0
+==========  ====  ====  ====================================================================================
+backslash   \\\\  \\\\  as it is
+colon       \\c   \\c   as it is
+newline     \\n   \\n   \\n: STOMP 1.0 knows no escapes, but a newline left alone would start another header
+return      \\r   raw   \\r, for the same reason
+NUL         cannot be represented in any version
+==========  ====  ====  ====================================================================================
+
+CONNECTED is never escaped beyond the rule of 1.0, because no version is agreed on before it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.errors import LocalProtocolError
+from spanwire.protocols.stomp.codec.frames import CONNECTED, V1_0, V1_2
+
+BACKSLASH: Final = "\\"
+
+
+def escaped(text: str, version: int) -> str:
+    """``text`` as it stands in a header line of ``version``; raises `LocalProtocolError` when it holds a NUL."""
+    if text.isalnum():
+        return text
+    if "\0" in text:
+        raise LocalProtocolError("a header with a NUL character cannot be written in a STOMP frame")
+    if version != V1_0:
+        if BACKSLASH in text:
+            text = text.replace(BACKSLASH, "\\\\")
+        if ":" in text:
+            text = text.replace(":", "\\c")
+    if "\n" in text:
+        text = text.replace("\n", "\\n")
+    if "\r" in text and (version == V1_2 or version == V1_0):
+        text = text.replace("\r", "\\r")
+    return text
+
+
+def unescaped(text: str, version: int) -> str:
+    """``text`` with the escapes of its header line resolved; an undefined escape stays as it is.
+
+    All versions resolve newline, colon and backslash, as ActiveMQ does; the return is an escape in 1.2 alone.
+    """
+    start = text.find(BACKSLASH)
+    if start < 0:
+        return text
+    if "\\\\" not in text:  # no escape can be mistaken for the end of another
+        text = text.replace("\\c", ":").replace("\\n", "\n")
+        return text.replace("\\r", "\r") if version == V1_2 else text
+    pieces: list[str] = []
+    begin = 0
+    while start >= 0:
+        letter = text[start + 1 : start + 2]
+        if letter == "n":
+            plain = "\n"
+        elif letter == "c":
+            plain = ":"
+        elif letter == BACKSLASH:
+            plain = BACKSLASH
+        elif letter == "r" and version == V1_2:
+            plain = "\r"
+        else:
+            plain = BACKSLASH + letter
+        pieces.append(text[begin:start])
+        pieces.append(plain)
+        begin = start + 2
+        start = text.find(BACKSLASH, begin)
+    pieces.append(text[begin:])
+    return "".join(pieces)
+
+
+def encode_headers(headers: list[tuple[str, str]], version: int) -> bytes:
+    """Header lines, each with its newline; of a repeated name the first. Names are escaped like values.
+
+    Raises `LocalProtocolError` for what cannot be represented: a NUL, an empty name, a half of a surrogate pair.
+    """
+    lines: list[str] = []
+    names: set[str] = set()
+    for name, value in headers:
+        if not name:
+            raise LocalProtocolError("a header without a name cannot be written in a STOMP frame")
+        if name in names:
+            continue
+        names.add(name)
+        label = escaped(name, version)
+        if version == V1_0 and ":" in label:
+            raise LocalProtocolError("a header name with a colon cannot be written in a STOMP 1.0 frame")
+        lines.append(f"{label}:{escaped(value, version)}\n")
+    try:
+        return "".join(lines).encode()
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError("a header is not valid Unicode and cannot be written in a STOMP frame") from error
+
+
+def encode_writable(headers: list[tuple[str, str]], version: int) -> bytes:
+    """The lines of all headers but those that cannot be represented."""
+    try:
+        return encode_headers(headers, version)
+    except LocalProtocolError:
+        lines: list[bytes] = []
+        for header in headers:
+            try:
+                lines.append(encode_headers([header], version))
+            except LocalProtocolError:
+                continue
+        return b"".join(lines)
+
+
+def encode_frame(command: str, headers: list[tuple[str, str]], body: bytes, version: int) -> bytes:
+    """One whole frame. The caller gives a `content-length` wherever the body may hold a NUL.
+
+    Raises `LocalProtocolError` for a header that cannot be represented.
+    """
+    if command == CONNECTED:
+        version = V1_0
+    return b"".join([command.encode(), b"\n", encode_headers(headers, version), b"\n", body, b"\0"])

@@ -1,0 +1,229 @@
+"""Endpoint URIs, as Camel writes them, for brokers and for files.
+
+    activemq:queue:ORDERS?selector=…      a bean or broker of the file by that name, or activemq, spanwire, jms
+    activemq:topic:PRICES?…               a durable subscription, named after the route unless the URI names one
+    parquet:/data/orders?compression=zstd   csv json orc text and parquet, with Spark's options
+    jdbc:postgresql://host/base?…         with the parameter dbtable
+    format:NAME?…                         any format that Spark has or is given a jar for
+
+Parameters may stand behind the question mark or, in YAML, under ``parameters``. A value in RAW(…) is taken as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from collections.abc import Mapping as AnyMapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote_plus
+
+from spanwire.client.addressing.address import parse_url
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.options import (
+    COMMON,
+    DEFAULT_URL,
+    READ,
+    WRITE,
+    ReadOptions,
+    WriteOptions,
+    read_options,
+    write_options,
+)
+from spanwire.routes.masking import masked
+from spanwire.routes.model import BROKER, FORMAT, Endpoint
+from spanwire.routes.nodes import Place
+from spanwire.tls.context import client_context
+
+FILE_FORMATS: Final = ("parquet", "csv", "json", "orc", "text")
+BUILT_IN_BROKERS: Final = ("activemq", "spanwire", "jms")
+JDBC: Final = "jdbc"
+ANY_FORMAT: Final = "format"
+QUEUE: Final = "queue"
+TOPIC: Final = "topic"
+MAX_PARAMETERS: Final = 100
+PARAMETER: Final = re.compile(r"(?:=RAW\(.*?\)(?=&|$)|[^&])+")
+
+# Parameters of Camel's JMS component under the names that the data source has for the same thing.
+READ_NAMES: Final[dict[str, str]] = {
+    "brokerURL": "url",
+    "brokerUrl": "url",
+    "username": "user",
+    "userName": "user",
+    "clientID": "clientId",
+    "durableSubscriptionName": "subscription",
+    "subscriptionName": "subscription",
+}
+WRITE_NAMES: Final[dict[str, str]] = {
+    "brokerURL": "url",
+    "brokerUrl": "url",
+    "username": "user",
+    "userName": "user",
+    "clientID": "clientId",
+    "deliveryPersistent": "persistent",
+    "timeToLive": "timeToLiveMs",
+}
+# Known, and without an effect here: Spark decides how many tasks there are, and rows are what messages are mapped to.
+WITHOUT_EFFECT: Final = (
+    "concurrentConsumers",
+    "maxConcurrentConsumers",
+    "mapJmsMessage",
+    "transacted",
+    "cacheLevelName",
+    "disableReplyTo",
+    "preserveMessageQos",
+)
+PATHS: Final = ("trustStore", "keyStore", "keyStoreKey")
+THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
+LOCAL: Final = "localhost"
+OWN_STATE: Final = ("stagingDirectory", "mode", "filterPushdown", "duplicateIdPrefix")  # set by whoever runs routes
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """What a URI scheme stands for: how to reach a broker, or why it cannot be reached from here."""
+
+    place: Place
+    options: dict[str, str] = field(repr=False)  # a password may be among them
+    reason: str = ""
+    reading: dict[str, str] = field(default_factory=dict)  # options of those who read from it
+    sending: dict[str, str] = field(default_factory=dict)  # options of those who send to it
+
+
+class EndpointReader:
+    """Reads URIs, knowing the brokers of a file by name."""
+
+    def __init__(self, brokers: AnyMapping[str, Broker]) -> None:
+        self._brokers: Final[AnyMapping[str, Broker]] = brokers
+
+    def source(
+        self, uri: str, parameters: AnyMapping[str, str], place: Place, route: str, is_durable: bool = True
+    ) -> Endpoint:
+        """The endpoint of a ``from``; ``is_durable`` tells how a topic is read whose subscription has no name. Raises
+        `ConfigurationError`.
+        """
+        found = self._endpoint(uri, parameters, place, route)
+        if found.kind == BROKER:
+            _subscribe(found.options, route, is_durable)
+            _check(found, read_options)
+        return found
+
+    def target(self, uri: str, parameters: AnyMapping[str, str], place: Place) -> Endpoint:
+        """The endpoint of a ``to``. Raises `ConfigurationError`."""
+        found = self._endpoint(uri, parameters, place, None)
+        if found.kind == BROKER:
+            _check(found, write_options)
+        return found
+
+    def _endpoint(self, uri: str, parameters: AnyMapping[str, str], place: Place, route: str | None) -> Endpoint:
+        scheme, colon, rest = uri.partition(":")
+        if not colon or not rest:
+            raise place.error(f"{masked(uri)[:80]!r} is no endpoint; write scheme:queue:NAME, parquet:/path or jdbc:…")
+        if scheme == JDBC:
+            return self._jdbc(uri, parameters, place)
+        path, _, query = rest.partition("?")
+        options = {**parsed_query(query, place), **parameters}
+        if scheme in self._brokers or scheme in BUILT_IN_BROKERS:
+            return self._broker(scheme, path, options, place, route)
+        if scheme in FILE_FORMATS:
+            return Endpoint(place, uri.partition("?")[0], FORMAT, scheme, {**options, "path": _local_path(path)})
+        if scheme == ANY_FORMAT:
+            return Endpoint(place, f"format:{path}", FORMAT, path, options)
+        known = [*self._brokers, *BUILT_IN_BROKERS, *FILE_FORMATS, JDBC, ANY_FORMAT]
+        raise place.unknown("endpoint scheme", scheme, known)
+
+    def _jdbc(self, uri: str, parameters: AnyMapping[str, str], place: Place) -> Endpoint:
+        if "dbtable" not in parameters:
+            raise place.error("a jdbc endpoint needs the parameter dbtable")
+        return Endpoint(place, f"jdbc table {parameters['dbtable']}", FORMAT, JDBC, {**parameters, "url": uri})
+
+    def _broker(self, scheme: str, path: str, given: AnyMapping[str, str], place: Place, route: str | None) -> Endpoint:
+        broker = self._brokers.get(scheme)
+        if broker is not None and broker.reason:
+            raise place.error(f"{scheme} {broker.reason}")
+        base = {"url": DEFAULT_URL}
+        if broker is not None:
+            base = broker.options | (broker.sending if route is None else broker.reading)
+        names = READ_NAMES if route is not None else WRITE_NAMES
+        allowed = READ if route is not None else WRITE
+        known = {name for name in (*COMMON, *allowed) if name not in OWN_STATE and name != "destination"}
+        options: dict[str, str] = dict(base)
+        for name, value in given.items():
+            if name in WITHOUT_EFFECT:
+                continue
+            own = names.get(name, name)
+            if own not in known:
+                raise place.unknown("parameter", name, {*known, *names, *WITHOUT_EFFECT})
+            options[own] = value
+        options["destination"] = _destination(path, place)
+        for name in PATHS:
+            if name in options:
+                options[name] = os.path.abspath(options[name])  # executors of Spark work in directories of their own
+        return Endpoint(place, f"{scheme}:{path}", BROKER, "spanwire", options)
+
+
+def _subscribe(options: dict[str, str], route: str, is_durable: bool) -> None:
+    """Complete the options of a reader for the subscription of a topic, if it is one."""
+    if not options["destination"].startswith("topic://"):
+        options.pop("subscriptionDurable", None)
+        return
+    default = str(is_durable or "subscription" in options).lower()
+    if options.setdefault("subscriptionDurable", default).lower() != "false":
+        options.setdefault("subscription", route)
+        options.setdefault("clientId", f"spanwire.{route}")
+
+
+def _check(endpoint: Endpoint, read: Callable[[AnyMapping[str, str]], ReadOptions | WriteOptions]) -> None:
+    """Read the options, and the stores they name, before anything is connected. Raises `ConfigurationError`."""
+    try:
+        tls = read(endpoint.options).login.tls
+        if tls is not None:
+            client_context(tls)
+    except ConfigurationError as error:
+        raise endpoint.place.error(str(error).removeprefix("spanwire: ")) from None
+
+
+def is_same_broker(one: Endpoint, other: Endpoint) -> bool:
+    """Whether two endpoints may be of one broker: their URLs have an address in common."""
+    urls = one.options["url"], other.options["url"]
+    first, second = (
+        {
+            (LOCAL if address.host in THIS_MACHINE else address.host, address.port)
+            for address in parse_url(url).addresses
+        }
+        for url in urls
+    )
+    return urls[0] == urls[1] or not first.isdisjoint(second)
+
+
+def _destination(path: str, place: Place) -> str:
+    kind, colon, name = path.partition(":")
+    if not colon or kind not in (QUEUE, TOPIC):
+        kind, name = QUEUE, path
+    name = name.lstrip("/")
+    if "://" in name:
+        raise place.error(
+            f"{masked(name)[:80]!r} is no name of a {kind}; a broker's address is the parameter brokerURL"
+        )
+    return f"{kind}://{name}"
+
+
+def _local_path(path: str) -> str:
+    return path[2:] if path.startswith("//") else path
+
+
+def parsed_query(query: str, place: Place) -> dict[str, str]:
+    """The parameters behind a question mark."""
+    found: dict[str, str] = {}
+    for number, part in enumerate(PARAMETER.findall(query), 1):
+        name, equals, value = part.partition("=")
+        if not equals or not name:  # it may be the rest of a password, so it is not shown
+            raise place.error(
+                f"the parameter number {number} has no name; write name=value, and & in a value as RAW(…)"
+            )
+        is_raw = value.startswith("RAW(") and value.endswith(")")
+        found[unquote_plus(name)] = value[4:-1] if is_raw else unquote_plus(value)
+    if len(found) > MAX_PARAMETERS:
+        raise place.error(f"more than {MAX_PARAMETERS} parameters")
+    return found

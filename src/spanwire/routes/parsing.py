@@ -1,0 +1,232 @@
+"""From nodes to routes.
+
+- brokers: {activemq: {url: …}}                    names for URIs; beans of Camel's components do the same
+- errorHandler: {deadLetterChannel: {deadLetterUri: …}}
+- route: {id: …, from: {uri: …, parameters: {…}, steps: […]}}
+- from: {uri: …, steps: […]}                       the same without a name
+- jmsBridge: {source: …, target: …}                the parameters of the JMS bridge, see `jms_bridge`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as AnyMapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spanwire.routes.beans import Bean, BeanReader, beans_of, brokers_of, with_overrides
+from spanwire.routes.camel_xml import read_camel_xml
+from spanwire.routes.endpoints import JDBC, Broker, EndpointReader, is_same_broker
+from spanwire.routes.jms_bridge import bridge_route
+from spanwire.routes.masking import name_of
+from spanwire.routes.model import (
+    BROKER,
+    Aggregate,
+    CallFunction,
+    Deduplicate,
+    Endpoint,
+    Patience,
+    Route,
+    Step,
+    branches_of,
+    endpoints_of,
+    is_branching,
+)
+from spanwire.routes.nodes import Entry, Mapping, Node, Place, Word, items_of, mapping_of
+from spanwire.routes.placeholders import Placeholders
+from spanwire.routes.steps import REMARKS, StepReader, parameters_of
+from spanwire.routes.yaml_file import read_yaml
+
+MAX_ROUTES: Final = 100  # each is a query with workers of its own
+ROUTE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # a directory has this name
+TOP_WORDS: Final = ("route", "from", "jmsBridge", "brokers", "beans", "errorHandler")
+ROUTE_WORDS: Final = ("id", "from", "errorHandler", "deadLetter", "autoStartup", "description")
+FROM_WORDS: Final = ("uri", "parameters", "steps", *REMARKS)
+XML_SUFFIX: Final = ".xml"
+
+
+@dataclass(frozen=True, slots=True)
+class RouteFile:
+    """The routes of a file, each with a name of its own. What of the file has no effect is in ``warnings``."""
+
+    file: str
+    routes: list[Route]
+    warnings: list[str]
+
+    def functions(self) -> list[CallFunction]:
+        """All Python functions that routes call."""
+        found: list[CallFunction] = []
+        for route in self.routes:
+            found += _functions(route.steps)
+        return found
+
+
+def read_routes(
+    content: bytes, file: str, placeholders: Placeholders, overrides: AnyMapping[str, str] | None = None
+) -> RouteFile:
+    """The routes of a YAML or XML file; ``overrides`` are URLs of brokers by name.
+
+    Raises `ConfigurationError` in one line with file, line and word.
+    """
+    is_xml = file.endswith(XML_SUFFIX) or content.lstrip().startswith(b"<")
+    camel = read_camel_xml(content, file) if is_xml else None
+    node = placeholders.filled(read_yaml(content, file) if camel is None else camel.node, is_xml)
+    return _Parser(node, file, overrides or {}, [] if camel is None else camel.warnings).routes()
+
+
+class _Parser:
+    """Reads one file: names first, then routes."""
+
+    def __init__(self, node: Node, file: str, overrides: AnyMapping[str, str], warnings: list[str]) -> None:
+        self._file: Final = file
+        self._warnings: Final = warnings
+        entries: list[tuple[str, Entry]] = []
+        for item in items_of(node, "a route file"):
+            mapping = mapping_of(item, "a member of a route file")
+            mapping.check("word of a route file", TOP_WORDS)
+            entries += list(mapping.entries.items())
+        self._entries: Final = entries
+        brokers: dict[str, Broker] = {}
+        beans: dict[str, Bean] = {}
+        for name, entry in entries:
+            if name == "brokers":
+                brokers |= brokers_of(entry.value)
+            elif name == "beans":
+                beans |= beans_of(entry.value)
+        components = BeanReader(beans)
+        brokers |= components.brokers(overrides)
+        warnings += components.warnings
+        self._endpoints: Final = EndpointReader(with_overrides(brokers, overrides, file))
+        self._steps: Final = StepReader(self._endpoints)
+
+    def routes(self) -> RouteFile:
+        dead_letters: Endpoint | None = None
+        for name, entry in self._entries:
+            if name == "errorHandler":
+                dead_letters = self._error_handler(entry.value, entry.place)
+        found: list[Route] = []
+        count = 0
+        for name, entry in self._entries:
+            if name in ("route", "from", "jmsBridge"):
+                count += 1
+                found += self._started(name, entry.value, f"route{count}", dead_letters)
+        if not found:
+            raise Place(self._file, 1).error("there is no route" + (" with autoStartup" if count else ""))
+        if len(found) > MAX_ROUTES:
+            raise found[MAX_ROUTES].place.error(f"more than {MAX_ROUTES} routes")
+        names: set[str] = set()
+        for route in found:
+            _check(route, names)
+            _leave_replies_behind(route)
+        return RouteFile(self._file, found, self._warnings)
+
+    def _started(self, name: str, node: Node, default: str, dead_letters: Endpoint | None) -> list[Route]:
+        """The route of an entry, if it is to run."""
+        if name == "from":
+            return [self._from(node, default, dead_letters)]
+        if name == "jmsBridge":
+            return [self._bridge(mapping_of(node, name), default, dead_letters)]
+        route = self._route(node, default, dead_letters)
+        return [route] if self._is_started(mapping_of(node, name), route) else []
+
+    def _is_started(self, mapping: Mapping, route: Route) -> bool:
+        text = (mapping.text("autoStartup") or "true").lower()
+        if text not in ("true", "false"):
+            raise mapping.entries["autoStartup"].place.error(f"autoStartup is {text[:60]!r}, neither true nor false")
+        if text == "false":
+            self._warnings.append(str(route.place.error(f"{route.name} has autoStartup=false, so it is not run")))
+        return text == "true"
+
+    def _error_handler(self, node: Node, place: Place) -> Endpoint:
+        handler = mapping_of(node, "errorHandler")
+        handler.check("word of errorHandler", ("deadLetterChannel", *REMARKS))
+        channel = handler.node("deadLetterChannel")
+        if channel is None:
+            raise place.error("errorHandler needs deadLetterChannel")
+        words = mapping_of(channel, "deadLetterChannel")
+        words.check("word of deadLetterChannel", ("deadLetterUri", "parameters", *REMARKS))
+        uri = words.needed("deadLetterUri", "deadLetterChannel")
+        return self._endpoints.target(uri, parameters_of(words), words.place)
+
+    def _route(self, node: Node, default: str, dead_letters: Endpoint | None) -> Route:
+        mapping = mapping_of(node, "route")
+        mapping.check("word of route", ROUTE_WORDS)
+        source = mapping.node("from")
+        if source is None:
+            raise mapping.place.error("a route needs from")
+        return self._from(source, mapping.text("id") or default, self._dead_letters(mapping, dead_letters))
+
+    def _bridge(self, words: Mapping, default: str, dead_letters: Endpoint | None) -> Route:
+        route = bridge_route(words, self._endpoints, default)
+        return replace(route, dead_letters=self._dead_letters(words, dead_letters))
+
+    def _dead_letters(self, mapping: Mapping, default: Endpoint | None) -> Endpoint | None:
+        """Those of the route, if it says so, else those of the file."""
+        handler, letter = mapping.node("errorHandler"), mapping.node("deadLetter")
+        if letter is not None:
+            return self._steps.endpoint(letter, mapping.place)
+        return default if handler is None else self._error_handler(handler, mapping.place)
+
+    def _from(self, node: Node, name: str, dead_letters: Endpoint | None) -> Route:
+        if isinstance(node, Word):
+            raise node.place.error("from must hold uri and steps")
+        mapping = mapping_of(node, "from")
+        mapping.check("word of from", FROM_WORDS)
+        name = mapping.text("id") or name
+        source = self._endpoints.source(mapping.needed("uri", "from"), parameters_of(mapping), mapping.place, name)
+        return Route(mapping.place, name, source, self._steps.steps(mapping.node("steps")), dead_letters, Patience())
+
+
+def _check(route: Route, names: set[str]) -> None:
+    if ROUTE_NAME.fullmatch(route.name) is None:
+        raise route.place.error(
+            f"the id {name_of(route.name)[:60]!r} may hold letters, digits, dots, dashes and _ only"
+        )
+    if route.source.format == JDBC:
+        raise route.source.place.error("a jdbc table is no source of a route; read it as the table of a join")
+    if route.name in names:
+        raise route.place.error(f"there are two routes {route.name!r}")
+    names.add(route.name)
+    if not endpoints_of(route.steps):
+        raise route.place.error(f"the route {route.name!r} sends its rows nowhere; add a step to")
+    _check_state(route.steps, may_keep=True)
+    if route.dead_letters is not None:
+        _check_dead_letters(route.steps)
+
+
+def _leave_replies_behind(route: Route) -> None:
+    """A temporary destination for answers is known to the broker of its connection alone, so it goes to no other."""
+    endpoints = endpoints_of(route.steps) + ([] if route.dead_letters is None else [route.dead_letters])
+    for endpoint in endpoints:
+        if route.source.kind == endpoint.kind == BROKER and not is_same_broker(route.source, endpoint):
+            endpoint.options.setdefault("dropTemporaryReplyTo", "true")
+
+
+def _check_dead_letters(steps: list[Step]) -> None:
+    """Rows that fail leave their batch; what keeps state between batches comes before that."""
+    has_function = False
+    for step in steps:
+        has_function = has_function or isinstance(step, CallFunction)
+        if has_function and isinstance(step, (Aggregate, Deduplicate)):
+            raise step.place.error("with dead letters a function stands behind aggregate and deduplicate, not before")
+
+
+def _check_state(steps: list[Step], may_keep: bool) -> None:
+    """What keeps state between batches stands before the first endpoint or branch."""
+    for step in steps:
+        if isinstance(step, (Aggregate, Deduplicate)) and not may_keep:
+            raise step.place.error("aggregate and deduplicate stand before the first to, wireTap or branch of a route")
+        if is_branching(step):
+            may_keep = False
+        for branch in branches_of(step):
+            _check_state(branch, may_keep=False)
+
+
+def _functions(steps: list[Step]) -> list[CallFunction]:
+    found: list[CallFunction] = []
+    for step in steps:
+        if isinstance(step, CallFunction):
+            found.append(step)
+        for branch in branches_of(step):
+            found += _functions(branch)
+    return found

@@ -1,0 +1,68 @@
+"""``{{NAME}}`` and ``{{env:NAME:default}}`` in the words of a route file, as in Camel, so that no password need stand
+there. In Spring's XML ``${NAME}`` and ``${NAME:default}`` as well, whose value may also come from the environment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping as AnyMapping
+from dataclasses import replace
+from typing import Final
+
+from spanwire.routes.nodes import Entry, Items, Mapping, Node, Place, Word
+
+SPRINGS: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.-]*)(?::([^{}]*))?\}")
+PLACEHOLDER: Final = re.compile(r"\{\{(env:)?([A-Za-z_][A-Za-z0-9_.-]*)(?::([^{}]*))?\}\}")
+
+
+class Placeholders:
+    """Puts values in their places."""
+
+    def __init__(self, definitions: AnyMapping[str, str], environment: AnyMapping[str, str]) -> None:
+        self._definitions: Final[AnyMapping[str, str]] = definitions
+        self._environment: Final[AnyMapping[str, str]] = environment
+
+    def filled(self, node: Node, is_spring: bool = False) -> Node:
+        """The same nodes with values instead of placeholders. Raises `ConfigurationError` for one without a value; one
+        of Spring's is noted in its word, for it may be part of an expression of Camel that nobody asks for.
+        """
+        if isinstance(node, Items):
+            return Items(node.place, [self.filled(item, is_spring) for item in node.items])
+        if isinstance(node, Mapping):
+            return Mapping(
+                node.place,
+                {name: Entry(entry.place, self.filled(entry.value, is_spring)) for name, entry in node.entries.items()},
+            )
+        if node.text is None:
+            return node
+        found = replace(node, text=self._text(node.text, node.place))
+        return self._springs(found) if is_spring else found
+
+    def _springs(self, word: Word) -> Word:
+        missing = ""
+
+        def value(match: re.Match[str]) -> str:
+            nonlocal missing
+            found = self._definitions.get(match[1], self._environment.get(match[1], match[2]))
+            if found is None:
+                missing = missing or match[0]
+            return match[0] if found is None else found
+
+        text = SPRINGS.sub(value, word.text or "")
+        return replace(word, text=text, missing=missing)
+
+    def _text(self, text: str, place: Place) -> str:
+        found: list[str] = []
+        end = 0
+        for match in PLACEHOLDER.finditer(text):
+            found += [text[end : match.start()], self._value(match, place)]
+            end = match.end()
+        return "".join([*found, text[end:]])
+
+    def _value(self, match: re.Match[str], place: Place) -> str:
+        is_environment, name, default = match[1] is not None, match[2], match[3]
+        value = (self._environment if is_environment else self._definitions).get(name, default)
+        if value is None:
+            where = "the environment has none" if is_environment else f"give it with -D {name}=VALUE"
+            raise place.error(f"{match[0]} has no value: {where}")
+        return str(value)

@@ -1,0 +1,133 @@
+"""Routes in words, for ``--dry-run``: what would be read, done and written. Passwords are left out.
+
+The options of a broker are known, so only its address may hide one. Those of another endpoint are whatever its format
+takes, credentials under any name among them: of these only names are shown, but for a few values known to be harmless.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.routes.masking import HIDDEN, jdbc_address, without_secrets
+from spanwire.routes.model import (
+    BROKER,
+    Aggregate,
+    CallFunction,
+    Choice,
+    Deduplicate,
+    Endpoint,
+    Filter,
+    Join,
+    Multicast,
+    RemoveHeader,
+    Route,
+    SetHeader,
+    Split,
+    Step,
+    To,
+    Transform,
+)
+from spanwire.routes.parsing import RouteFile
+
+HARMLESS: Final = frozenset(
+    "batchsize compression dateformat delimiter driver encoding fetchsize header inferschema maxfilespertrigger mode "
+    "multiline numpartitions parquet.enable.dictionary sep startingoffsets subscribe timestampformat topic".split()
+)
+INDENT: Final = "  "
+
+
+def plan_of(file: RouteFile) -> str:
+    """The routes of a file, a line for each step."""
+    return "\n".join(line for route in file.routes for line in route_lines(route)) + "\n"
+
+
+def route_lines(route: Route) -> list[str]:
+    """One route."""
+    lines = [f"route {route.name}", f"{INDENT}from {described(route.source)}"]
+    lines += _lines(route.steps, 1)
+    if route.dead_letters is not None:
+        lines.append(f"{INDENT}rows that fail: to {described(route.dead_letters)}")
+    return lines
+
+
+def described(endpoint: Endpoint) -> str:
+    """An endpoint with its options."""
+    shown = {name: value for name, value in endpoint.options.items() if name not in ("destination", "path")}
+    if endpoint.kind == BROKER:
+        what = endpoint.options["destination"]
+        words = [f"{name}={_of_broker(name, value)}" for name, value in sorted(shown.items())]
+    else:
+        what = without_secrets(endpoint.uri)
+        words = [f"{name}={_of_format(name, value)}" for name, value in sorted(shown.items())]
+    return what + (f" ({', '.join(words)})" if words else "")
+
+
+def _of_broker(name: str, value: str) -> str:
+    if name.lower().endswith("password"):
+        return HIDDEN
+    return without_secrets(value) if name == "url" else value
+
+
+def _of_format(name: str, value: str) -> str:
+    if name.lower() in HARMLESS:
+        return value
+    return jdbc_address(value) if name == "url" else HIDDEN
+
+
+def _lines(steps: list[Step], depth: int) -> list[str]:
+    found: list[str] = []
+    for step in steps:
+        found.append(INDENT * depth + step_text(step))
+        if isinstance(step, Filter) and step.is_branch:
+            found += _lines(step.steps, depth + 1)
+        elif isinstance(step, Choice):
+            for condition, branch in step.branches:
+                found.append(f"{INDENT * (depth + 1)}when {condition.language} {condition.text}")
+                found += _lines(branch, depth + 2)
+            found.append(f"{INDENT * (depth + 1)}otherwise")
+            found += _lines(step.otherwise, depth + 2) or [f"{INDENT * (depth + 2)}nothing"]
+        elif isinstance(step, Multicast):
+            for number, branch in enumerate(step.branches, 1):
+                found.append(f"{INDENT * (depth + 1)}copy {number}")
+                found += _lines(branch, depth + 2)
+    return found
+
+
+def step_text(step: Step) -> str:
+    """A step in one line."""
+    if isinstance(step, Filter):
+        word = "for rows" if step.is_branch else "only rows"
+        return f"{word} where {step.condition.language} {step.condition.text}"
+    if isinstance(step, To):
+        return f"{'tap' if step.is_tap else 'to'} {described(step.endpoint)}"
+    if isinstance(step, Choice):
+        return "choice"
+    if isinstance(step, Multicast):
+        return "multicast"
+    return _row_step_text(step)
+
+
+def _row_step_text(step: Step) -> str:
+    if isinstance(step, SetHeader):
+        return f"set {step.name} to {step.value.language} {step.value.text}"
+    if isinstance(step, RemoveHeader):
+        return f"remove {step.name}"
+    if isinstance(step, Transform):
+        word = "select" if step.only else "set"
+        return f"{word} {_pairs(step.columns)}"
+    if isinstance(step, CallFunction):
+        return f"text from the Python function {step.module}.{step.name}"
+    if isinstance(step, Split):
+        return f"a row for each element of {step.sql}"
+    if isinstance(step, Aggregate):
+        slide = f" every {step.slide}" if step.slide else ""
+        by = f" by {_pairs(step.by)}" if step.by else ""
+        return f"aggregate windows of {step.window}{slide}, {step.watermark} late at most{by}: {_pairs(step.columns)}"
+    if isinstance(step, Deduplicate):
+        return f"first row of each {step.key} within {step.watermark}"
+    assert isinstance(step, Join)
+    return f"{'left join' if step.is_left else 'join'} {described(step.table)} on {step.on}: {_pairs(step.columns)}"
+
+
+def _pairs(pairs: list[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} = {sql}" for name, sql in pairs)

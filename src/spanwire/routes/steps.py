@@ -1,0 +1,288 @@
+"""Steps of a route, from nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.selectors.selector_evaluation import parsed
+from spanwire.routes.beans import texts_of
+from spanwire.routes.endpoints import EndpointReader
+from spanwire.routes.model import (
+    CONSTANT,
+    LANGUAGES,
+    SELECTOR,
+    SQL,
+    TIME,
+    Aggregate,
+    CallFunction,
+    Choice,
+    Deduplicate,
+    Endpoint,
+    Expression,
+    Filter,
+    Join,
+    Multicast,
+    RemoveHeader,
+    SetHeader,
+    Split,
+    Step,
+    To,
+    Transform,
+)
+from spanwire.routes.nodes import Mapping, Node, Place, Word, items_of, mapping_of, text_of
+
+SIMPLE: Final = "simple"
+REMARKS: Final = ("id", "description")
+ENDPOINT_WORDS: Final = ("uri", "parameters", *REMARKS)
+JAVA: Final = "it calls Java; write transform: {function: module.name} for Python, or sql"
+FIXED: Final = "endpoints are fixed here; write choice with a to for each"
+FORMATS: Final = "write transform with sql, such as to_json or from_json"
+FAILURES: Final = "rows that fail go to the deadLetter of the route"
+LEFT_OUT: Final = "leave it out"
+# Steps of Camel that are known and not there, and what to write instead.
+CAMELS: Final[dict[str, str]] = {
+    **dict.fromkeys(("process", "bean", "script", "transformer", "claimCheck"), JAVA),
+    **dict.fromkeys(("toD", "recipientList", "routingSlip", "dynamicRouter", "loadBalance", "serviceCall"), FIXED),
+    **dict.fromkeys(
+        ("marshal", "unmarshal", "convertBodyTo", "removeProperties", "setHeaders", "setVariable"), FORMATS
+    ),
+    **dict.fromkeys(("onException", "doTry", "doCatch", "doFinally", "onFallback", "circuitBreaker"), FAILURES),
+    **dict.fromkeys(("rollback", "saga", "throwException", "validate"), FAILURES),
+    **dict.fromkeys(("enrich", "pollEnrich"), "write join with a table"),
+    **dict.fromkeys(("inOnly", "inOut"), "write to"),
+    **dict.fromkeys(("resequence", "sort"), "rows of a batch have no order"),
+    **dict.fromkeys(("throttle", "delay", "sample"), "maxRowsPerBatch and --trigger say how much is read and when"),
+    **dict.fromkeys(
+        ("log", "step", "stop", "loop", "threads", "transacted", "setExchangePattern", "kamelet"), LEFT_OUT
+    ),
+    **dict.fromkeys(("onCompletion", "intercept", "interceptFrom", "interceptSendToEndpoint", "policy"), LEFT_OUT),
+}
+DEFAULT_KEY: Final = "JMSMessageID"
+BODY: Final = "text"
+
+
+class StepReader:
+    """Reads steps; the endpoints in them through an `EndpointReader`."""
+
+    def __init__(self, endpoints: EndpointReader) -> None:
+        self._endpoints: Final[EndpointReader] = endpoints
+        self._readers: Final[dict[str, Callable[[Node, Place], Step]]] = {
+            "filter": self._filter,
+            "setHeader": self._set_header,
+            "setProperty": self._set_header,
+            "removeHeader": self._remove_header,
+            "removeHeaders": self._remove_header,
+            "removeProperty": self._remove_header,
+            "setBody": self._set_body,
+            "transform": self._transform,
+            "split": self._split,
+            "aggregate": self._aggregate,
+            "deduplicate": self._deduplicate,
+            "idempotentConsumer": self._deduplicate,
+            "join": self._join,
+            "choice": self._choice,
+            "multicast": self._multicast,
+            "wireTap": self._tap,
+            "to": self._to,
+        }
+
+    def steps(self, node: Node | None) -> list[Step]:
+        """The steps of a list. Raises `ConfigurationError`."""
+        return [self._step(item) for item in items_of(node, "steps")]
+
+    def endpoint(self, node: Node, place: Place) -> Endpoint:
+        """The endpoint of a ``to`` or its like: a URI, or a mapping with uri and parameters."""
+        if isinstance(node, Word):
+            return self._endpoints.target(text_of(node, "uri"), {}, place)
+        mapping = mapping_of(node, "an endpoint")
+        mapping.check("word of an endpoint", ENDPOINT_WORDS)
+        return self._endpoints.target(mapping.needed("uri", "an endpoint"), parameters_of(mapping), mapping.place)
+
+    def _step(self, node: Node) -> Step:
+        mapping = mapping_of(node, "a step")
+        if len(mapping.entries) != 1:
+            raise mapping.place.error("a step has one name, such as filter or to; put a dash before each step")
+        ((name, entry),) = mapping.entries.items()
+        reader = self._readers.get(name)
+        if reader is None and name in CAMELS:
+            raise entry.place.error(f"the step {name} of Camel is not supported; {CAMELS[name]}")
+        if reader is None:
+            raise entry.place.unknown("step", name, list(self._readers))
+        return reader(entry.value, entry.place)
+
+    def _filter(self, node: Node, place: Place) -> Step:
+        mapping = mapping_of(node, "filter")
+        mapping.check("word of filter", (*LANGUAGES, SIMPLE, "expression", "steps", *REMARKS))
+        return Filter(condition_of(mapping), self.steps(mapping.node("steps")), mapping.node("steps") is not None)
+
+    def _set_header(self, node: Node, place: Place) -> Step:
+        mapping = mapping_of(node, "setHeader")
+        mapping.check("word of setHeader", (*LANGUAGES, SIMPLE, "expression", "name", *REMARKS))
+        return SetHeader(place, mapping.needed("name", "setHeader"), expression_of(mapping))
+
+    def _remove_header(self, node: Node, place: Place) -> Step:
+        if isinstance(node, Word):
+            return RemoveHeader(place, text_of(node, "removeHeader"))
+        mapping = mapping_of(node, "removeHeader")
+        mapping.check("word of removeHeader", ("name", "pattern", *REMARKS))
+        return RemoveHeader(place, mapping.text("pattern") or mapping.needed("name", "removeHeader"))
+
+    def _set_body(self, node: Node, place: Place) -> Step:
+        mapping = mapping_of(node, "setBody")
+        mapping.check("word of setBody", (*LANGUAGES, SIMPLE, "expression", *REMARKS))
+        return Transform(place, [(BODY, sql_of(expression_of(mapping)))], only=False)
+
+    def _transform(self, node: Node, place: Place) -> Step:
+        mapping = mapping_of(node, "transform")
+        known = (*LANGUAGES, SIMPLE, "expression", "columns", "select", "function", *REMARKS)
+        mapping.check("word of transform", known)
+        function = mapping.text("function")
+        if function is not None:
+            module, dot, name = function.rpartition(".")
+            if not dot or not module.isidentifier() or not name.isidentifier():
+                raise place.error(f"function is {function[:60]!r}; write module.name, of a module beside the file")
+            return CallFunction(place, module, name)
+        for word in ("columns", "select"):
+            columns = mapping.node(word)
+            if columns is not None:
+                return Transform(place, pairs_of(columns, word), only=word == "select")
+        return Transform(place, [(BODY, sql_of(expression_of(mapping)))], only=False)
+
+    def _split(self, node: Node, place: Place) -> Step:
+        mapping = mapping_of(node, "split")
+        mapping.check("word of split", (SQL, *REMARKS))
+        return Split(place, mapping.needed(SQL, "split"))
+
+    def _aggregate(self, node: Node, place: Place) -> Step:
+        mapping = mapping_of(node, "aggregate")
+        mapping.check("word of aggregate", ("window", "slide", "watermark", "by", "columns", "time", *REMARKS))
+        by, columns = mapping.node("by"), mapping.node("columns")
+        if columns is None:
+            raise place.error("aggregate needs columns, each a name with an aggregate such as count(*)")
+        return Aggregate(
+            place,
+            mapping.needed("window", "aggregate"),
+            mapping.text("slide"),
+            mapping.needed("watermark", "aggregate"),
+            [] if by is None else pairs_of(by, "by"),
+            pairs_of(columns, "columns"),
+            mapping.text("time") or TIME,
+        )
+
+    def _deduplicate(self, node: Node, place: Place) -> Step:
+        mapping = mapping_of(node, "deduplicate")
+        mapping.check("word of deduplicate", ("key", "watermark", "time", *REMARKS))
+        key = mapping.text("key") or DEFAULT_KEY
+        watermark = mapping.needed("watermark", "deduplicate")
+        return Deduplicate(place, key, watermark, mapping.text("time") or TIME)
+
+    def _join(self, node: Node, place: Place) -> Step:
+        mapping = mapping_of(node, "join")
+        mapping.check("word of join", ("table", "on", "columns", "type", *REMARKS))
+        table, columns = mapping.node("table"), mapping.node("columns")
+        if table is None or columns is None:
+            raise place.error("join needs table, on and columns")
+        kind = mapping.text("type") or "inner"
+        if kind not in ("inner", "left"):
+            raise place.error(f"the type of a join is {kind[:60]!r}, neither inner nor left")
+        endpoint = self.endpoint(table, place)
+        if endpoint.format == "spanwire":
+            raise place.error("a join's table is a file or a jdbc table, not a queue")
+        return Join(place, endpoint, mapping.needed("on", "join"), pairs_of(columns, "columns"), kind == "left")
+
+    def _choice(self, node: Node, place: Place) -> Step:
+        mapping = mapping_of(node, "choice")
+        mapping.check("word of choice", ("when", "otherwise", *REMARKS))
+        branches: list[tuple[Expression, list[Step]]] = []
+        for item in items_of(mapping.node("when"), "when"):
+            when = mapping_of(item, "when")
+            when.check("word of when", (*LANGUAGES, SIMPLE, "expression", "steps", *REMARKS))
+            branches.append((condition_of(when), self.steps(when.node("steps"))))
+        if not branches:
+            raise place.error("choice needs when, a list")
+        otherwise = mapping.node("otherwise")
+        if otherwise is None:
+            return Choice(place, branches, [])
+        rest = mapping_of(otherwise, "otherwise")
+        rest.check("word of otherwise", ("steps", *REMARKS))
+        return Choice(place, branches, self.steps(rest.node("steps")))
+
+    def _multicast(self, node: Node, place: Place) -> Step:
+        mapping = mapping_of(node, "multicast")
+        mapping.check("word of multicast", ("steps", "parallelProcessing", *REMARKS))
+        branches: list[list[Step]] = []
+        for item in items_of(mapping.node("steps"), "steps"):
+            pipeline = item.node("pipeline") if isinstance(item, Mapping) else None
+            if pipeline is not None:
+                branches.append(self.steps(mapping_of(pipeline, "pipeline").node("steps")))
+            else:
+                branches.append([self._step(item)])
+        if not branches:
+            raise place.error("multicast needs steps, one for each copy")
+        return Multicast(place, branches)
+
+    def _to(self, node: Node, place: Place) -> Step:
+        return To(self.endpoint(node, place))
+
+    def _tap(self, node: Node, place: Place) -> Step:
+        return To(self.endpoint(node, place), is_tap=True)
+
+
+def parameters_of(mapping: Mapping) -> dict[str, str]:
+    """The parameters of an endpoint."""
+    node = mapping.node("parameters")
+    return {} if node is None else texts_of(mapping_of(node, "parameters"))
+
+
+def pairs_of(node: Node, name: str) -> list[tuple[str, str]]:
+    """Names with SQL expressions, in order."""
+    found = list(texts_of(mapping_of(node, name)).items())
+    if not found:
+        raise node.place.error(f"{name} is empty")
+    return found
+
+
+def expression_of(mapping: Mapping) -> Expression:
+    """The one expression of a step: a language with its text, alone or under ``expression``."""
+    inner = mapping.node("expression")
+    owner = mapping if inner is None else mapping_of(inner, "expression")
+    if inner is not None:
+        owner.check("language", LANGUAGES)
+    if SIMPLE in owner.entries:
+        raise owner.entries[SIMPLE].place.error("the language simple is not understood; write it as sql or selector")
+    given = [name for name in LANGUAGES if name in owner.entries]
+    if len(given) != 1:
+        raise mapping.place.error(f"this step needs one of {', '.join(LANGUAGES)}")
+    place = owner.entries[given[0]].place
+    found = Expression(place, given[0], owner.needed(given[0], "this step"))
+    if found.language == SELECTOR:
+        try:
+            parsed(found.text)
+        except ConfigurationError as error:
+            raise place.error(str(error).removeprefix("spanwire: ")) from None
+    return found
+
+
+def condition_of(mapping: Mapping) -> Expression:
+    """The expression of a step that asks."""
+    found = expression_of(mapping)
+    if found.language == CONSTANT:
+        raise found.place.error("a condition is a selector or sql")
+    return found
+
+
+def sql_of(expression: Expression) -> str:
+    """A value as SQL. A selector gives only true, false or null, which is a condition and no value."""
+    if expression.language == SELECTOR:
+        raise expression.place.error("a value is sql or constant; selector is for conditions")
+    if expression.language == SQL:
+        return expression.text
+    return quoted(expression.text)
+
+
+def quoted(text: str) -> str:
+    """A text as an SQL literal, whatever is in it."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

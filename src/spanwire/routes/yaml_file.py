@@ -1,0 +1,71 @@
+"""YAML as nodes with lines. Nothing is constructed from it: no tags, no aliases, no objects; a word stays text.
+
+PyYAML, which comes with the extra ``spark``, takes the text apart.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import yaml
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.routes.nodes import Entry, Items, Mapping, Node, Place, Word
+
+MAX_FILE_BYTES: Final = 1024 * 1024  # a file of routes has some kilobytes
+MAX_NODES: Final = 20_000
+MAX_DEPTH: Final = 40
+NOTHING: Final = "tag:yaml.org,2002:null"
+PLAIN_TAGS: Final = frozenset(
+    {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")}
+)
+
+
+def read_yaml(content: bytes, file: str) -> Node:
+    """The document. Raises `ConfigurationError` with the line for what is no YAML, or more than a route file needs."""
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigurationError(f"{file}: is larger than {MAX_FILE_BYTES} bytes, which no route file needs")
+    try:
+        text = content.decode("utf-8-sig")
+        events = 0
+        depth = 0
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            events += 1
+            place = Place(file, event.start_mark.line + 1)
+            if isinstance(event, yaml.AliasEvent):
+                raise place.error("aliases (*name) are refused; write it out")
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if events > MAX_NODES or depth > MAX_DEPTH:
+                raise place.error(f"more than {MAX_NODES} values, or more than {MAX_DEPTH} inside each other")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{file}: is not UTF-8") from None
+    except yaml.MarkedYAMLError as error:
+        line = 1 if error.problem_mark is None else error.problem_mark.line + 1
+        raise Place(file, line).error(f"the YAML is broken: {error.problem}") from None
+    except yaml.YAMLError as error:
+        first = str(error).splitlines()[0]
+        raise ConfigurationError(f"{file}: the YAML is broken: {first}") from None
+    if node is None:
+        raise ConfigurationError(f"{file}: is empty; it must hold a list of routes")
+    return _node(node, file)
+
+
+def _node(node: yaml.Node, file: str) -> Node:
+    place = Place(file, node.start_mark.line + 1)
+    if node.tag not in PLAIN_TAGS:
+        raise place.error(f"the tag {node.tag} is refused; a route file holds texts, lists and mappings")
+    if isinstance(node, yaml.ScalarNode):
+        return Word(place, None if node.tag == NOTHING else str(node.value))
+    if isinstance(node, yaml.SequenceNode):
+        return Items(place, [_node(item, file) for item in node.value])
+    entries: dict[str, Entry] = {}
+    for key, value in node.value:
+        where = Place(file, key.start_mark.line + 1)
+        if not isinstance(key, yaml.ScalarNode):
+            raise where.error("a name must be a text")
+        name = str(key.value)
+        if name in entries:
+            raise where.error(f"{name!r} is there twice")
+        entries[name] = Entry(where, _node(value, file))
+    return Mapping(place, entries)

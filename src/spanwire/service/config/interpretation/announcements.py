@@ -1,0 +1,40 @@
+"""The ``discoveryUri`` of a ``transportConnector``: with which agent it is announced."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.discovery.agent_settings import AGENTS, parse_agent
+from spanwire.documents.element import Element
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.values.diagnostics import Findings
+
+WORD: Final = "discoveryUri"
+LATER: Final = ("http", "https")
+LISTS: Final = ("static", "simple", "masterslave")  # whose members are told to each client
+
+
+def announcement(connector: Element, findings: Findings) -> str:
+    """The URI of the agent; "" for a connector that is not announced, with what is wrong noted."""
+    attribute = connector.attributes.get(WORD)
+    if attribute is None:
+        return ""
+    line, text = attribute.line, attribute.value.strip()
+    scheme = text.partition(":")[0].lower()
+    if scheme in LISTS:
+        findings.warn(
+            line, f"{WORD}={scheme}: has no effect: a list of brokers is told to clients, nobody announces it"
+        )
+        return ""
+    if scheme in LATER:
+        findings.not_yet(line, f"the agent {scheme}: of {WORD}", "more discovery agents", "write multicast://default")
+        return ""
+    if scheme not in AGENTS:
+        findings.unknown(line, f"agent of {WORD}", scheme, [*AGENTS, *LISTS, *LATER], spelt=True)
+        return ""
+    try:
+        parse_agent(text)
+    except ConfigurationError as error:
+        findings.error(line, str(error))
+        return ""
+    return text

@@ -1,0 +1,351 @@
+"""From the neutral tree to the model: every word is looked up, every obstacle noted, nothing raised before the end."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
+from spanwire.broker.scheduler.schedule import DEFAULT_MAX_REPEAT, MAX_REPEAT, SchedulerSettings
+from spanwire.documents.element import Attribute, Element
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.errors import ConfigurationError
+from spanwire.network.connector.link import NetworkConnectorSettings
+from spanwire.service.config.interpretation.announcements import announcement
+from spanwire.service.config.interpretation.inactive_destinations import upkeep
+from spanwire.service.config.interpretation.network import NetworkReader
+from spanwire.service.config.interpretation.persistence import PersistenceReader
+from spanwire.service.config.interpretation.plugins import PluginReader
+from spanwire.service.config.interpretation.uri import connector_settings, redacted
+from spanwire.service.config.interpretation.usage import UsageInterpreter
+from spanwire.service.config.interpretation.virtual import VirtualReader
+from spanwire.service.config.model import (
+    DEFAULT_BROKER_NAME,
+    BrokerConfiguration,
+)
+from spanwire.service.config.policies.policies import PolicyInterpreter
+from spanwire.service.config.readers.broker_uri import read_lists
+from spanwire.service.config.readers.properties import UnknownPlaceholderError, Variables
+from spanwire.service.config.security.security import SecurityInterpreter
+from spanwire.service.config.security.tls import Stores, read_stores
+from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables.handling import LATER, NO_EFFECT, ONLY, Rule, Words
+from spanwire.service.config.values.decryption import Decryption
+from spanwire.service.config.values.diagnostics import MAX_CLASS, Findings
+from spanwire.service.config.values.values import Settings
+from spanwire.service.machine.local_zone import LocalZone
+from spanwire.transports.base import ConnectorSettings
+
+MAX_UNCOMMITTED_COUNT: Final = 10_000_000  # what maxUncommittedCount may ask for; memoryUsage holds before
+MAX_BROKER_NAME: Final = 255  # characters; the name stands in directory names
+LOGIN_CONFIG: Final = "java.security.auth.login.config"  # the Java property that names the JAAS configuration
+MAX_PER_CONNECTION: Final = 100_000  # consumers or producers that a connector can be told to grant
+CONTEXT_HOOKS: Final = frozenset(
+    {"org.apache.activemq.hooks.SpringContextHook", "org.apache.activemq.hooks.osgi.SpringOsgiContextHook"}
+)
+NO_CONTEXT: Final = "there is no Spring context here to close"
+IN_PROCESS: Final = "vm:"
+LATER_ELEMENTS: Final = frozenset(name for name, rule in words.BROKER.children.items() if rule.kind == LATER)
+FOREIGN_CHARACTER: Final = re.compile(r"[^A-Za-z0-9._\-:]")  # ActiveMQ's rule for broker names
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """Interprets one ``broker`` element."""
+
+    findings: Findings
+    base: Path
+    variables: Variables
+    decryption: Decryption
+
+    def broker(self, broker: Element) -> BrokerConfiguration:
+        """The configuration; what cannot be honoured is in the findings, so look there first."""
+        try:
+            read_lists(broker)
+        except ConfigurationError as error:
+            self.findings.error(broker.line, f"<broker>: {error}")
+        self.check(broker, words.BROKER)
+        settings = Settings(broker, self.findings)
+        self._vm_connector(broker)
+        self.inner(broker, "managementContext", words.MANAGEMENT)
+        self._shutdown_hooks(broker)
+        self._start(broker)
+        plugins = self.inner(broker, "plugins", words.PLUGINS)
+        security = self._security()
+        contexts = self.inner(broker, "sslContext", words.SSL_CONTEXT)
+        stores = self._stores(contexts)
+        data_directory = settings.text("dataDirectory")
+        usage = UsageInterpreter(self.findings, self.inner, self.variables.environment).usage(broker)
+        return BrokerConfiguration(
+            broker_name=self._broker_name(broker),
+            broker_id=settings.text("brokerId") or None,
+            data_directory=None if data_directory is None else self._directory(broker, "dataDirectory"),
+            advisory_support=settings.flag("advisorySupport", True),
+            anonymous_producer_advisories=settings.flag("anonymousProducerAdvisorySupport", False),
+            delete_all_messages_on_startup=settings.flag("deleteAllMessagesOnStartup", False),
+            temporary_by_send=settings.flag("allowTempAutoCreationOnSend", False),
+            start=settings.flag("start", True),
+            connectors=self._connectors(broker, stores),
+            network_connectors=self._network_connectors(broker, stores),
+            persistence=PersistenceReader(self.findings, self.inner, self._directory).persistence(
+                broker, settings.flag("persistent", True), usage.store.limit_bytes
+            ),
+            usage=usage,
+            max_uncommitted=settings.number("maxUncommittedCount", 0, 0, MAX_UNCOMMITTED_COUNT) or MAX_UNCOMMITTED,
+            destinations=self._destinations(broker),
+            virtual=VirtualReader(self.findings, self.inner).virtual(broker),
+            scheduler=_scheduler(settings),
+            upkeep=upkeep(settings),
+            policies=PolicyInterpreter(self.findings, self.inner).policies(broker),
+            plugins=PluginReader(self.findings, self.inner).plugins(broker, plugins),
+            runtime=PluginReader(self.findings, self.inner).runtime(plugins),
+            authentication=security.authentication(plugins),
+            authorization=security.authorization(plugins),
+            source=self.findings.source,
+            warnings=self.findings.warnings,
+            skipped=self.findings.skipped,
+        )
+
+    def _stores(self, contexts: list[Element]) -> Stores:
+        return read_stores(contexts, self.findings, self.base, self.variables, self.decryption)
+
+    def _network_connectors(self, broker: Element, stores: Stores) -> tuple[NetworkConnectorSettings, ...]:
+        """Without advisories here no bridge learns of consumers here, which is seldom meant where there are bridges."""
+        reader = NetworkReader(self.findings, self.inner, self.decryption, self._stores)
+        found = reader.connectors(broker, stores)
+        if not Settings(broker, self.findings).flag("advisorySupport", True):
+            if any(not connector.bridge.static_bridge for connector in found):
+                self.findings.warn(
+                    broker.attributes["advisorySupport"].line,
+                    "advisorySupport of <broker> is false: bridges to this broker learn of no consumers here, only "
+                    "static ones forward",
+                )
+        return found
+
+    def check(self, element: Element, known: Words) -> None:
+        """Notes every setting and inner element that is unknown, of a later version, or without effect."""
+        for name, setting in element.attributes.items():
+            rule = known.settings.get(name)
+            if rule is None:
+                self._unknown_setting(element, name, setting, known)
+            else:
+                self._check_setting(f"{name} of <{element.name}>", setting, rule, known.guards)
+        for child in element.children:
+            rule = known.children.get(child.name)
+            if rule is None:
+                self.findings.unknown(child.line, f"element in <{element.name}>", child.name, known.children)
+            elif rule.kind == LATER and not (rule.holder and _is_empty(child)):
+                self._later(child.line, f"<{child.name}>", rule, known.guards)
+                self._empty_names(child)
+            elif rule.kind == NO_EFFECT:
+                self.findings.warn(child.line, f"<{child.name}> has no effect: {rule.note}")
+        if element.text.strip():
+            self.findings.error(element.line, f"<{element.name}> holds text, which nothing reads; remove it")
+
+    def _unknown_setting(self, element: Element, name: str, setting: Attribute, known: Words) -> None:
+        if name in known.children and setting.value.startswith("#"):
+            advice = f"write <{name}> inside <{element.name}>"
+            self.findings.error(setting.line, f"{name} of <{element.name}> names a bean, and none is built; {advice}")
+        else:
+            self.findings.unknown(setting.line, f"attribute of <{element.name}>", name, known.settings)
+
+    def _check_setting(self, word: str, setting: Attribute, rule: Rule, guards: bool) -> None:
+        asks = setting.value.strip().lower() not in rule.values
+        if rule.kind == NO_EFFECT and asks:
+            self.findings.warn(setting.line, f"{word} has no effect: {rule.note}")
+        elif rule.kind == LATER:
+            self._later(setting.line, word, rule, guards)
+        elif rule.kind == ONLY and asks:
+            self._later(setting.line, f"{word} with another value than {' or '.join(rule.values)}", rule, guards)
+
+    def _later(self, line: int, word: str, rule: Rule, guards: bool) -> None:
+        self.findings.not_yet(line, word, rule.note, rule.advice, guards=guards or rule.guards)
+
+    def _empty_names(self, element: Element) -> None:
+        """An empty physicalName is a fault wherever it stands, also inside what is not read yet."""
+        for child in element.children:
+            if child.value("physicalName") == "":
+                line = child.attributes["physicalName"].line
+                self.findings.error(line, f"physicalName of <{child.name}> is empty")
+            self._empty_names(child)
+
+    def inner(self, element: Element, name: str, known: Words) -> list[Element]:
+        """All inner elements of this name, checked. One that only repeats its own name stands for its inner one."""
+        found = []
+        for child in element.children:
+            if child.name != name:
+                continue
+            while len(child.children) == 1 and child.children[0].name == name and not child.attributes:
+                child = child.children[0]
+            self.check(child, known)
+            found.append(child)
+        return found
+
+    def _broker_name(self, broker: Element) -> str:
+        settings = Settings(broker, self.findings)
+        name = settings.text("brokerName")
+        alias = settings.text("name")
+        if alias is not None:
+            line = broker.attributes["name"].line
+            if name is not None and name != alias:
+                self.findings.error(line, "name and brokerName of <broker> differ; keep brokerName")
+            self.findings.warn(line, "name of <broker> is read as brokerName; write brokerName")
+            name = name or alias
+        if name is None:
+            return DEFAULT_BROKER_NAME
+        if not name or len(name) > MAX_BROKER_NAME:
+            self.findings.error(broker.line, f"brokerName of <broker> must have 1 to {MAX_BROKER_NAME} characters")
+            return DEFAULT_BROKER_NAME
+        allowed = FOREIGN_CHARACTER.sub("_", name)
+        if allowed != name:
+            self.findings.warn(broker.line, f"brokerName is taken as {allowed!r}: other characters become underscores")
+        return allowed
+
+    def _directory(self, element: Element, name: str) -> Path | None:
+        text = Settings(element, self.findings).text(name)
+        text = None if text is None else text.removeprefix("file:")
+        if not text or any(character < " " for character in text):
+            self.findings.error(element.attributes[name].line, f"{name} of <{element.name}> is no directory name")
+            return None
+        path = Path(text)
+        return path if path.is_absolute() else self.base / path
+
+    def _security(self) -> SecurityInterpreter:
+        path = Path(
+            self.variables.value(LOGIN_CONFIG) or f"{self.variables.value('activemq.conf') or '.'}/login.config"
+        )
+        return SecurityInterpreter(self.findings, self.inner, path, self.variables.replace, self.decryption)
+
+    def _shutdown_hooks(self, broker: Element) -> None:
+        for hooks in self.inner(broker, "shutdownHooks", words.SHUTDOWN_HOOKS):
+            for hook in hooks.children:
+                class_name = hook.value("class") or ""
+                if class_name in CONTEXT_HOOKS:
+                    self.findings.warn(hook.line, f"the bean of class {class_name} has no effect: {NO_CONTEXT}")
+                else:
+                    shown = class_name[:MAX_CLASS] or "?"
+                    self.findings.not_yet(hook.line, f"the shutdown hook {shown}", "shutdown hooks of one's own")
+
+    def _start(self, broker: Element) -> None:
+        if not Settings(broker, self.findings).flag("start", True):
+            line = broker.attributes["start"].line
+            self.findings.warn(line, "start of <broker> has no effect: spanwire start starts the broker at once")
+
+    def _vm_connector(self, broker: Element) -> None:
+        attribute = broker.attributes.get("vmConnectorURI")
+        own = self._own_address(broker)
+        if attribute is not None and attribute.value.strip().partition("?")[0] != own:
+            self.findings.warn(
+                attribute.line, f"vmConnectorURI of <broker> has no effect: clients in this process find it as {own}"
+            )
+
+    def _own_address(self, broker: Element) -> str:
+        return f"{IN_PROCESS}//{broker.value('brokerName') or broker.value('name') or DEFAULT_BROKER_NAME}"
+
+    def _in_process(self, broker: Element, uri: Attribute) -> None:
+        """Clients in the broker's process need no connector: they find it under its name, and no other."""
+        own = self._own_address(broker)
+        asked = uri.value.strip().partition("?")[0].rstrip("/")
+        if asked != own:
+            self.findings.warn(
+                uri.line,
+                f"<transportConnector> at {redacted(asked)} has no effect: clients in this process find it as {own}",
+            )
+
+    def _connectors(self, broker: Element, stores: Stores) -> tuple[ConnectorSettings, ...]:
+        found: list[ConnectorSettings] = []
+        for group in self.inner(broker, "transportConnectors", words.CONNECTORS):
+            for connector in self.inner(group, "transportConnector", words.TRANSPORT_CONNECTOR):
+                uri = connector.attributes.get("uri")
+                if uri is None:
+                    self.findings.error(connector.line, '<transportConnector> has no uri; write uri="tcp://host:port"')
+                    continue
+                if uri.value.strip().lower().startswith(IN_PROCESS):
+                    self._in_process(broker, uri)
+                    continue
+                settings = connector_settings(uri.value, connector.value("name"), uri.line, self.findings, stores)
+                discovery_uri = announcement(connector, self.findings)
+                if settings is not None and self._starts(connector):
+                    found.append(replace(self._quotas(connector, settings), discovery_uri=discovery_uri))
+        return tuple(found)
+
+    def _starts(self, connector: Element) -> bool:
+        if Settings(connector, self.findings).flag("autoStart", True):
+            return True
+        line = connector.attributes["autoStart"].line
+        self.findings.warn(line, "the connector with autoStart=false stays closed: no command opens it")
+        return False
+
+    def _quotas(self, connector: Element, settings: ConnectorSettings) -> ConnectorSettings:
+        """With what each connection may have and does; 0 is no way to switch a limit off."""
+        values = Settings(connector, self.findings)
+        return replace(
+            settings,
+            max_consumers=values.number(
+                "maximumConsumersAllowedPerConnection", settings.max_consumers, 1, MAX_PER_CONNECTION
+            ),
+            max_producers=values.number(
+                "maximumProducersAllowedPerConnection", settings.max_producers, 1, MAX_PER_CONNECTION
+            ),
+            audit_makers=values.flag("auditNetworkProducers", settings.audit_makers),
+            steals_links=values.flag("allowLinkStealing", settings.steals_links),
+            updates_clients=values.flag("updateClusterClients", False),
+            rebalances_clients=values.flag("rebalanceClusterClients", False),
+            updates_on_remove=values.flag("updateClusterClientsOnRemove", False),
+            cluster_filter=self._patterns(connector, "updateClusterFilter"),
+        )
+
+    def _patterns(self, element: Element, name: str) -> tuple[str, ...]:
+        """Regular expressions with commas between them."""
+        found: list[str] = []
+        for pattern in (Settings(element, self.findings).text(name) or "").split(","):
+            try:
+                re.compile(pattern.strip())
+            except re.error as error:
+                line = element.attributes[name].line
+                self.findings.error(line, f"{name}: {pattern.strip()!r} is no regular expression: {error}")
+            else:
+                found += [pattern.strip()] if pattern.strip() else []
+        return tuple(found)
+
+    def _destinations(self, broker: Element) -> tuple[Destination, ...]:
+        found: list[Destination] = []
+        for group in self.inner(broker, "destinations", words.DESTINATIONS):
+            for name, kind in (("queue", QUEUE), ("topic", TOPIC)):
+                for element in self.inner(group, name, words.DESTINATION):
+                    destination = Settings(element, self.findings).physical_name(kind)
+                    if destination is not None:
+                        found.append(destination)
+        return tuple(found)
+
+
+def _scheduler(settings: Settings) -> SchedulerSettings | None:
+    max_repeat = settings.number("maxSchedulerRepeatAllowed", DEFAULT_MAX_REPEAT, 0, MAX_REPEAT)
+    return SchedulerSettings(max_repeat, LocalZone()) if settings.flag("schedulerSupport", False) else None
+
+
+def _is_empty(element: Element) -> bool:
+    return not (element.attributes or element.children or element.text.strip())
+
+
+def replace_placeholders(element: Element, variables: Variables, findings: Findings) -> None:
+    """Replaces the placeholders of every setting that is read; those without a value are noted."""
+    pending = [element]
+    while pending:
+        found = pending.pop()
+        pending.extend(child for child in found.children if child.name not in LATER_ELEMENTS)
+        for name, setting in found.attributes.items():
+            word = f"{name} of <{found.name}>"
+            if "#{" in setting.value:
+                findings.error(
+                    setting.line, f"{word} holds an expression #{{…}}, which is not evaluated; write its value"
+                )
+                continue
+            try:
+                setting.value = variables.replace(setting.value)
+            except UnknownPlaceholderError as error:
+                findings.unknown(setting.line, f"placeholder in {word}:", str(error), variables.names(), spelt=True)
+            except ConfigurationError as error:
+                findings.error(setting.line, f"{word}: {error}")

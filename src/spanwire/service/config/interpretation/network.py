@@ -1,0 +1,422 @@
+"""The ``networkConnectors`` of a configuration: to which brokers this one forwards what their consumers ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spanwire.broker.dispatch.subscription import MAX_PREFETCH
+from spanwire.discovery.agent_settings import AGENTS, parse_agent
+from spanwire.discovery.composite import MAX_DEPTH, parse_composite
+from spanwire.discovery.reconnect import OPTIONS as RECONNECT_OPTIONS
+from spanwire.discovery.reconnect import ReconnectSettings
+from spanwire.discovery.sightings import FAILED_SIGHTING
+from spanwire.discovery.static import MASTER_SLAVE, SCHEMES, parse_list, parse_static
+from spanwire.documents.element import Element
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MAX_PATH, MIN_CONSUMER_PRIORITY
+from spanwire.model.secret import Secret
+from spanwire.network.connector.link import DiscoverySettings, NetworkConnectorSettings, RemoteAddress
+from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
+from spanwire.service.config.interpretation.connector_uri import take_settings
+from spanwire.service.config.interpretation.failover_options import FailoverOptions
+from spanwire.service.config.interpretation.remote_options import RemoteOptions
+from spanwire.service.config.interpretation.uri import LATER_SCHEMES, is_tls, parse_uri, redacted
+from spanwire.service.config.security.tls import Stores
+from spanwire.service.config.tables.attribute_table import SSL_CONTEXT
+from spanwire.service.config.tables.handling import NO_EFFECT, YES, Rule, Words, all_of, later
+from spanwire.service.config.values.decryption import Decryption
+from spanwire.service.config.values.diagnostics import Findings
+from spanwire.service.config.values.values import NUMBER, Settings, as_flag
+from spanwire.tls.settings import ClientTlsSettings
+
+MAX_DELAY_MS: Final = 24 * 3600 * 1000
+NO_LIMIT: Final = -1  # of attempts, as in a client's URL; 0 means the same
+DEFAULT_PORT: Final = 61616  # ActiveMQ's own
+DECIMAL: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
+DISCOVERY: Final = "discovery"
+FAILOVER: Final = "failover"
+FLAT: Final = ("static", "simple")  # lists whose members count one by one, also inside of other lists
+LATER_AGENTS: Final = ("http", "https")  # which ask a web server
+FANOUT: Final = "fanout"
+CLIENTS: Final = ("peer", "vm")  # what a client's URL may be and no link between brokers
+TRANSPORTS: Final = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl")
+FORCE_DURABLE: Final = "forceDurable"
+ADVISED: Final = Rule(NO_EFFECT, note="a bridge reads advisories at a fixed pace")
+JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
+
+
+OWN_BRIDGES: Final = "bridges of one's own; Spanwire runs no Java classes"
+CONNECTOR: Final = Words(
+    settings={
+        **dict.fromkeys(
+            "name uri networkTTL messageTTL consumerTTL conduitSubscriptions decreaseNetworkConsumerPriority "
+            "consumerPriorityBase prefetchSize alwaysSyncSend bridgeTempDestinations userName password remoteUserName "
+            "remotePassword suppressDuplicateQueueSubscriptions suppressDuplicateTopicSubscriptions staticBridge "
+            "destinationFilter dynamicOnly conduitNetworkQueueSubscriptions clientIdToken duplex "
+            "syncDurableSubs checkDuplicateMessagesOnDuplex useVirtualDestSubs sendLoginToDiscovered autoStart "
+            "advisoryForFailedForward useCompression".split(),
+            YES,
+        ),
+        "id": YES,  # Spring's name of the bean; nothing here refers to it
+        "dispatchAsync": Rule(NO_EFFECT, ("true", "false"), "dispatch never waits for a socket"),
+        "advisoryPrefetchSize": ADVISED,
+        "advisoryAckPercentage": ADVISED,
+        "gcDestinationViews": JAVA,
+        "gcSweepTime": JAVA,
+        "objectName": JAVA,
+        "useBrokerNameAsIdSeed": JAVA,
+        "useBrokerNamesAsIdSeed": JAVA,
+        **all_of(
+            later("links by other words", "write uri, remove it"), "brokerURL discoveryURI localUri discoveryAgent"
+        ),
+        **all_of(later("links under the name of another broker"), "brokerName"),
+        **all_of(later(OWN_BRIDGES), "bridgeFactory connectionFilter"),
+    },
+    children={
+        "excludedDestinations": YES,
+        "dynamicallyIncludedDestinations": YES,
+        "staticallyIncludedDestinations": YES,
+        "sslContext": YES,
+        "durableDestinations": Rule(NO_EFFECT, note="the durable subscriptions of bridges are found in the store"),
+        **all_of(later("links by other words", "write uri, remove it"), "discoveryAgent discoveryURI localUri"),
+        **all_of(later(OWN_BRIDGES), "bridgeFactory connectionFilter"),
+    },
+)
+CONNECTORS: Final = Words(
+    {},
+    {
+        "networkConnector": YES,
+        "ldapNetworkConnector": later("LDAP", "write a <networkConnector> for each broker"),
+        "multicastNetworkConnector": later(
+            "links by other words", 'write <networkConnector uri="multicast://default"/>'
+        ),
+    },
+)
+LIST: Final = Words({}, {"queue": YES, "topic": YES})
+NAMED: Final = Words({"physicalName": YES}, {})
+
+Inner = Callable[[Element, str, Words], list[Element]]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkReader:
+    """Reads the connectors of one broker. ``inner`` finds and checks inner elements, ``own_stores`` reads an
+    ``sslContext`` of one connector.
+    """
+
+    findings: Findings
+    inner: Inner
+    decryption: Decryption
+    own_stores: Callable[[list[Element]], Stores]
+
+    def connectors(self, broker: Element, stores: Stores) -> tuple[NetworkConnectorSettings, ...]:
+        """All of them; what cannot be honoured is in the findings."""
+        found: list[NetworkConnectorSettings] = []
+        names: set[str] = set()
+        for group in self.inner(broker, "networkConnectors", CONNECTORS):
+            for element in self.inner(group, "networkConnector", CONNECTOR):
+                take_settings(element, CONNECTOR, self.findings)
+                contexts = self.inner(element, "sslContext", SSL_CONTEXT)
+                connector = self._connector(element, self.own_stores(contexts) if contexts else stores)
+                name = element.value("name") or DEFAULT_NAME
+                if name in names:
+                    self.findings.error(
+                        element.line, f"a second <networkConnector> is called {name!r}; give each its own name"
+                    )
+                names.add(name)
+                if connector is not None:
+                    auto_start = Settings(element, self.findings).flag("autoStart", True)
+                    found.append(replace(connector, auto_start=auto_start))
+        return tuple(found)
+
+    def _connector(self, element: Element, stores: Stores) -> NetworkConnectorSettings | None:
+        bridge = self._bridge(element)
+        uri = element.attributes.get("uri")
+        if uri is None:
+            self.findings.error(element.line, '<networkConnector> has no uri; write uri="static:(tcp://host:port)"')
+            return None
+        scheme = ""
+        try:
+            text = self._unfolded(uri.value)
+            scheme = text.partition(":")[0].lower()
+            if scheme in AGENTS:
+                return self._discovering(element, bridge, text, stores)
+            if scheme in SCHEMES:
+                return self._listing(element, bridge, text, stores)
+        except ConfigurationError as error:
+            self.findings.error(uri.line, str(error))
+            return None
+        self._tell_scheme(uri.line, scheme)
+        return None
+
+    def _tell_scheme(self, line: int, scheme: str) -> None:
+        """Why a connector cannot have such a URI."""
+        if scheme in CLIENTS:
+            self.findings.error(line, f"{scheme}: is for clients and links no brokers; write static:(tcp://host:port)")
+        elif scheme == FANOUT:
+            self._tell_fanout(line)
+        elif scheme in LATER_AGENTS:
+            word = f"the uri {scheme}: of <networkConnector>"
+            self.findings.not_yet(line, word, "links over HTTP", "write static:(tcp://host:port)")
+        else:
+            self.findings.unknown(line, "discovery agent", scheme, [*SCHEMES, *AGENTS, DISCOVERY], spelt=True)
+
+    def _tell_fanout(self, line: int) -> None:
+        self.findings.not_yet(
+            line,
+            "fanout: of <networkConnector>",
+            "one link to several brokers",
+            "write static:(uri,uri), a link to each",
+        )
+
+    def _unfolded(self, text: str) -> str:
+        """``discovery:(agent)?options`` is the agent with these options more, and ``failover:(…)`` a list of one link.
+        Raises `ConfigurationError`.
+        """
+        text = text.strip()
+        scheme = text.partition(":")[0].lower()
+        if scheme == FAILOVER:
+            return f"static:({text})"
+        if scheme != DISCOVERY:
+            return text
+        found = parse_composite(text)
+        if len(found.parts) != 1:
+            raise ConfigurationError("discovery: has one agent; write discovery:(multicast://default)")
+        inner = found.parts[0]
+        return f"{inner}{'&' if _has_options(inner) else '?'}{found.query}" if found.query else inner
+
+    def _discovering(
+        self, element: Element, bridge: BridgeSettings, text: str, stores: Stores
+    ) -> NetworkConnectorSettings:
+        """A link to each broker that is found. Raises `ConfigurationError`."""
+        line = element.attributes["uri"].line
+        agent = parse_agent(text)
+        sends_login = Settings(element, self.findings).flag("sendLoginToDiscovered", False)
+        if sends_login:
+            self.findings.warn(
+                element.attributes["sendLoginToDiscovered"].line,
+                "sendLoginToDiscovered of <networkConnector>: whoever is in reach of the group can ask for the login",
+            )
+        address, _, query = text.partition("?")
+        pairs = [pair for pair in query.split("&") if pair.partition("=")[0] in RECONNECT_OPTIONS]
+        discovery = DiscoverySettings(
+            agent, address, ClientTlsSettings(stores.trust_store, stores.key_store), sends_login
+        )
+        reconnect = self._reconnect("&".join(pairs), line, text.partition(":")[0].lower(), FAILED_SIGHTING)
+        return NetworkConnectorSettings(bridge, (), reconnect, element.line, discovery)
+
+    def _listing(
+        self, element: Element, bridge: BridgeSettings, text: str, stores: Stores
+    ) -> NetworkConnectorSettings | None:
+        """A link to each of the brokers in a list, or to one of them. Raises `ConfigurationError`."""
+        line = element.attributes["uri"].line
+        listed = parse_static(text)
+        reconnect = self._reconnect(listed.options, line, text.partition(":")[0].lower(), ReconnectSettings())
+        if listed.is_one:
+            group = self._one_of(listed.uris, False, line, stores)
+            remotes = [] if group is None else [group]
+        else:
+            uris = self._flat(listed.uris, line, 1)
+            remotes = [one for one in (self._listed(uri, line, stores) for uri in uris) if one is not None]
+        return NetworkConnectorSettings(bridge, tuple(remotes), reconnect, element.line) if remotes else None
+
+    def _flat(self, uris: Sequence[str], line: int, depth: int) -> list[str]:
+        """The entries of a list and of the plain lists inside. Raises `ConfigurationError`."""
+        if depth > MAX_DEPTH:
+            raise ConfigurationError(f"a URI has more than {MAX_DEPTH} lists inside each other")
+        found: list[str] = []
+        for uri in uris:
+            inner = uri.partition(":")[0].lower()
+            if inner not in FLAT:
+                found.append(uri)
+                continue
+            listed = parse_static(uri)
+            if listed.options:
+                self.findings.error(line, f"options of {inner}: inside of a list have no meaning; write them outside")
+            found += self._flat(listed.uris, line, depth + 1)
+        return found
+
+    def _listed(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
+        """One entry of a list: an address, or ``failover:(…)`` or ``masterslave:(…)`` for one of several."""
+        scheme, _, rest = text.partition(":")
+        if scheme.lower() not in (FAILOVER, MASTER_SLAVE):
+            return self._remote(text, line, stores)
+        try:
+            if scheme.lower() == MASTER_SLAVE:
+                return self._one_of(parse_static(text).uris, False, line, stores)
+            uris, query = parse_list(FAILOVER, rest)
+        except ConfigurationError as error:
+            self.findings.error(line, str(error))
+            return None
+        options = FailoverOptions(query, line, self.findings)
+        return self._one_of([options.nested(uri) for uri in uris], options.shuffles, line, stores)
+
+    def _one_of(self, uris: Sequence[str], shuffled: bool, line: int, stores: Stores) -> RemoteAddress | None:
+        """The addresses as one; all of them have to be right."""
+        found = [remote for remote in (self._remote(uri, line, stores) for uri in uris) if remote is not None]
+        if len(found) < len(uris):
+            return None
+        return replace(found[0], others=tuple(found[1:]), shuffled=shuffled and len(found) > 1)
+
+    def _bridge(self, element: Element) -> BridgeSettings:
+        settings = Settings(element, self.findings)
+        forced: list[Destination] = []
+        ttl = settings.clamped("networkTTL", DEFAULT_TTL, -1, MAX_PATH)
+        return BridgeSettings(
+            name=settings.text("name") or DEFAULT_NAME,
+            message_ttl=settings.clamped("messageTTL", ttl, -1, MAX_PATH),
+            consumer_ttl=settings.clamped("consumerTTL", ttl, -1, MAX_PATH),
+            conduit=settings.flag("conduitSubscriptions", True),
+            decrease_priority=settings.flag("decreaseNetworkConsumerPriority", True),
+            priority_base=settings.number("consumerPriorityBase", DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY, 127),
+            prefetch_size=settings.clamped("prefetchSize", DEFAULT_PREFETCH, 1, MAX_PREFETCH),
+            always_sync_send=settings.flag("alwaysSyncSend", True),
+            bridge_temporary=settings.flag("bridgeTempDestinations", True),
+            user_name=settings.text("userName") or None,
+            password=self._secret(element, "password"),
+            remote_user_name=settings.text("remoteUserName") or None,
+            remote_password=self._secret(element, "remotePassword"),
+            excluded=self._destinations(element, "excludedDestinations"),
+            included=self._destinations(element, "dynamicallyIncludedDestinations", forced),
+            static=self._destinations(element, "staticallyIncludedDestinations"),
+            forced_durable=tuple(forced),
+            static_bridge=settings.flag("staticBridge", False),
+            advisory_filter=settings.text("destinationFilter") or None,
+            conduit_network_queues=settings.flag("conduitNetworkQueueSubscriptions", False),
+            suppress_queue_duplicates=settings.flag("suppressDuplicateQueueSubscriptions", False),
+            suppress_topic_duplicates=settings.flag("suppressDuplicateTopicSubscriptions", True),
+            dynamic_only=settings.flag("dynamicOnly", False),
+            virtual_demand=settings.flag("useVirtualDestSubs", False),
+            sync_durable=settings.flag("syncDurableSubs", False),
+            duplex=settings.flag("duplex", False),
+            check_duplicates=settings.flag("checkDuplicateMessagesOnDuplex", False),
+            tells_failures=settings.flag("advisoryForFailedForward", False),
+            compresses=settings.flag("useCompression", False),
+            client_id_token=settings.text("clientIdToken") or "_",
+        )
+
+    def _secret(self, element: Element, name: str) -> Secret | None:
+        if name not in element.attributes:
+            return None
+        try:
+            return Settings(element, self.findings).secret(name, self.decryption)
+        except ConfigurationError as error:
+            self.findings.error(element.attributes[name].line, f"{name} of <networkConnector>: {error}")
+            return None
+
+    def _destinations(
+        self, element: Element, name: str, forced: list[Destination] | None = None
+    ) -> tuple[Destination, ...]:
+        """The names and patterns of one list; topics with ``?forceDurable=true`` are also put into ``forced``."""
+        found: list[Destination] = []
+        for group in self.inner(element, name, LIST):
+            for kind_name, kind in (("queue", QUEUE), ("topic", TOPIC)):
+                for entry in self.inner(group, kind_name, NAMED):
+                    if "physicalName" not in entry.attributes:
+                        self.findings.error(entry.line, f"<{kind_name}> of <{name}> has no physicalName")
+                        continue
+                    options = self._take_options(entry)
+                    destination = Settings(entry, self.findings).destination("physicalName", kind, pattern=True)
+                    if destination is not None:
+                        found.append(destination)
+                        if self._forces(entry, options, forced is not None) and forced is not None:
+                            forced.append(destination)
+        return tuple(found)
+
+    def _take_options(self, entry: Element) -> str:
+        """The options behind a name, which it then lacks."""
+        attribute = entry.attributes["physicalName"]
+        attribute.value, _, options = attribute.value.partition("?")
+        return options
+
+    def _forces(self, entry: Element, options: str, allowed: bool) -> bool:
+        line = entry.attributes["physicalName"].line
+        forces = False
+        for pair in (part for part in options.split("&") if part):
+            name, _, value = pair.partition("=")
+            flag = as_flag(value)
+            if name != FORCE_DURABLE or not allowed:
+                self.findings.unknown(line, f"option of <{entry.name}>", name, [FORCE_DURABLE] if allowed else [])
+            elif flag is None:
+                self.findings.error(line, f"the option {name} of <{entry.name}> must be true or false")
+            else:
+                forces = flag
+        return forces
+
+    def _remote(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
+        inner = text.partition(":")[0].lower()
+        if inner == FANOUT:
+            self._tell_fanout(line)
+            return None
+        if inner in (*SCHEMES, *AGENTS, FAILOVER, DISCOVERY, *CLIENTS):
+            self.findings.error(line, f"{inner}: is no address of one broker, as is wanted here; write tcp://host:port")
+            return None
+        uri = parse_uri(text, lambda reason: self.findings.error(line, reason))
+        if uri is None:
+            return None
+        if uri.scheme in LATER_SCHEMES:
+            word = f"the transport {uri.scheme}:// of a network connector"
+            self.findings.not_yet(line, word, LATER_SCHEMES[uri.scheme], "write tcp://host:port, remove it")
+            return None
+        if uri.scheme not in TRANSPORTS:
+            self.findings.unknown(line, "transport of a network connector", uri.scheme, TRANSPORTS, spelt=True)
+            return None
+        port = uri.port
+        if port is None:
+            self.findings.warn(line, f"the uri {redacted(text)} names no port; {DEFAULT_PORT} is taken")
+            port = DEFAULT_PORT
+        if not uri.host or port == 0:
+            self.findings.error(line, f"the uri {redacted(text)} names no host or port; write tcp://host:port")
+            return None
+        options = RemoteOptions(uri, line, self.findings)
+        host = f"[{uri.host}]" if ":" in uri.host else uri.host
+        address = f"{uri.scheme}://{host}:{port}"
+        tls = options.tls(f"the address {address}", stores) if is_tls(uri) else None
+        return RemoteAddress(address, uri.host, port, tls, options.max_inactivity_ms, options=options.socket_options())
+
+    def _reconnect(self, query: str, line: int, agent: str, default: ReconnectSettings) -> ReconnectSettings:
+        """The options of the agent that say when a link is tried again."""
+        found: dict[str, str] = {}
+        for pair in (part for part in query.split("&") if part):
+            name, _, value = pair.partition("=")
+            found[name] = value.strip()
+        known = {
+            "initialReconnectDelay": default.initial_delay_ms,
+            "maxReconnectDelay": default.max_delay_ms,
+            "maxReconnectAttempts": default.max_attempts,
+            "minConnectTime": default.min_connect_ms,
+        }
+        for name, value in found.items():
+            if name in known:
+                lowest = NO_LIMIT if name == "maxReconnectAttempts" else 0
+                if NUMBER.fullmatch(value) and lowest <= int(value) <= MAX_DELAY_MS:
+                    known[name] = max(0, int(value))
+                else:
+                    wanted = f"must be a whole number from {lowest} to {MAX_DELAY_MS}"
+                    self.findings.error(line, f"the option {name} of {agent}: {wanted}")
+            elif name not in ("useExponentialBackOff", "backOffMultiplier"):
+                self.findings.unknown(line, f"option of {agent}:", name, RECONNECT_OPTIONS, spelt=True)
+        exponential = as_flag(found.get("useExponentialBackOff", "true" if default.exponential else "false"))
+        multiplier = found.get("backOffMultiplier", "2")
+        if exponential is None:
+            self.findings.error(line, f"the option useExponentialBackOff of {agent}: must be true or false")
+        if not DECIMAL.fullmatch(multiplier) or float(multiplier) < 1:
+            self.findings.error(line, f"the option backOffMultiplier of {agent}: must be a number from 1 on")
+            multiplier = "2"
+        return ReconnectSettings(
+            initial_delay_ms=known["initialReconnectDelay"],
+            max_delay_ms=known["maxReconnectDelay"],
+            exponential=exponential is not False,
+            multiplier=float(multiplier),
+            max_attempts=known["maxReconnectAttempts"],
+            min_connect_ms=known["minConnectTime"],
+        )
+
+
+def _has_options(text: str) -> bool:
+    """Whether a URI has options of its own; those in parentheses belong to others."""
+    return "?" in text.rpartition(")")[2]

@@ -1,0 +1,169 @@
+"""``persistenceAdapter``: whatever store of ActiveMQ is named, persistent messages go to Spanwire's own journal.
+
+What an element says of place, file size and syncs is honoured; what tunes its own files has no effect. Stores that do
+something else, as sharing messages between brokers or keeping them in a database, are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from spanwire.broker.persistence.producer_audit import MAX_TRACKED
+from spanwire.broker.persistence.sequence_window import MAX_DEPTH
+from spanwire.documents.element import Element
+from spanwire.service.config.model import PersistenceConfiguration
+from spanwire.service.config.tables.attribute_table import ENTRY_TABLES, JOURNAL
+from spanwire.service.config.tables.handling import JAVA, LATER, NO_EFFECT, ONLY, YES, Rule, Words
+from spanwire.service.config.values.diagnostics import Findings
+from spanwire.service.config.values.values import Settings
+
+GIB: Final = 1024**3
+MIN_SEGMENT_BYTES: Final = 1024 * 1024
+MAX_SEGMENT_BYTES: Final = 2 * GIB - 1  # a Java int, KahaDB's own bound
+SEGMENTS_OF_LIMIT: Final = 8  # at least so many files share the limit of the store
+DEFAULT_SYNC_INTERVAL_MS: Final = 1000  # journalDiskSyncInterval of KahaDB
+MAX_SYNC_INTERVAL_MS: Final = 60_000  # what a power cut may take at the most
+ALWAYS, PERIODIC, NEVER = "always", "periodic", "never"
+STRATEGIES: Final = (ALWAYS, PERIODIC, NEVER)
+
+INDEX: Final = Rule(NO_EFFECT, note="it tunes the files of KahaDB, and messages are kept in Spanwire's own journal")
+LEVELS: Final = Rule(NO_EFFECT, note="it tunes the files of LevelDB, and messages are kept in Spanwire's own journal")
+ONE: Final = Rule(NO_EFFECT, note="all destinations share one journal")
+DATABASE: Final = Rule(LATER, note="stores in a database", advice=JOURNAL)
+SHARED: Final = Rule(LATER, note="stores that several brokers share", advice=JOURNAL)
+OLD: Final = Rule(LATER, note="stores of ActiveMQ 4", advice="write kahaDB with the directory of the new journal")
+
+PERSISTENCE: Final = Words(
+    settings={},
+    children={
+        **dict.fromkeys("kahaDB levelDB mKahaDB memoryPersistenceAdapter".split(), YES),
+        **dict.fromkeys("jdbcPersistenceAdapter journalPersistenceAdapter journaledJDBC".split(), DATABASE),
+        "replicatedLevelDB": SHARED,
+        **dict.fromkeys("amqPersistenceAdapter kahaPersistenceAdapter".split(), OLD),
+        "bean": Rule(LATER, note="other stores", advice=JOURNAL),
+    },
+)
+KAHA_DB: Final = Words(
+    settings={
+        **dict.fromkeys(
+            "directory journalMaxFileLength enableJournalDiskSyncs journalDiskSyncStrategy "
+            "journalDiskSyncInterval failoverProducersAuditDepth maxFailoverProducersToTrack".split(),
+            YES,
+        ),
+        **dict.fromkeys(
+            "archiveCorruptedIndex checkForCorruptJournalFiles checkpointInterval checksumJournalFiles cleanupInterval "
+            "cleanupOnStop compactAcksAfterNoGC compactAcksIgnoresStoreGrowth concurrentStoreAndDispatchQueues "
+            "concurrentStoreAndDispatchTopics databaseLockedWaitDelay directoryArchive enableAckCompaction "
+            "enableIndexDiskSyncs enableIndexPageCaching enableIndexRecoveryFile enableIndexWriteAsync "
+            "enableSubscriptionStatistics failIfDatabaseIsLocked forceRecoverIndex id ignoreMissingJournalfiles "
+            "indexCacheSize indexDirectory indexLFUEvictionFactor indexWriteBatchSize journalMaxWriteBatchSize "
+            "lockKeepAlivePeriod maxAsyncJobs preallocationScope preallocationStrategy "
+            "purgeRecoveredXATransactionStrategy storeOpenWireVersion useIndexLFRUEviction useLock".split(),
+            INDEX,
+        ),
+        "archiveDataLogs": Rule(ONLY, ("false",), "an archive of the journal"),
+        "purgeStoreOnStartup": Rule(ONLY, ("false",), "an empty store at start", "use deleteAllMessagesOnStartup"),
+        "stopOnError": Rule(LATER, note="a choice of what a failing disk does"),
+        "rewriteOnRedelivery": Rule(NO_EFFECT, note="the journal keeps redelivery counts beside the messages"),
+    },
+    children={
+        "locker": Rule(NO_EFFECT, note="the data directory is always locked"),
+        **dict.fromkeys("transactionIdTransformer usageManager".split(), Rule(LATER, note=ENTRY_TABLES)),
+    },
+)
+LEVEL_DB: Final = Words(
+    settings={
+        **dict.fromkeys("directory logSize sync".split(), YES),
+        **dict.fromkeys(
+            "asyncBufferSize autoCompactionRatio failIfDatabaseIsLocked flushDelay id indexBlockRestartInterval "
+            "indexBlockSize indexCacheSize indexCompression indexFactory indexMaxOpenFiles indexWriteBufferSize "
+            "lockKeepAlivePeriod logCompression logDirectory logWriteBufferSize monitorStats paranoidChecks "
+            "readThreads useLock verifyChecksums".split(),
+            LEVELS,
+        ),
+    },
+    children={"locker": Rule(NO_EFFECT, note="the data directory is always locked")},
+)
+M_KAHA_DB: Final = Words(
+    settings={
+        **dict.fromkeys("directory journalMaxFileLength".split(), YES),
+        **dict.fromkeys(
+            "checkForCorruptJournalFiles id journalCleanupInterval journalWriteBatchSize lockKeepAlivePeriod "
+            "transactionStore useLock".split(),
+            INDEX,
+        ),
+    },
+    children={
+        "filteredPersistenceAdapters": ONE,
+        "locker": Rule(NO_EFFECT, note="the data directory is always locked"),
+    },
+)
+MEMORY: Final = Words(
+    settings=dict.fromkeys("createTransactionStore id usageManager".split(), JAVA), children={"usageManager": JAVA}
+)
+TABLES: Final = (PERSISTENCE, KAHA_DB, LEVEL_DB, M_KAHA_DB, MEMORY)
+
+
+@dataclass(frozen=True, slots=True)
+class PersistenceReader:
+    """Reads the ``persistenceAdapter`` of a broker. ``inner`` gives checked inner elements, ``place`` a directory."""
+
+    findings: Findings
+    inner: Callable[[Element, str, Words], list[Element]]
+    place: Callable[[Element, str], Path | None]
+
+    def persistence(self, broker: Element, persistent: bool, store_limit_bytes: int) -> PersistenceConfiguration:
+        """Where and how messages are kept; ``persistent`` is the broker's own attribute. With ``store_limit_bytes``
+        above 0 files are small enough for what was consumed to make room in time.
+        """
+        found = PersistenceConfiguration(persistent)
+        for adapter in self.inner(broker, "persistenceAdapter", PERSISTENCE):
+            if len(adapter.children) > 1:
+                self.findings.error(
+                    adapter.children[1].line, "<persistenceAdapter> holds more than one adapter; keep one"
+                )
+            if self.inner(adapter, "memoryPersistenceAdapter", MEMORY):
+                found = replace(found, persistent=False)
+            for store in self.inner(adapter, "kahaDB", KAHA_DB):
+                found = self._synced(store, self._placed(store, "journalMaxFileLength", found))
+                found = self._audited(store, found)
+            for store in self.inner(adapter, "mKahaDB", M_KAHA_DB):
+                found = self._placed(store, "journalMaxFileLength", found)
+            for store in self.inner(adapter, "levelDB", LEVEL_DB):
+                found = self._placed(store, "logSize", found)
+                found = replace(found, sync=Settings(store, self.findings).flag("sync", True))
+        if 0 < store_limit_bytes < SEGMENTS_OF_LIMIT * found.segment_bytes:
+            found = replace(found, segment_bytes=max(MIN_SEGMENT_BYTES, store_limit_bytes // SEGMENTS_OF_LIMIT))
+        return found
+
+    def _placed(self, store: Element, size: str, found: PersistenceConfiguration) -> PersistenceConfiguration:
+        segment_bytes = Settings(store, self.findings).size(size, found.segment_bytes)
+        if not MIN_SEGMENT_BYTES <= segment_bytes <= MAX_SEGMENT_BYTES:
+            self.findings.error(store.line, f"{size} of <{store.name}> must be from 1 mb to just under 2 gb")
+        directory = self.place(store, "directory") if "directory" in store.attributes else None
+        return replace(found, segment_bytes=segment_bytes, directory=directory)
+
+    def _audited(self, store: Element, found: PersistenceConfiguration) -> PersistenceConfiguration:
+        settings = Settings(store, self.findings)
+        return replace(
+            found,
+            audit_depth=settings.number("failoverProducersAuditDepth", found.audit_depth, 1, MAX_DEPTH),
+            audited_producers=settings.number("maxFailoverProducersToTrack", found.audited_producers, 1, MAX_TRACKED),
+        )
+
+    def _synced(self, store: Element, found: PersistenceConfiguration) -> PersistenceConfiguration:
+        """``journalDiskSyncStrategy`` counts before the older ``enableJournalDiskSyncs``."""
+        settings = Settings(store, self.findings)
+        strategy = (settings.text("journalDiskSyncStrategy") or "").strip().lower()
+        if not strategy:
+            strategy = ALWAYS if settings.flag("enableJournalDiskSyncs", True) else NEVER
+        elif strategy not in STRATEGIES:
+            line = store.attributes["journalDiskSyncStrategy"].line
+            self.findings.error(line, f"journalDiskSyncStrategy of <{store.name}> must be always, periodic or never")
+        interval = settings.number("journalDiskSyncInterval", DEFAULT_SYNC_INTERVAL_MS, 1, MAX_SYNC_INTERVAL_MS)
+        return replace(
+            found, sync=strategy not in (PERIODIC, NEVER), sync_interval_ms=interval if strategy == PERIODIC else 0
+        )

@@ -1,0 +1,255 @@
+"""The ``plugins`` of a configuration that are not about security: dead letters, redelivery, statistics, time stamps,
+delivery modes, the log of events; and the attribute of the broker that puts users on messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.broker.plugins.discarding_plugin import (
+    DEFAULT_REPORT_INTERVAL,
+    MAX_PATTERNS,
+    DiscardingSettings,
+    name_pattern,
+)
+from spanwire.broker.plugins.event_log import EventLogSettings
+from spanwire.broker.plugins.plugged_broker import PluginSettings
+from spanwire.broker.plugins.redelivery_plugin import (
+    LEAST_DELAY_MS,
+    NO_MAXIMUM,
+    RedeliveryEntry,
+    RedeliveryPolicy,
+    RedeliverySettings,
+)
+from spanwire.broker.plugins.timestamp_plugin import TimeStampSettings
+from spanwire.broker.scheduler.schedule import MAX_DELAY_MS
+from spanwire.documents.element import Element
+from spanwire.model.destination import QUEUE, TOPIC
+from spanwire.model.errors import InvalidSelectorError
+from spanwire.service.config.model import RuntimeSettings
+from spanwire.service.config.policies.policies import TEMPORARY
+from spanwire.service.config.tables.handling import JAVA, LATER, NO_EFFECT, YES, Rule, Words
+from spanwire.service.config.values.diagnostics import Findings
+from spanwire.service.config.values.values import Settings
+
+DEFAULT_SEPARATOR: Final = "/"
+NO_SEPARATORS: Final = ". , * > ? :"  # they mean something in a name
+MAX_INT: Final = 2**31 - 1  # a Java int
+MAX_PERIOD_MS: Final = 24 * 3600 * 1000  # between two looks at the configuration
+MULTIPLIER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+CLIENT_ONLY: Final = Rule(NO_EFFECT, note="it is about redelivery by clients")
+
+STATISTICS: Final = Words({"id": JAVA}, {})
+DISCARDING: Final = Words(
+    {
+        **dict.fromkeys("dropAll dropTemporaryTopics dropTemporaryQueues dropOnly reportInterval".split(), YES),
+        "id": JAVA,
+    },
+    {},
+)
+PATH_SEPARATOR: Final = Words({"pathSeparator": YES, "id": JAVA}, {})
+PERSISTENCE: Final = Words({"persistenceFlag": YES, "id": JAVA}, {})
+TIME_STAMPS: Final = Words(
+    {**dict.fromkeys("zeroExpirationOverride ttlCeiling futureOnly processNetworkMessages".split(), YES), "id": JAVA},
+    {},
+)
+EVENT_LOG: Final = Words(
+    {
+        **dict.fromkeys(
+            "logAll logConnectionEvents logSessionEvents logProducerEvents logConsumerEvents logTransactionEvents "
+            "logInternalEvents perDestinationLogger".split(),
+            YES,
+        ),
+        "id": JAVA,
+    },
+    {},
+)
+RUNTIME: Final = Words({"checkPeriod": YES, "id": JAVA}, {})
+REDELIVERY: Final = Words(
+    {"fallbackToDeadLetter": YES, "sendToDlqIfMaxRetriesExceeded": YES, "id": JAVA}, {"redeliveryPolicyMap": YES}
+)
+REDELIVERY_MAP: Final = Words({"id": JAVA}, {"redeliveryPolicyEntries": YES, "defaultEntry": YES})
+REDELIVERY_ENTRIES: Final = Words({}, {"redeliveryPolicy": YES})
+REDELIVERY_POLICY: Final = Words(
+    {
+        **dict.fromkeys(
+            "queue topic tempQueue tempTopic maximumRedeliveries initialRedeliveryDelay redeliveryDelay "
+            "maximumRedeliveryDelay useExponentialBackOff backOffMultiplier useCollisionAvoidance "
+            "collisionAvoidancePercent".split(),
+            YES,
+        ),
+        "preDispatchCheck": CLIENT_ONLY,
+        "id": JAVA,
+    },
+    {"destination": Rule(LATER, note="policies by another name", advice="write queue= or topic=, remove it")},
+)
+
+Inner = Callable[[Element, str, Words], list[Element]]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginReader:
+    """Reads the ``plugins`` elements of a broker. ``inner`` finds and checks inner elements."""
+
+    findings: Findings
+    inner: Inner
+
+    def plugins(self, broker: Element, groups: list[Element]) -> PluginSettings:
+        """What they say. The order counts for what becomes of dead letters."""
+        letters: list[DiscardingSettings | RedeliverySettings] = []
+        for group in groups:
+            discarding = self.inner(group, "discardingDLQBrokerPlugin", DISCARDING)
+            redelivery = self.inner(group, "redeliveryPlugin", REDELIVERY)
+            settings: dict[int, DiscardingSettings | RedeliverySettings] = {}
+            settings |= {id(element): self._discarding(element) for element in discarding}
+            settings |= {id(element): self._redelivery(broker, element) for element in redelivery}
+            letters += [settings.pop(id(child)) for child in group.children if id(child) in settings]
+            letters += settings.values()  # those inside an element of the same name
+        statistics = self._only(groups, "statisticsBrokerPlugin", STATISTICS)
+        times = self._only(groups, "timeStampingBrokerPlugin", TIME_STAMPS)
+        persistence = self._only(groups, "forcePersistencyModeBrokerPlugin", PERSISTENCE)
+        separator = self._only(groups, "destinationPathSeparatorPlugin", PATH_SEPARATOR)
+        event_log = self._only(groups, "loggingBrokerPlugin", EVENT_LOG)
+        return PluginSettings(
+            dead_letters=tuple(letters),
+            statistics=statistics is not None,
+            times=None if times is None else self._times(times),
+            persistent=None if persistence is None else self._settings(persistence).flag("persistenceFlag", False),
+            names_user=self._settings(broker).flag("populateJMSXUserID", False),
+            event_log=None if event_log is None else self._event_log(event_log),
+            path_separator="" if separator is None else self._separator(separator),
+        )
+
+    def runtime(self, groups: list[Element]) -> RuntimeSettings | None:
+        """Whether the file may change while the broker runs, and how often it is looked at."""
+        found = self._only(groups, "runtimeConfigurationPlugin", RUNTIME)
+        if found is None:
+            return None
+        return RuntimeSettings(self._settings(found).number("checkPeriod", 0, 0, MAX_PERIOD_MS))
+
+    def _settings(self, element: Element) -> Settings:
+        return Settings(element, self.findings)
+
+    def _only(self, groups: list[Element], name: str, known: Words) -> Element | None:
+        """The element of this name, of which one can be there."""
+        found = [element for group in groups for element in self.inner(group, name, known)]
+        for element in found[1:]:
+            self.findings.error(element.line, f"<{name}> stands there twice; keep one")
+        return found[0] if found else None
+
+    def _separator(self, element: Element) -> str:
+        """One character that is none of a name's own."""
+        text = self._settings(element).text("pathSeparator")
+        if text is None:
+            return DEFAULT_SEPARATOR
+        if len(text) != 1 or text in NO_SEPARATORS or not text.isprintable():
+            line = element.attributes["pathSeparator"].line
+            self.findings.error(
+                line,
+                f"pathSeparator of <{element.name}> is {text[:8]!r}, it must be one character, none of {NO_SEPARATORS}",
+            )
+            return DEFAULT_SEPARATOR
+        return text
+
+    def _discarding(self, element: Element) -> DiscardingSettings:
+        settings = self._settings(element)
+        patterns = (settings.text("dropOnly") or "").split()
+        line = element.attributes["dropOnly"].line if patterns else element.line
+        if len(patterns) > MAX_PATTERNS:
+            self.findings.error(line, f"dropOnly of <{element.name}> has more than {MAX_PATTERNS} patterns")
+            patterns = []
+        for pattern in patterns:
+            try:
+                name_pattern(pattern)
+            except InvalidSelectorError as error:
+                self.findings.error(line, f"dropOnly of <{element.name}>: {error}")
+        return DiscardingSettings(
+            drop_all=settings.flag("dropAll", True),
+            drop_temporary_topics=settings.flag("dropTemporaryTopics", True),
+            drop_temporary_queues=settings.flag("dropTemporaryQueues", True),
+            drop_only=tuple(patterns),
+            report_interval=settings.number("reportInterval", DEFAULT_REPORT_INTERVAL, 0, MAX_INT),
+        )
+
+    def _times(self, element: Element) -> TimeStampSettings:
+        settings = self._settings(element)
+        return TimeStampSettings(
+            zero_expiration_ms=settings.number("zeroExpirationOverride", 0, 0, MAX_DELAY_MS),
+            ttl_ceiling_ms=settings.number("ttlCeiling", 0, 0, MAX_DELAY_MS),
+            future_only=settings.flag("futureOnly", False),
+            network_messages=settings.flag("processNetworkMessages", False),
+        )
+
+    def _event_log(self, element: Element) -> EventLogSettings:
+        settings = self._settings(element)
+        return EventLogSettings(
+            everything=settings.flag("logAll", False),
+            connections=settings.flag("logConnectionEvents", True),
+            sessions=settings.flag("logSessionEvents", True),
+            producers=settings.flag("logProducerEvents", False),
+            consumers=settings.flag("logConsumerEvents", False),
+            transactions=settings.flag("logTransactionEvents", False),
+            internal=settings.flag("logInternalEvents", False),
+            per_destination=settings.flag("perDestinationLogger", False),
+        )
+
+    def _redelivery(self, broker: Element, element: Element) -> RedeliverySettings:
+        settings = self._settings(element)
+        if not self._settings(broker).flag("schedulerSupport", False):
+            self.findings.error(
+                element.line, '<redeliveryPlugin> needs the scheduler: write schedulerSupport="true" at <broker>'
+            )
+        entries: list[RedeliveryEntry] = []
+        default: RedeliveryPolicy | None = None
+        for table in self.inner(element, "redeliveryPolicyMap", REDELIVERY_MAP):
+            for group in self.inner(table, "redeliveryPolicyEntries", REDELIVERY_ENTRIES):
+                for policy in self.inner(group, "redeliveryPolicy", REDELIVERY_POLICY):
+                    entries += self._entry(policy)
+            for holder in self.inner(table, "defaultEntry", REDELIVERY_ENTRIES):
+                for policy in self.inner(holder, "redeliveryPolicy", REDELIVERY_POLICY):
+                    default = self._policy(policy)
+        return RedeliverySettings(
+            tuple(entries),
+            default,
+            falls_back=settings.flag("fallbackToDeadLetter", True),
+            dead_letter_in_the_end=settings.flag("sendToDlqIfMaxRetriesExceeded", True),
+        )
+
+    def _entry(self, element: Element) -> list[RedeliveryEntry]:
+        settings = self._settings(element)
+        named = [name for name in ("queue", "topic") if name in element.attributes]
+        temporary = [name for name in TEMPORARY if settings.flag(name, False)]
+        if len(named) + len(temporary) != 1:
+            self.findings.error(element.line, "<redeliveryPolicy> must name either a queue or a topic")
+            return []
+        if temporary:
+            return [RedeliveryEntry(TEMPORARY[temporary[0]], self._policy(element))]
+        kind = QUEUE if named[0] == "queue" else TOPIC
+        destination = settings.destination(named[0], kind, pattern=True)
+        return [] if destination is None else [RedeliveryEntry(destination, self._policy(element))]
+
+    def _policy(self, element: Element) -> RedeliveryPolicy:
+        settings = self._settings(element)
+        return RedeliveryPolicy(
+            maximum_redeliveries=settings.number("maximumRedeliveries", 6, NO_MAXIMUM, MAX_INT),
+            initial_delay_ms=settings.number("initialRedeliveryDelay", 1_000, LEAST_DELAY_MS, MAX_DELAY_MS),
+            delay_ms=settings.number("redeliveryDelay", 1_000, LEAST_DELAY_MS, MAX_DELAY_MS),
+            maximum_delay_ms=settings.number("maximumRedeliveryDelay", -1, -1, MAX_DELAY_MS),
+            exponential=settings.flag("useExponentialBackOff", False),
+            multiplier=self._multiplier(element),
+            collision_avoidance=settings.flag("useCollisionAvoidance", False),
+            collision_percent=settings.number("collisionAvoidancePercent", 15, 0, 100),
+        )
+
+    def _multiplier(self, element: Element) -> float:
+        text = self._settings(element).text("backOffMultiplier")
+        if text is None:
+            return 5.0
+        if not MULTIPLIER.fullmatch(text):
+            line = element.attributes["backOffMultiplier"].line
+            self.findings.error(line, f"backOffMultiplier of <redeliveryPolicy> is {text[:40]!r}, it must be a number")
+            return 5.0
+        return float(text)

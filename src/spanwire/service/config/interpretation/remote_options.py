@@ -1,0 +1,134 @@
+"""Options behind the address of a remote broker, in a network connector: ``tcp://host:port?tcpNoDelay=false&…``.
+
+Names and meanings are those of ActiveMQ's transports. What asks for what holds anyway is taken without a word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from spanwire.network.connector.socket_options import SocketOptions
+from spanwire.protocols.base import MAX_FRAME_SIZE
+from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
+from spanwire.service.config.interpretation.uri import FLAG, NUMBERS, TEXT, TransportUri, is_tls
+from spanwire.service.config.security.tls import Stores, client_tls
+from spanwire.service.config.values.diagnostics import Findings
+from spanwire.service.config.values.values import NUMBER, as_flag
+from spanwire.tls.settings import ClientTlsSettings
+
+SOCKET_PREFIX: Final = "socket."  # before options that ActiveMQ sets on the Java socket itself
+DEFAULT_INACTIVITY_MS: Final = 30_000
+MAX_MS: Final = 24 * 3600 * 1000  # of any time
+MAX_BUFFER: Final = 2**30  # bytes; systems give far less
+VERIFY_HOST_NAME: Final = "verifyHostName"
+INACTIVITY: Final = "wireFormat.maxInactivityDuration"
+MONITOR: Final = "useInactivityMonitor"
+AS_THEY_COME: Final = "messages cross as they came, neither tight nor cached"
+SILENCE: Final = f"{INACTIVITY} says when a silent link ends"
+JAVA: Final = "it tunes the Java implementation"
+# name → (kind of value, the value that holds here or "" for any, why no other has an effect)
+HELD: Final[dict[str, tuple[str, str, str]]] = {
+    "closeAsync": (FLAG, "", ""),
+    "daemon": (FLAG, "", ""),
+    "diffServ": (TEXT, "0", "the system chooses the class of traffic"),
+    "dynamicManagement": (FLAG, "false", "there is no JMX"),
+    "ioBufferSize": (NUMBERS, "", ""),
+    "jmxPort": (NUMBERS, "", ""),
+    "minmumWireFormatVersion": (NUMBERS, "0", "the highest version that both ends know is spoken"),
+    "soLinger": (NUMBERS, "-1", "what is unsent when a link ends is sent again over the next"),
+    "soTimeout": (NUMBERS, "0", SILENCE),
+    "soWriteTimeout": (NUMBERS, "0", SILENCE),
+    "trace": (FLAG, "false", "nothing writes down what crosses"),
+    "typeOfService": (NUMBERS, "0", "the system chooses the class of traffic"),
+    "useKeepAlive": (FLAG, "true", "an idle link says that it lives"),
+    "useLocalHost": (FLAG, "false", "the system chooses the address at this end"),
+    "wireFormat.cacheEnabled": (FLAG, "false", AS_THEY_COME),
+    "wireFormat.cacheSize": (NUMBERS, "", ""),
+    "wireFormat.maxFrameSizeEnabled": (FLAG, "true", "there is always a largest frame"),
+    "wireFormat.prefixPacketSize": (FLAG, "true", "a stream needs the sizes of its frames"),
+    "wireFormat.sizePrefixDisabled": (FLAG, "false", "a stream needs the sizes of its frames"),
+    "wireFormat.tightEncodingEnabled": (FLAG, "false", AS_THEY_COME),
+}
+EFFECTIVE: Final = {
+    "connectionTimeout": NUMBERS,
+    "keepAlive": FLAG,
+    "socketBufferSize": NUMBERS,
+    "tcpNoDelay": FLAG,
+    MONITOR: FLAG,
+    INACTIVITY: NUMBERS,
+    "wireFormat.host": TEXT,
+    "wireFormat.maxFrameSize": NUMBERS,
+    "wireFormat.maxInactivityDurationInitalDelay": NUMBERS,
+    "wireFormat.stackTraceEnabled": FLAG,
+    "wireFormat.tcpNoDelayEnabled": FLAG,
+    "wireFormat.version": NUMBERS,
+}
+OF_TLS: Final = {"enabledCipherSuites": TEXT, "enabledProtocols": TEXT, VERIFY_HOST_NAME: FLAG}
+
+
+class RemoteOptions:
+    """The options of one address: those that are known, each checked once. What is wrong is in ``findings``."""
+
+    def __init__(self, uri: TransportUri, line: int, findings: Findings) -> None:
+        self._line: Final = line
+        self._findings: Final = findings
+        self._values: Final[dict[str, str]] = {}
+        known = {**EFFECTIVE, **{name: kind for name, (kind, _, _) in HELD.items()}}
+        if is_tls(uri):
+            known |= OF_TLS
+        for full_name, value in uri.options.items():
+            name = full_name.removeprefix(SOCKET_PREFIX)
+            kind = known.get(name)
+            if kind is None:
+                findings.unknown(line, f"option of {uri.scheme}://", full_name, known, spelt=True)
+            elif (kind == FLAG and as_flag(value) is None) or (kind == NUMBERS and not NUMBER.fullmatch(value.strip())):
+                findings.error(line, f"the option {full_name} of a network connector's {uri.scheme}:// must be {kind}")
+            else:
+                self._values[name] = value.strip()
+                self._tell_what_holds(full_name, name, value.strip())
+
+    def _tell_what_holds(self, full_name: str, name: str, value: str) -> None:
+        _, holds, reason = HELD.get(name, ("", "", ""))
+        if name in HELD and (not holds or value.lower() != holds):
+            self._findings.warn(
+                self._line, f"the option {full_name} has no effect in a network connector: {reason or JAVA}"
+            )
+
+    def _flag(self, name: str, default: bool) -> bool:
+        value = self._values.get(name)
+        return default if value is None else as_flag(value) is True
+
+    def _number(self, name: str, default: int, highest: int) -> int:
+        value = self._values.get(name)
+        return default if value is None else min(max(int(value), 0), highest)
+
+    @property
+    def max_inactivity_ms(self) -> int:
+        """How long the other end may be silent; 0 for as long as it likes."""
+        return self._number(INACTIVITY, DEFAULT_INACTIVITY_MS, MAX_MS) if self._flag(MONITOR, True) else 0
+
+    def tls(self, word: str, stores: Stores) -> ClientTlsSettings:
+        """Return the TLS of the address ``word``."""
+        return client_tls(word, self._values, stores, self._line, self._findings)
+
+    def socket_options(self) -> SocketOptions:
+        """Return what the socket and the wire format are to be like."""
+        base = WireFormatPreferences()
+        return SocketOptions(
+            connect_timeout_ms=self._number("connectionTimeout", 0, MAX_MS),
+            tcp_no_delay=self._flag("tcpNoDelay", True),
+            keep_alive=self._flag("keepAlive", False),
+            buffer_size=self._number("socketBufferSize", 0, MAX_BUFFER),
+            wire_format=replace(
+                base,
+                version=self._number("wireFormat.version", base.version, base.version) or base.version,
+                stack_traces=self._flag("wireFormat.stackTraceEnabled", base.stack_traces),
+                tcp_no_delay=self._flag("wireFormat.tcpNoDelayEnabled", base.tcp_no_delay),
+                max_inactivity_initial_delay_ms=self._number(
+                    "wireFormat.maxInactivityDurationInitalDelay", base.max_inactivity_initial_delay_ms, MAX_MS
+                ),
+                max_frame_size=self._number("wireFormat.maxFrameSize", 0, MAX_FRAME_SIZE) or MAX_FRAME_SIZE,
+                host=self._values.get("wireFormat.host") or None,
+            ),
+        )

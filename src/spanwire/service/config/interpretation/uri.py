@@ -1,0 +1,303 @@
+"""Transport URIs: ``scheme://host:port?option=value&…``, for connectors and for the tools' broker URL.
+
+Options keep ActiveMQ's spelling; ``wireformat.`` of older documents is read as ``wireFormat.``. What a later version
+brings is told apart from what nobody knows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote
+
+from spanwire.protocols.base import LOGIN_DEADLINE, MAX_FRAME_SIZE
+from spanwire.registry import AUTO, PROTOCOLS, TRANSPORT_SCHEMES
+from spanwire.service.config.security.tls import NO_STORES, Stores, connector_tls
+from spanwire.service.config.values.diagnostics import MAX_WORD, Findings
+from spanwire.service.config.values.values import MAX_LONG, NUMBER, as_flag
+from spanwire.transports.base import ACCEPT_BACKLOG, MAX_CONNECTIONS, ConnectorSettings
+
+MAX_URI: Final = 4_096  # characters
+MAX_OPTIONS: Final = 64
+DEFAULT_INACTIVITY_MS: Final = 30_000
+MAX_LOGIN_TIMEOUT: Final = 600.0  # seconds that connectAttemptTimeout may ask for
+
+CLIENT_SCHEMES: Final = frozenset(
+    "discovery failover fanout masterslave multicast peer rendezvous simple static zeroconf".split()
+)  # how clients and network connectors find brokers; nothing listens there
+# scheme → the feature that brings it
+LATER_SCHEMES: Final[dict[str, str]] = {
+    **dict.fromkeys(CLIENT_SCHEMES, "failover and discovery"),
+    **dict.fromkeys("amqp amqp+nio amqp+nio+ssl amqp+ssl amqp+ws amqp+wss".split(), "AMQP"),
+    **dict.fromkeys("mqtt mqtt+nio mqtt+nio+ssl mqtt+ssl".split(), "MQTT"),
+    **dict.fromkeys("ws wss".split(), "WebSocket"),
+    **dict.fromkeys("http https".split(), "OpenWire over HTTP"),
+    **dict.fromkeys("udp multicast".split(), "UDP"),
+    "xmpp": "XMPP",
+}
+LISTENING: Final = "use tcp:// or stomp://, remove it"
+
+FLAG: Final = "true or false"
+NUMBERS: Final = "a whole number"
+TEXT: Final = "text"
+
+# name → (kind of value, what it must be when only one value can be honoured)
+WIRE_FORMAT: Final[dict[str, tuple[str, str | None]]] = {
+    "wireFormat.cacheEnabled": (FLAG, None),
+    "wireFormat.cacheSize": (NUMBERS, None),
+    "wireFormat.host": (TEXT, None),
+    "wireFormat.maxFrameSize": (NUMBERS, None),
+    "wireFormat.maxFrameSizeEnabled": (FLAG, "true"),
+    "wireFormat.maxInactivityDuration": (NUMBERS, None),
+    "wireFormat.maxInactivityDurationInitalDelay": (NUMBERS, None),
+    "wireFormat.prefixPacketSize": (FLAG, "true"),
+    "wireFormat.sizePrefixDisabled": (FLAG, "false"),
+    "wireFormat.stackTraceEnabled": (FLAG, None),
+    "wireFormat.tcpNoDelayEnabled": (FLAG, None),
+    "wireFormat.tightEncodingEnabled": (FLAG, None),
+    "wireFormat.version": (NUMBERS, None),
+}
+SOCKET: Final[dict[str, tuple[str, str | None]]] = {
+    "allowLinkStealing": (FLAG, None),
+    "backlog": (NUMBERS, None),
+    "closeAsync": (FLAG, None),
+    "connectAttemptTimeout": (NUMBERS, None),
+    "connectionTimeout": (NUMBERS, None),
+    "daemon": (FLAG, None),
+    "dynamicManagement": (FLAG, "false"),
+    "ioBufferSize": (NUMBERS, None),
+    "jmxPort": (NUMBERS, None),
+    "keepAlive": (FLAG, None),
+    "maximumConnections": (NUMBERS, None),
+    "minmumWireFormatVersion": (NUMBERS, None),
+    "name": (TEXT, None),
+    "soTimeout": (NUMBERS, "0"),
+    "soWriteTimeout": (NUMBERS, "0"),
+    "socketBufferSize": (NUMBERS, None),
+    "tcpNoDelay": (FLAG, "true"),
+    "trace": (FLAG, "false"),
+    "useInactivityMonitor": (FLAG, "true"),
+    "useKeepAlive": (FLAG, "true"),
+    "useLocalHost": (FLAG, "false"),
+}
+STOMP: Final[dict[str, tuple[str, str | None]]] = {
+    "defaultHeartBeat": (TEXT, None),
+    "hbGracePeriodMultiplier": (TEXT, None),
+    "maxDataLength": (NUMBERS, None),
+    "maxFrameSize": (NUMBERS, None),
+}
+TLS: Final[dict[str, tuple[str, str | None]]] = {
+    "enabledCipherSuites": (TEXT, None),
+    "enabledProtocols": (TEXT, None),
+    "needClientAuth": (FLAG, None),
+    "verifyHostName": (FLAG, None),
+    "wantClientAuth": (FLAG, None),
+}
+# Options of ActiveMQ's sockets that are known and not there.
+LATER_OPTIONS: Final = frozenset(
+    "diffServ logWriterName selectThreads soLinger stackSize startLogging typeOfService useQueueForAccept".split()
+)
+ALIASES: Final = {"socket.verifyHostName": "verifyHostName"}  # the spelling of a client's address
+DETECTION: Final[dict[str, tuple[str, str | None]]] = {
+    "auto.protocols": (TEXT, None),
+    "protocolDetectionTimeOut": (NUMBERS, None),
+    "protocols": (TEXT, None),
+}
+DETECTED: Final = {"default": "openwire", "openwire": "openwire", "stomp": "stomp"}  # ActiveMQ's names
+LATER_PROTOCOLS: Final = {"amqp": "AMQP", "mqtt": "MQTT", "ws": "WebSocket"}
+WITHOUT_EFFECT: Final = frozenset(
+    {"closeAsync", "connectionTimeout", "daemon", "ioBufferSize", "jmxPort", "name"}
+)  # matters of the Java implementation
+
+OPTION: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]*")
+AUTHORITY: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([\w.\-]*))(?::([0-9]{1,5}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class TransportUri:
+    """The parts of a transport URI. ``port`` None means that it names none. The options may hold secrets."""
+
+    scheme: str
+    host: str
+    port: int | None
+    options: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+def parse_uri(text: str, fault: Callable[[str], None]) -> TransportUri | None:
+    """Cuts a URI into its parts; tells ``fault`` in words what is wrong and gives None when it is not one."""
+    shown = redacted(text)
+    scheme, colon, rest = text.strip().partition(":")
+    if len(text) > MAX_URI or not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+]*", scheme):
+        fault(f"{shown!r} is no transport URI; write scheme://host:port")
+        return None
+    address, _, query = rest.partition("?")
+    found = AUTHORITY.fullmatch(address.removeprefix("//").rstrip("/"))
+    if found is None or not address.startswith("//"):
+        fault(f"{shown!r} is no transport URI; write scheme://host:port")
+        return None
+    port = None if found.group(3) is None else int(found.group(3))
+    if port is not None and port > 65535:
+        fault(f"the port of {shown!r} is above 65535")
+        return None
+    options = _options(query, fault)
+    if options is None:
+        return None
+    return TransportUri(scheme.lower(), found.group(1) or found.group(2) or "", port, options)
+
+
+def _options(query: str, fault: Callable[[str], None]) -> dict[str, str] | None:
+    options: dict[str, str] = {}
+    pairs = [pair for pair in query.split("&") if pair] if query else []
+    if len(pairs) > MAX_OPTIONS:
+        fault(f"a transport URI has more than {MAX_OPTIONS} options")
+        return None
+    for pair in pairs:
+        name, _, value = pair.partition("=")
+        if not OPTION.fullmatch(name):
+            fault(f"{name[:MAX_WORD]!r} is no name of a transport option")
+            return None
+        if name.startswith("wireformat."):
+            name = "wireFormat." + name.removeprefix("wireformat.")
+        options[name] = unquote(value)
+    return options
+
+
+def redacted(text: str) -> str:
+    """A URI for people: without user, password and option values, and cut when it is long."""
+    without_user = re.sub(r"//[^/?@]*@", "//…@", text)
+    address, question, _ = without_user.partition("?")
+    shown = address if len(address) <= MAX_WORD else address[:MAX_WORD] + "…"
+    return shown + ("?…" if question else "")
+
+
+def connector_settings(
+    text: str, name: str | None, line: int, findings: Findings, stores: Stores = NO_STORES
+) -> ConnectorSettings | None:
+    """The connector that a ``transportConnector`` asks for; None, with everything noted, when it cannot be had.
+
+    ``stores`` hold the key of TLS connectors.
+    """
+    scheme = text.strip().partition(":")[0].lower()
+    if scheme in CLIENT_SCHEMES and (scheme != "multicast" or "(" in text):
+        findings.error(line, f"{scheme}: is how clients find brokers, nothing listens there; write tcp://host:port")
+        return None
+    if scheme in LATER_SCHEMES:
+        word = f"the transport {scheme}:// of {redacted(text)}"
+        findings.not_yet(line, word, LATER_SCHEMES[scheme], LISTENING)
+        return None
+    uri = parse_uri(text, lambda reason: findings.error(line, reason))
+    if uri is None:
+        return None
+    protocol = TRANSPORT_SCHEMES.get(uri.scheme)
+    if protocol is None:
+        findings.unknown(line, "transport", uri.scheme, [*TRANSPORT_SCHEMES, *LATER_SCHEMES], spelt=True)
+        return None
+    if uri.port is None:
+        findings.error(
+            line, f"the uri {redacted(text)} names no port; write {uri.scheme}://host:port, 0 for any free one"
+        )
+        return None
+    options = _checked_options(uri, protocol, line, findings)
+    protocols = _protocols(options, line, findings) if protocol == AUTO else ()
+    if protocols is None:
+        return None
+    login_timeout = _seconds(options, "connectAttemptTimeout", LOGIN_DEADLINE, MAX_LOGIN_TIMEOUT)
+    return ConnectorSettings(
+        name=name or f"{uri.scheme}://{uri.host}:{uri.port}",
+        scheme=uri.scheme,
+        host=uri.host,
+        port=uri.port,
+        protocol=protocol,
+        maximum_connections=min(_number(options, "maximumConnections", MAX_CONNECTIONS), MAX_CONNECTIONS),
+        backlog=min(_number(options, "backlog", ACCEPT_BACKLOG), ACCEPT_BACKLOG),
+        max_frame_size=_frame_size(options, protocol),
+        max_inactivity_ms=_number(options, "wireFormat.maxInactivityDuration", DEFAULT_INACTIVITY_MS),
+        socket_buffer_size=_number(options, "socketBufferSize", 0),
+        keep_alive=options.get("keepAlive", "false").lower() == "true",
+        steals_links=options.get("allowLinkStealing", "false").lower() == "true",
+        options=options,
+        protocols=protocols,
+        login_timeout=login_timeout,
+        detection_timeout=_seconds(options, "protocolDetectionTimeOut", login_timeout, login_timeout),
+        tls=connector_tls(f"the connector {redacted(text)}", options, stores, line, findings) if is_tls(uri) else None,
+    )
+
+
+def is_tls(uri: TransportUri) -> bool:
+    """Whether everything on this transport is encrypted."""
+    return uri.scheme == "ssl" or uri.scheme.endswith("+ssl")
+
+
+def _protocols(options: dict[str, str], line: int, findings: Findings) -> tuple[str, ...] | None:
+    """What a connector that detects protocols takes: all that there are, unless it names some.
+
+    None when nothing of what it names is left: it must not open what it does not name.
+    """
+    found: list[str] = []
+    text = options.get("auto.protocols") or options.get("protocols") or ""
+    for name in (part.strip().lower() for part in text.split(",")):
+        if name in DETECTED:
+            found.append(DETECTED[name])
+        elif name in LATER_PROTOCOLS:
+            findings.not_yet(line, f"the protocol {name}", LATER_PROTOCOLS[name])
+        elif name:
+            findings.unknown(line, "protocol", name, DETECTED, spelt=True)
+    if text.strip(" ,"):
+        return tuple(dict.fromkeys(found)) or None
+    return tuple(PROTOCOLS)
+
+
+def _seconds(options: dict[str, str], name: str, default: float, highest: float) -> float:
+    """Milliseconds of an option, within bounds; 0 does not switch a deadline off."""
+    return min(_number(options, name, 0) / 1000 or default, highest)
+
+
+def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Findings) -> dict[str, str]:
+    """The options that are understood, without ``transport.``; the others are noted."""
+    known = {**SOCKET, **WIRE_FORMAT, **(STOMP if protocol in ("stomp", AUTO) else {})}
+    known |= {**(TLS if is_tls(uri) else {}), **(DETECTION if protocol == AUTO else {})}
+    found: dict[str, str] = {}
+    for full_name, value in uri.options.items():
+        name = ALIASES.get(full_name, full_name.removeprefix("transport."))
+        rule = known.get(name)
+        if rule is None and name in LATER_OPTIONS:
+            findings.not_yet(line, f"the option {full_name}", "more options of connectors")
+            continue
+        if rule is None:
+            findings.unknown(line, f"option of {uri.scheme}://", full_name, _spellings(known), spelt=True)
+            continue
+        kind, only = rule
+        wrong = (kind == FLAG and as_flag(value) is None) or (kind == NUMBERS and not _is_number(value))
+        if wrong:
+            findings.error(line, f"the option {full_name} must be {kind}")
+        elif only is not None and value.strip().lower() != only:
+            word = f"the option {full_name} with another value than {only}"
+            findings.not_yet(line, word, "more options of connectors", guards=name in TLS)
+        else:
+            if name in WITHOUT_EFFECT:
+                findings.warn(line, f"the option {full_name} has no effect here: it tunes the Java implementation")
+            found[name] = value.strip()
+    return found
+
+
+def _spellings(known: dict[str, tuple[str, str | None]]) -> list[str]:
+    spelt = [*known, *(f"transport.{name}" for name in known if not name.startswith("wireFormat."))]
+    return [*spelt, *(alias for alias, name in ALIASES.items() if name in known)]
+
+
+def _is_number(text: str) -> bool:
+    return NUMBER.fullmatch(text.strip()) is not None and abs(int(text)) <= MAX_LONG
+
+
+def _number(options: dict[str, str], name: str, default: int) -> int:
+    text = options.get(name)
+    return default if text is None else max(0, int(text))
+
+
+def _frame_size(options: dict[str, str], protocol: str) -> int:
+    asked = [_number(options, "wireFormat.maxFrameSize", MAX_FRAME_SIZE)]
+    if protocol in ("stomp", AUTO):
+        asked += [_number(options, "maxFrameSize", MAX_FRAME_SIZE), _number(options, "maxDataLength", MAX_FRAME_SIZE)]
+    return min([MAX_FRAME_SIZE, *(size for size in asked if size > 0)])

@@ -1,0 +1,80 @@
+"""The ``systemUsage`` of a configuration: how much memory and disk the broker may take, and what happens beyond."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from spanwire.documents.element import Element
+from spanwire.service.config.model import DiskLimit, UsageConfiguration
+from spanwire.service.config.readers.java_options import heap_bytes
+from spanwire.service.config.security.security import Inner
+from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.values.diagnostics import Findings
+from spanwire.service.config.values.values import Settings
+
+MIB: Final = 1024 * 1024
+MIN_MEMORY_BYTES: Final = 1 * MIB  # a frame before the login, one page of a queue and a few messages must fit
+MIN_DISK_BYTES: Final = 8 * MIB  # eight segments of the smallest size
+MAX_INT: Final = 2**31 - 1  # a Java int, milliseconds of 24 days
+
+
+@dataclass(frozen=True, slots=True)
+class UsageInterpreter:
+    """Interprets the ``systemUsage`` elements of a broker."""
+
+    findings: Findings
+    inner: Inner
+    environment: Mapping[str, str]
+
+    def usage(self, broker: Element) -> UsageConfiguration:
+        """The limits of the whole broker."""
+        found = UsageConfiguration()
+        for usage in self.inner(broker, "systemUsage", words.SYSTEM_USAGE):
+            settings = Settings(usage, self.findings)
+            found = replace(
+                found,
+                fail_if_no_space=settings.flag("sendFailIfNoSpace", found.fail_if_no_space),
+                fail_after_ms=settings.number("sendFailIfNoSpaceAfterTimeout", found.fail_after_ms, 0, MAX_INT),
+            )
+            for memory in self.inner(usage, "memoryUsage", words.MEMORY_USAGE):
+                found = replace(found, memory_limit_bytes=self._memory(memory, found.memory_limit_bytes))
+            for store in self.inner(usage, "storeUsage", words.STORE_USAGE):
+                found = replace(found, store=self._disk(store))
+            for temporary in self.inner(usage, "tempUsage", words.TEMP_USAGE):
+                found = replace(found, temporary=self._disk(temporary))
+        return found
+
+    def _memory(self, memory: Element, limit: int) -> int:
+        settings = Settings(memory, self.findings)
+        if "percentOfJvmHeap" in memory.attributes:
+            heap, origin = heap_bytes(self.environment)
+            percent = settings.number("percentOfJvmHeap", 100, 1, 100)
+            limit = heap * percent // 100
+            self.findings.warn(
+                memory.attributes["percentOfJvmHeap"].line,
+                f"percentOfJvmHeap is taken as {percent} % of {origin}; write limit instead",
+            )
+        limit = settings.size("limit", limit)
+        if limit <= 0:
+            self.findings.error(memory.line, "the limit of <memoryUsage> must be above 0")
+        elif limit < MIN_MEMORY_BYTES:
+            self.findings.error(memory.line, "the limit of <memoryUsage> must be at least 1 mb")
+        return limit
+
+    def _disk(self, usage: Element) -> DiskLimit:
+        """A number of bytes, or a share of the file system (or of ``total``)."""
+        settings = Settings(usage, self.findings)
+        percent = settings.number("percentLimit", 0, 0, 100)
+        total = settings.size("total", 0)
+        limit = settings.size("limit", 0)
+        if total > 0 and percent == 0:
+            self.findings.error(usage.line, f"total of <{usage.name}> is what percentLimit is a share of; write that")
+        if percent > 0 and limit > 0:
+            self.findings.error(usage.line, f"<{usage.name}> has limit and percentLimit; keep one")
+        if percent > 0 and total > 0:
+            limit, percent = total * percent // 100, 0
+        if 0 < limit < MIN_DISK_BYTES:
+            self.findings.error(usage.line, f"the limit of <{usage.name}> must be at least {MIN_DISK_BYTES // MIB} mb")
+        return DiskLimit(limit, percent)

@@ -1,0 +1,191 @@
+"""The ``destinationInterceptors`` of a configuration: virtual topics, composite destinations, mirrored queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.broker.dispatch.virtual_settings import (
+    CompositeDestination,
+    ForwardTo,
+    MirroredQueues,
+    VirtualSettings,
+    VirtualTopic,
+)
+from spanwire.documents.element import Element
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.errors import InvalidSelectorError
+from spanwire.selector.parser import parse_selector
+from spanwire.service.config.tables.handling import JAVA, NO_EFFECT, ONLY, YES, Rule, Words, later
+from spanwire.service.config.values.diagnostics import Findings
+from spanwire.service.config.values.values import Settings
+
+ONE_THREAD: Final = Rule(NO_EFFECT, ("false",), "one thread makes all copies")
+ATOMIC: Final = Rule(NO_EFFECT, ("true", "false"), "a send is answered once all of its copies are stored")
+
+INTERCEPTORS: Final = Words(
+    {},
+    {
+        "virtualDestinationInterceptor": YES,
+        "mirroredQueue": YES,
+        "bean": later("interceptors of one's own; Spanwire runs no Java classes", guards=True),
+    },
+)
+INTERCEPTOR: Final = Words({"id": JAVA}, {"virtualDestinations": YES})
+VIRTUAL_DESTINATIONS: Final = Words({}, {"virtualTopic": YES, "compositeQueue": YES, "compositeTopic": YES})
+VIRTUAL_TOPIC: Final = Words(
+    {
+        **dict.fromkeys(
+            "name prefix postfix selectorAware local dropOnResourceLimit setOriginalDestination".split(), YES
+        ),
+        "concurrentSend": ONE_THREAD,
+        "transactedSend": ATOMIC,
+        "id": JAVA,
+    },
+    {},
+)
+COMPOSITE: Final = Words(
+    {
+        **dict.fromkeys("name forwardOnly copyMessage".split(), YES),
+        "concurrentSend": ONE_THREAD,
+        "sendWhenNotMatched": Rule(ONLY, ("false",), "composites that keep what no filter matches"),
+        "id": JAVA,
+    },
+    {"forwardTo": YES},
+)
+FORWARD_TO: Final = Words({}, {"queue": YES, "topic": YES, "filteredDestination": YES})
+NAMED: Final = Words({"physicalName": YES, "id": JAVA}, {})
+FILTERED: Final = Words({"queue": YES, "topic": YES, "selector": YES, "id": JAVA}, {})
+MIRRORED: Final = Words({"prefix": YES, "postfix": YES, "copyMessage": YES, "id": JAVA}, {})
+
+Inner = Callable[[Element, str, Words], list[Element]]
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualReader:
+    """Reads the virtual destinations of one broker. ``inner`` finds and checks inner elements."""
+
+    findings: Findings
+    inner: Inner
+
+    def virtual(self, broker: Element) -> VirtualSettings:
+        """What the elements say; without any, the virtual topics that hold by default."""
+        settings = Settings(broker, self.findings)
+        groups = self.inner(broker, "destinationInterceptors", INTERCEPTORS)
+        use_topics = settings.flag("useVirtualTopics", True)
+        demand = settings.flag("useVirtualDestSubs", False)
+        on_creation = settings.flag("useVirtualDestSubsOnCreation", False)
+        temporary = settings.flag("useTempMirroredQueues", True)
+        mirrored = MirroredQueues(temporary=temporary) if settings.flag("useMirroredQueues", False) else None
+        if not groups:
+            return VirtualSettings((VirtualTopic(),) if use_topics else (), (), mirrored, demand, on_creation)
+        topics: list[VirtualTopic] = []
+        composites: list[CompositeDestination] = []
+        for group in groups:
+            for element in self.inner(group, "mirroredQueue", MIRRORED):
+                mirrored = self._mirrored(element, temporary)
+            for interceptor in self.inner(group, "virtualDestinationInterceptor", INTERCEPTOR):
+                for holder in self.inner(interceptor, "virtualDestinations", VIRTUAL_DESTINATIONS):
+                    self._read(holder, topics, composites)
+        return VirtualSettings(tuple(topics), tuple(composites), mirrored, demand, on_creation)
+
+    def _read(self, holder: Element, topics: list[VirtualTopic], composites: list[CompositeDestination]) -> None:
+        for element in self.inner(holder, "virtualTopic", VIRTUAL_TOPIC):
+            topic = self._topic(element)
+            if topic is not None:
+                topics.append(topic)
+        for name, kind in (("compositeQueue", QUEUE), ("compositeTopic", TOPIC)):
+            for element in self.inner(holder, name, COMPOSITE):
+                composite = self._composite(element, kind)
+                if composite is not None:
+                    composites.append(composite)
+
+    def _topic(self, element: Element) -> VirtualTopic | None:
+        settings = Settings(element, self.findings)
+        name = Destination(TOPIC, ">")
+        if "name" in element.attributes:
+            found = settings.destination("name", TOPIC, pattern=True)
+            if found is None:
+                return None
+            name = found
+        default = VirtualTopic()
+        prefix = element.value("prefix")
+        prefix = default.prefix if prefix is None else prefix
+        postfix = element.value("postfix") or ""
+        if not prefix and not postfix:
+            self.findings.error(element.line, "<virtualTopic> needs a prefix or a postfix for the queues that listen")
+            return None
+        for affix in ("prefix", "postfix"):
+            if element.value(affix):
+                settings.destination(affix, QUEUE, pattern=True)
+        return VirtualTopic(
+            name,
+            prefix,
+            postfix,
+            settings.flag("selectorAware", False),
+            settings.flag("local", False),
+            settings.flag("dropOnResourceLimit", False),
+            settings.flag("setOriginalDestination", True),
+        )
+
+    def _composite(self, element: Element, kind: int) -> CompositeDestination | None:
+        settings = Settings(element, self.findings)
+        if "name" not in element.attributes:
+            self.findings.error(element.line, f"<{element.name}> has no name")
+            return None
+        name = settings.destination("name", kind, pattern=True)
+        forwards: list[ForwardTo] = []
+        for holder in self.inner(element, "forwardTo", FORWARD_TO):
+            forwards += self._plain_forwards(holder)
+            forwards += self._filtered_forwards(holder)
+        if not forwards:
+            self.findings.error(element.line, f"<{element.name}> has no <forwardTo> with a queue or topic in it")
+        if name is None:
+            return None
+        return CompositeDestination(
+            name, tuple(forwards), settings.flag("forwardOnly", True), settings.flag("copyMessage", True)
+        )
+
+    def _plain_forwards(self, holder: Element) -> list[ForwardTo]:
+        found: list[ForwardTo] = []
+        for name, kind in (("queue", QUEUE), ("topic", TOPIC)):
+            for element in self.inner(holder, name, NAMED):
+                destination = Settings(element, self.findings).physical_name(kind)
+                if destination is not None:
+                    found.append(ForwardTo(destination))
+        return found
+
+    def _filtered_forwards(self, holder: Element) -> list[ForwardTo]:
+        found: list[ForwardTo] = []
+        for element in self.inner(holder, "filteredDestination", FILTERED):
+            named = [name for name in ("queue", "topic") if name in element.attributes]
+            if len(named) != 1:
+                self.findings.error(element.line, "<filteredDestination> must name either a queue or a topic")
+                continue
+            kind = QUEUE if named[0] == "queue" else TOPIC
+            destination = Settings(element, self.findings).destination(named[0], kind, pattern=False)
+            selector = self._selector(element)
+            if destination is not None:
+                found.append(ForwardTo(destination, selector))
+        return found
+
+    def _selector(self, element: Element) -> str:
+        selector = (element.value("selector") or "").strip()
+        if selector:
+            try:
+                parse_selector(selector)
+            except InvalidSelectorError as error:
+                self.findings.error(element.attributes["selector"].line, f"selector of <filteredDestination>: {error}")
+        return selector
+
+    def _mirrored(self, element: Element, temporary: bool) -> MirroredQueues:
+        settings = Settings(element, self.findings)
+        default = MirroredQueues()
+        prefix = element.value("prefix")
+        prefix = default.prefix if prefix is None else prefix
+        postfix = element.value("postfix") or ""
+        for affix in ("prefix", "postfix"):
+            if element.value(affix):
+                settings.destination(affix, TOPIC, pattern=False)
+        return MirroredQueues(prefix, postfix, settings.flag("copyMessage", True), temporary)

@@ -1,0 +1,1 @@
+"""``policyEntry``: the settings of queues, topics and bridges by destination."""

@@ -1,0 +1,194 @@
+"""What a ``policyEntry`` says about topics and about slow consumers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.broker.dispatch.subscription import MAX_PREFETCH
+from spanwire.broker.policy.slow_consumer_policy import DEFAULT_SLOW_MS, SlowConsumerPolicy
+from spanwire.broker.policy.topic_policy import (
+    CLIENT_ID_FILTER,
+    DEFAULT_CLIENT_ID_PROPERTY,
+    DEFAULT_CLIENT_ID_SUFFIX,
+    DEFAULT_EXPIRED_MARK,
+    DEFAULT_KEPT_BYTES,
+    DEFAULT_KEPT_COUNT,
+    DEFAULT_KEPT_MS,
+    DEFAULT_MULTIPLIER,
+    FIXED_COUNT,
+    FIXED_SIZE,
+    LAST_IMAGE,
+    LOWEST_PRIORITY,
+    OLDEST,
+    PRIORITY,
+    PRIORITY_NETWORK,
+    RETAINED,
+    TIMED,
+    UNIQUE_PROPERTY,
+    DispatchPolicy,
+    EvictionPolicy,
+    PendingLimit,
+    RecoveryPolicy,
+    TopicPolicy,
+)
+from spanwire.documents.element import Element
+from spanwire.service.config.security.security import Inner
+from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables.handling import Words
+from spanwire.service.config.values.diagnostics import Findings
+from spanwire.service.config.values.values import Settings, as_flag
+
+MAX_INT: Final = 2**31 - 1  # Java's, as most numbers there
+MAX_DAY_MS: Final = 24 * 3600 * 1000
+MAX_MULTIPLIER: Final = 10_000.0  # times the prefetch
+MULTIPLIER: Final = re.compile(r"[0-9]{1,5}(\.[0-9]{1,9})?", re.ASCII)
+EVICTIONS: Final[dict[str, Words]] = {
+    OLDEST: words.OLDEST,
+    LOWEST_PRIORITY: words.OLDEST,
+    UNIQUE_PROPERTY: words.UNIQUE_PROPERTY,
+}
+RECOVERIES: Final[dict[str, Words]] = {
+    "noSubscriptionRecoveryPolicy": words.WITHOUT_SETTINGS,
+    FIXED_COUNT: words.FIXED_COUNT,
+    FIXED_SIZE: words.FIXED_SIZE,
+    LAST_IMAGE: words.WITHOUT_SETTINGS,
+    TIMED: words.TIMED,
+    RETAINED: words.RETAINED,
+}
+OF_TOPICS_ALONE: Final = {
+    "pendingMessageLimitStrategy": "a queue keeps its messages",
+    "messageEvictionStrategy": "a queue keeps its messages",
+    "subscriptionRecoveryPolicy": "a queue has no messages for consumers to come",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPolicyReader:
+    """Reads what an entry sets for topics."""
+
+    findings: Findings
+    inner: Inner
+
+    def topic_policy(self, entry: Element) -> TopicPolicy:
+        """The tuning of topics in one entry; what an entry for queues says of topics is told to have no effect."""
+        settings = Settings(entry, self.findings)
+        durable_prefetch = settings.clamped("durableTopicPrefetch", -1, 0, MAX_PREFETCH)
+        always_retroactive = settings.flag("alwaysRetroactive", False)
+        audits_copies = settings.flag("enableAudit", True)
+        if "queue" in entry.attributes or as_flag(entry.value("tempQueue") or ""):
+            self.inner(entry, "dispatchPolicy", words.DISPATCH)
+            for name, reason in OF_TOPICS_ALONE.items():
+                found = entry.child(name)
+                if found is not None:
+                    self.findings.warn(found.line, f"<{name}> has no effect: {reason}")
+            return TopicPolicy(durable_prefetch, always_retroactive)
+        return TopicPolicy(
+            durable_prefetch,
+            always_retroactive,
+            self._recovery(entry, "subscriptionRecoveryPolicy"),
+            self._pending_limit(entry),
+            self._eviction(entry),
+            self._dispatch(entry),
+            audits_copies,
+        )
+
+    def _dispatch(self, entry: Element) -> DispatchPolicy | None:
+        found: DispatchPolicy | None = None
+        for element in self.inner(entry, "dispatchPolicy", words.DISPATCH):
+            for kind in (PRIORITY, PRIORITY_NETWORK):
+                if self.inner(element, kind, words.WITHOUT_SETTINGS):
+                    found = DispatchPolicy(kind)
+            for chosen in self.inner(element, CLIENT_ID_FILTER, words.CLIENT_ID_FILTER):
+                settings = Settings(chosen, self.findings)
+                name = settings.text("ptpClientId")
+                suffix = settings.text("ptpSuffix")
+                found = DispatchPolicy(
+                    CLIENT_ID_FILTER,
+                    DEFAULT_CLIENT_ID_PROPERTY if name is None else name,
+                    DEFAULT_CLIENT_ID_SUFFIX if suffix is None else suffix,
+                )
+        return found
+
+    def slow_consumers(self, entry: Element) -> SlowConsumerPolicy | None:
+        """What becomes of slow consumers; None: nothing."""
+        found: SlowConsumerPolicy | None = None
+        for element in self.inner(entry, "slowConsumerStrategy", words.SLOW_CONSUMERS):
+            for slow in self.inner(element, "abortSlowConsumerStrategy", words.ABORT_SLOW):
+                found = self._abortion(slow, None, True)
+            for slow in self.inner(element, "abortSlowAckConsumerStrategy", words.ABORT_SLOW_ACK):
+                settings = Settings(slow, self.findings)
+                since = settings.number("maxTimeSinceLastAck", DEFAULT_SLOW_MS, -1, MAX_INT)
+                found = self._abortion(slow, since, settings.flag("ignoreIdleConsumers", True))
+        return found
+
+    def _abortion(self, element: Element, since_ack_ms: int | None, ignore_idle: bool) -> SlowConsumerPolicy:
+        settings = Settings(element, self.findings)
+        return SlowConsumerPolicy(
+            settings.number("maxSlowCount", -1, -1, MAX_INT),
+            settings.number("maxSlowDuration", DEFAULT_SLOW_MS, -1, MAX_INT),
+            settings.number("checkPeriod", DEFAULT_SLOW_MS, 1, MAX_DAY_MS),
+            settings.flag("abortConnection", False),
+            settings.flag("ignoreNetworkConsumers", True),
+            since_ack_ms,
+            ignore_idle,
+        )
+
+    def _pending_limit(self, entry: Element) -> PendingLimit | None:
+        found: PendingLimit | None = None
+        for element in self.inner(entry, "pendingMessageLimitStrategy", words.PENDING_LIMIT):
+            for constant in self.inner(element, "constantPendingMessageLimitStrategy", words.CONSTANT_LIMIT):
+                found = PendingLimit(Settings(constant, self.findings).number("limit", -1, -1, MAX_INT))
+            for rate in self.inner(element, "prefetchRatePendingMessageLimitStrategy", words.PREFETCH_RATE):
+                found = PendingLimit(multiplier=self._multiplier(rate))
+        return found
+
+    def _multiplier(self, element: Element) -> float:
+        text = Settings(element, self.findings).text("multiplier")
+        if text is None:
+            return DEFAULT_MULTIPLIER
+        if not MULTIPLIER.fullmatch(text) or float(text) > MAX_MULTIPLIER:
+            self.findings.error(
+                element.attributes["multiplier"].line,
+                f"multiplier of <{element.name}> is {text[:40]!r}, it must be a number such as 0.5, at most "
+                f"{MAX_MULTIPLIER:.0f}",
+            )
+            return DEFAULT_MULTIPLIER
+        return float(text)
+
+    def _eviction(self, entry: Element) -> EvictionPolicy:
+        found = EvictionPolicy()
+        for element in self.inner(entry, "messageEvictionStrategy", words.EVICTION):
+            for kind, table in EVICTIONS.items():
+                for strategy in self.inner(element, kind, table):
+                    settings = Settings(strategy, self.findings)
+                    mark = settings.number("evictExpiredMessagesHighWatermark", DEFAULT_EXPIRED_MARK, 0, MAX_INT)
+                    name = settings.text("propertyName") if kind == UNIQUE_PROPERTY else None
+                    if kind == UNIQUE_PROPERTY and not name:
+                        self.findings.error(strategy.line, f"<{kind}> has no propertyName")
+                    found = EvictionPolicy(kind, name, mark)
+        return found
+
+    def _recovery(self, holder: Element, name: str) -> RecoveryPolicy | None:
+        """One policy. The one for retained messages holds beside any other, so that one around another says nothing
+        more than that.
+        """
+        found: RecoveryPolicy | None = None
+        for element in self.inner(holder, name, words.RECOVERY):
+            for kind, table in RECOVERIES.items():
+                for policy in self.inner(element, kind, table):
+                    found = self._one_recovery(kind, policy)
+                    if kind == RETAINED and policy.child("wrapped") is not None:
+                        found = self._recovery(policy, "wrapped") or found
+        return found
+
+    def _one_recovery(self, kind: str, element: Element) -> RecoveryPolicy | None:
+        settings = Settings(element, self.findings)
+        if kind == FIXED_COUNT:
+            return RecoveryPolicy(kind, settings.number("maximumSize", DEFAULT_KEPT_COUNT, 1, MAX_INT))
+        if kind == FIXED_SIZE:
+            return RecoveryPolicy(kind, settings.number("maximumSize", DEFAULT_KEPT_BYTES, 1, MAX_INT))
+        if kind == TIMED:
+            return RecoveryPolicy(kind, settings.number("recoverDuration", DEFAULT_KEPT_MS, 1, MAX_INT))
+        return RecoveryPolicy(kind) if kind in (LAST_IMAGE, RETAINED) else None

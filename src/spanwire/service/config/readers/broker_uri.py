@@ -1,0 +1,93 @@
+"""Brokers that one line describes: ``broker:(tcp://host:port,network:static:(tcp://other:port))/NAME?option=value`` and
+``properties:PATH`` (ActiveMQ, Broker Configuration URI).
+
+The inner URIs become connectors, those behind ``network:`` network connectors, and the options attributes of the
+``broker`` element; ``transportConnectorURIs`` and ``networkConnectorURIs``, in a file of properties or as attributes,
+are lists of such URIs. The result is the tree that XML and TOML give, so every word is checked alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from spanwire.discovery.composite import parse_composite, split_parts
+from spanwire.documents.element import Attribute, Element
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.readers.properties import read_properties
+from spanwire.service.config.values.diagnostics import read_text_file
+
+BROKER: Final = "broker:"
+PROPERTIES: Final = "properties:"
+NETWORK: Final = "network:"
+PROXY: Final = "proxy:"
+TRANSPORT_LIST: Final = "transportConnectorURIs"
+NETWORK_LIST: Final = "networkConnectorURIs"
+NAME: Final = "brokerName"
+
+
+def broker_element(text: str) -> Element:
+    """The ``broker`` element that ``broker:(…)`` stands for. Raises `ConfigurationError`."""
+    found = parse_composite(text)
+    if found.scheme != "broker" or not found.is_list:
+        raise ConfigurationError("a broker URI is written broker:(tcp://host:port)/NAME?option=value")
+    options = dict(found.options)
+    name = found.path.strip("/")
+    if name and options.setdefault(NAME, name) != name:
+        raise ConfigurationError("the path and brokerName of the broker: uri differ; keep one of them")
+    networks = [part.removeprefix(NETWORK) for part in found.parts if part.startswith(NETWORK)]
+    return element(options, [part for part in found.parts if not part.startswith(NETWORK)], networks)
+
+
+def properties_element(path: Path) -> Element:
+    """The ``broker`` element that a file of properties stands for. Raises `ConfigurationError`."""
+    try:
+        text = read_text_file(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: is not in UTF-8; save it as UTF-8") from error
+    options = {name.removeprefix("broker."): value.strip() for name, value in read_properties(text).items()}
+    found = element(options, (), ())
+    read_lists(found)
+    return found
+
+
+def read_lists(broker: Element) -> None:
+    """Make the connectors that two attributes of ``broker`` list, which it then lacks. Raises `ConfigurationError`."""
+    lists: list[Sequence[str]] = []
+    line = broker.line
+    for name in (TRANSPORT_LIST, NETWORK_LIST):
+        attribute = broker.attributes.pop(name, None)
+        if attribute is not None:
+            line = attribute.line
+        lists.append(split_parts(name, attribute.value) if attribute is not None and attribute.value.strip() else ())
+    _add(broker, lists[0], lists[1], line)
+
+
+def element(options: Mapping[str, str], transports: Sequence[str], networks: Sequence[str]) -> Element:
+    """A ``broker`` with these attributes and connectors."""
+    if any(uri.startswith(PROXY) for uri in transports):
+        raise ConfigurationError("proxy: of the broker: uri is not supported; write network:static:(tcp://host:port)")
+    broker = Element("broker", 1, attributes={name: Attribute(value, 1) for name, value in options.items()})
+    broker.attributes.setdefault(NAME, Attribute("localhost", 1))
+    _add(broker, transports, networks, 1)
+    return broker
+
+
+def _add(broker: Element, transports: Sequence[str], networks: Sequence[str], line: int) -> None:
+    connectors = [Element("transportConnector", line, attributes={"uri": Attribute(uri, line)}) for uri in transports]
+    links = [_link(uri, f"NC-{place}", line) for place, uri in enumerate(networks, 1)]
+    if connectors:
+        broker.children.append(Element("transportConnectors", line, children=connectors))
+    if links:
+        broker.children.append(Element("networkConnectors", line, children=links))
+
+
+def _link(uri: str, name: str, line: int) -> Element:
+    """A network connector of this name, unless its uri has one
+    (`spanwire.service.config.interpretation.connector_uri`).
+    """
+    link = Element("networkConnector", line, attributes={"uri": Attribute(uri, line)})
+    if "?name=" not in uri and "&name=" not in uri:
+        link.attributes["name"] = Attribute(name, line)
+    return link

@@ -1,0 +1,295 @@
+"""The Spring side of an ``activemq.xml``: finds the broker in it, feeds placeholders from its configurer beans.
+
+No bean is ever made. A PropertyPlaceholderConfigurer is understood as a source of placeholders; any other bean, and
+everything of other frameworks beside the broker, is refused by name.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from spanwire.documents.element import Element
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.readers.properties import Variables, read_properties
+from spanwire.service.config.values.decryption import SETTINGS, Decryption
+from spanwire.service.config.values.diagnostics import MAX_CLASS, MAX_WORD, Findings, read_text_file
+
+BEANS: Final = "http://www.springframework.org/schema/beans"
+CORE: Final = "http://activemq.apache.org/schema/core"
+OLD_CORE: Final = "http://activemq.org/config/1.0"
+NAMESPACES: Final = frozenset({"", BEANS, CORE, OLD_CORE})
+
+CONFIGURERS: Final = frozenset(
+    {
+        "org.springframework.beans.factory.config.PropertyPlaceholderConfigurer",
+        "org.springframework.context.support.PropertySourcesPlaceholderConfigurer",
+        *(
+            f"org.jasypt.{package}.properties.EncryptablePropertyPlaceholderConfigurer"
+            for package in ("spring", "spring2", "spring3", "spring31", "spring4")
+        ),
+    }
+)
+ENCRYPTORS: Final = frozenset(
+    {
+        "org.jasypt.encryption.pbe.StandardPBEStringEncryptor",
+        "org.jasypt.encryption.pbe.config.EnvironmentStringPBEConfig",
+        "org.jasypt.encryption.pbe.config.SimpleStringPBEConfig",
+    }
+)
+ENCRYPTOR_LINKS: Final = frozenset(
+    {"config", "ivGenerator", "ivGeneratorClassName"}
+)  # the format follows from the rest
+CONFIGURER_SETTINGS: Final = frozenset(
+    (
+        "fileEncoding ignoreResourceNotFound ignoreUnresolvablePlaceholders localOverride location locations "
+        "properties searchSystemEnvironment systemPropertiesMode systemPropertiesModeName"
+    ).split()
+)
+ROUTES: Final = "routes inside the broker"
+RUN_ROUTES: Final = "run its file with spanwire pipeline run, remove it"
+# Elements of ActiveMQ's schema that are of use to a program which reads the file, and of none to the broker in it.
+PROGRAMS: Final = frozenset("connectionFactory pooledConnectionFactory queue topic xaConnectionFactory".split())
+LATER_BEANS: Final = {
+    "com.ibm.mq.": "bridges to other messaging systems",
+    "org.apache.activemq.camel.": ROUTES,
+    "org.apache.activemq.": "bridges to other messaging systems",
+    "org.apache.camel.": ROUTES,
+    "org.springframework.jms.": "bridges to other messaging systems",
+    "org.springframework.jndi.": "bridges to other messaging systems",
+}
+# A bean does nothing unless the broker refers to it, and that is looked at there. For one whose class says that it
+# guards something, nobody has to rely on that.
+GUARDING: Final = re.compile(
+    r"ACL|Acl|TLS|Tls|SSL|Ssl|Authenti|Authori|Role|User|"
+    r"(?i:certificate|cipher|credential|crypt|firewall|jaas|kerberos|keymanager|keystore|ldap|login|password|"
+    r"permission|principal|privilege|realm|saml|security|shiro|truststore|trustmanager)"
+)
+LOG_QUERIES: Final = frozenset(
+    f"{package}.insight.log.log4j.Log4jLogQuery" for package in ("io.fabric8", "org.fusesource")
+)
+NO_LOG_QUERY: Final = "what the broker logs goes to standard error"
+NO_WEB: Final = "there is no web console and no REST here; use spanwire status, dstat and browse"
+JETTY_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?jetty[\w.\-]*\.xml", re.ASCII)
+CAMEL_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?camel[\w.\-]*\.xml", re.ASCII)
+FABRIC_PROPERTIES: Final = "io.fabric8.mq.fabric.ConfigurationProperties"
+HARMLESS_BEANS: Final = frozenset(
+    {
+        "org.apache.activemq.hooks.osgi.SpringOsgiContextHook",  # of Java containers
+        "org.jasypt.iv.RandomIvGenerator",
+        "org.jasypt.iv.NoIvGenerator",
+    }
+)
+MAX_LOCATIONS: Final = 16  # property files of one document
+
+
+class SpringDocument:
+    """One document whose root is ``beans`` or ``broker``."""
+
+    def __init__(
+        self, root: Element, findings: Findings, variables: Variables, base: Path, decryption: Decryption
+    ) -> None:
+        self._root: Final = root
+        self._findings: Final = findings
+        self._variables: Final = variables
+        self._base: Final = base
+        self._decryption: Final = decryption
+        self._locations = 0
+        self._optional = False  # whether property files may be absent
+
+    def broker(self) -> Element | None:
+        """The broker element; None, with the obstacles noted, when there is none."""
+        root = self._root
+        if root.name == "broker" and root.namespace in NAMESPACES:
+            self._namespace(root)
+            return root
+        if root.name != "beans" or root.namespace not in NAMESPACES:
+            self._findings.unknown(root.line, "root element", root.name, ["beans", "broker"])
+            return None
+        brokers = []
+        for element in root.children:
+            if element.name == "broker" and element.namespace in NAMESPACES:
+                brokers.append(element)
+            else:
+                self._beside_broker(element)
+        if not brokers:
+            self._findings.error(root.line, "<beans> holds no <broker>")
+            return None
+        for second in brokers[1:]:
+            self._findings.error(second.line, "a second <broker>; start each broker from its own file")
+        self._namespace(brokers[0])
+        return brokers[0]
+
+    def _namespace(self, broker: Element) -> None:
+        if broker.namespace == OLD_CORE:
+            self._findings.warn(broker.line, f"the namespace {OLD_CORE} is the old one; write {CORE}")
+        pending = list(broker.children)
+        while pending:
+            element = pending.pop()
+            if element.namespace not in NAMESPACES:
+                where = element.namespace[:MAX_WORD]
+                self._findings.error(
+                    element.line, f"<{element.name}> is of the namespace {where}, which is unknown; write {CORE}"
+                )
+                element.namespace = broker.namespace
+            pending.extend(element.children)
+
+    def _beside_broker(self, element: Element) -> None:
+        if element.name == "bean" and element.namespace in NAMESPACES:
+            self._bean(element)
+        elif element.name == "import" and element.namespace in NAMESPACES:
+            self._import(element)
+        elif element.name == "jetty":
+            self._findings.warn(element.line, f"<jetty> has no effect: {NO_WEB}")
+        elif element.name == "camelContext":
+            self._findings.not_yet(element.line, "<camelContext>", ROUTES, RUN_ROUTES)
+        elif element.name in PROGRAMS and element.namespace in NAMESPACES:
+            word = f"<{element.name}> beside the broker"
+            self._findings.not_yet(element.line, word, "objects for Java programs in the same file")
+        elif element.name in ("alias", "description") and element.namespace in NAMESPACES:
+            return  # another name for a bean, and a text for people
+        elif element.namespace not in NAMESPACES:
+            where = element.namespace[:MAX_WORD]
+            guards = GUARDING.search(element.namespace + element.name) is not None
+            self._findings.not_yet(element.line, f"<{element.name}> of the namespace {where}", guards=guards)
+        else:
+            known = ["bean", "broker", "import", "alias", "description", "jetty", "camelContext"]
+            self._findings.unknown(element.line, "element in <beans>", element.name, known)
+
+    def _import(self, element: Element) -> None:
+        """Another file, of which nothing is read. What it may hold decides whether the broker can do without it."""
+        resource = element.value("resource") or ""
+        word = f"<import> of {resource[:MAX_WORD]!r}"
+        if JETTY_FILE.fullmatch(resource):
+            self._findings.warn(element.line, f"{word} has no effect: {NO_WEB}")
+        elif CAMEL_FILE.fullmatch(resource):
+            self._findings.not_yet(element.line, word, ROUTES, RUN_ROUTES)
+        else:
+            advice = "write here what it holds, it could be what guards access"
+            self._findings.error(element.line, f"{word} is not read: {advice}")
+
+    def _bean(self, bean: Element) -> None:
+        class_name = bean.value("class") or ""
+        if class_name in CONFIGURERS:
+            self._configurer(bean)
+        elif class_name in ENCRYPTORS:
+            self._encryptor(bean)
+        elif class_name in HARMLESS_BEANS:
+            return
+        elif class_name in LOG_QUERIES:
+            self._findings.warn(bean.line, f"the bean of class {class_name} has no effect: {NO_LOG_QUERY}")
+        else:
+            self._foreign_bean(bean, class_name)
+
+    def _foreign_bean(self, bean: Element, class_name: str) -> None:
+        shown = class_name[:MAX_CLASS] or (bean.value("id") or "?")[:MAX_WORD]
+        feature = next((text for prefix, text in LATER_BEANS.items() if class_name.startswith(prefix)), "")
+        if not class_name or GUARDING.search(class_name):
+            advice = "use the element that does its work; it could guard access, so nothing skips it"
+            self._findings.error(
+                bean.line, f"the bean of class {shown} is not built: Spanwire runs no Java classes; {advice}"
+            )
+        elif feature:
+            self._findings.not_yet(bean.line, f"the bean of class {shown}", feature)
+        else:
+            self._findings.left_out(bean.line, f"the bean of class {shown} is not built: Spanwire runs no Java classes")
+
+    def _configurer(self, bean: Element) -> None:
+        self._optional = any(
+            (element.value("name"), element.value("value")) == ("ignoreResourceNotFound", "true")
+            for element in bean.children
+        )
+        for element in bean.children:
+            name = element.value("name") or ""
+            if element.name == "constructor-arg" and element.value("ref") is not None:
+                continue  # the encryptor; there is one for the whole file
+            if element.name != "property":
+                self._findings.unknown(element.line, "element in <bean>", element.name, ["property"])
+            elif name not in CONFIGURER_SETTINGS:
+                self._findings.unknown(element.line, "property of the placeholder bean", name, CONFIGURER_SETTINGS)
+            elif name == "properties":
+                self._properties(element)
+            elif name in ("location", "locations"):
+                for text in _texts(element):
+                    self._location(text, element.line)
+
+    def _encryptor(self, bean: Element) -> None:
+        """What decrypts ``ENC(…)``: its algorithm and where its password comes from."""
+        for element in bean.children:
+            name = element.value("name") or ""
+            if element.name != "property":
+                self._findings.unknown(element.line, "element in <bean>", element.name, ["property"])
+            elif name in SETTINGS:
+                try:
+                    self._decryption.configure(name, self._variables.replace(element.value("value") or ""))
+                except ConfigurationError as error:
+                    self._findings.error(element.line, f"{name} of the encryptor bean: {error}")
+            elif name not in ENCRYPTOR_LINKS:
+                known = [*SETTINGS, *ENCRYPTOR_LINKS]
+                self._findings.unknown(element.line, "property of the encryptor bean", name, known)
+
+    def _properties(self, element: Element) -> None:
+        found: dict[str, str] = {}
+        pending = list(element.children)
+        while pending:
+            inner = pending.pop(0)
+            if inner.name == "prop":
+                found[inner.value("key") or ""] = inner.text.strip()
+            elif inner.name in ("props", "value"):
+                pending.extend(inner.children)
+                found.update(read_properties(inner.text))
+            elif inner.name == "bean" and inner.value("class") == FABRIC_PROPERTIES:
+                self._findings.warn(inner.line, f"{FABRIC_PROPERTIES} is read as the environment")
+            else:
+                self._findings.unknown(inner.line, "element in <property>", inner.name, ["props", "prop", "value"])
+        text = element.value("value")
+        if text is not None:
+            found.update(read_properties(text))
+        found.pop("", None)
+        self._variables.add(found)
+
+    def _location(self, text: str, line: int) -> None:
+        self._locations += 1
+        if self._locations > MAX_LOCATIONS:
+            self._findings.error(line, f"more than {MAX_LOCATIONS} property files")
+            return
+        try:
+            name = self._variables.replace(text.strip())
+        except ConfigurationError as error:
+            self._findings.error(line, f"the location of a property file holds a placeholder without a value: {error}")
+            return
+        if not name.startswith("file:") and ":" in name.partition("/")[0]:
+            self._findings.error(line, f"the property file {name[:MAX_WORD]!r} must be a file: location")
+            return
+        path = self._base / _file_name(name)
+        if self._optional and not path.exists():
+            return
+        try:
+            content = read_text_file(path)
+            self._variables.add(read_properties(content.decode("utf-8")))
+        except ConfigurationError as error:
+            self._findings.error(line, str(error))
+        except UnicodeDecodeError:
+            self._findings.error(line, f"the property file {name[:MAX_WORD]!r} is not in UTF-8")
+
+
+def _texts(element: Element) -> list[str]:
+    """The values of a property: its attribute, or the ``value`` elements inside it or inside its ``list``."""
+    value = element.value("value")
+    if value is not None:
+        return value.split(",")
+    found = []
+    pending = list(element.children)
+    while pending:
+        inner = pending.pop(0)
+        if inner.name == "value":
+            found.append(inner.text)
+        pending.extend(inner.children)
+    return found
+
+
+def _file_name(location: str) -> str:
+    """``file:conf/x``, ``file:/conf/x`` and ``file:///conf/x`` as a path."""
+    name = location.removeprefix("file:")
+    return name[2:] if name.startswith("///") else name

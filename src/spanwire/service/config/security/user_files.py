@@ -1,0 +1,113 @@
+"""The users.properties and groups.properties of ActiveMQ's PropertiesLoginModule.
+
+users.properties     name=password          the password may stand in ENC(…)
+groups.properties    group=name,name        a group and who is in it
+
+Those of its TextFileCertificateLoginModule have the same groups, and ``name=CN=orders, O=Example`` for each user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from spanwire.model.errors import ConfigurationError
+from spanwire.model.secret import Secret
+from spanwire.service.config.model import CertifiedConfiguration, UserConfiguration
+from spanwire.service.config.readers.properties import read_properties
+from spanwire.service.config.values.decryption import Decryption
+from spanwire.service.config.values.diagnostics import read_text_file
+
+MAX_USERS: Final = 100_000  # of one file
+
+
+@dataclass(frozen=True, slots=True)
+class UserFiles:
+    """Two files that together say who may log in. ``reload``: they may change while the broker runs."""
+
+    users: Path
+    groups: Path
+    reload: bool
+    decryption: Decryption = field(repr=False, compare=False)
+
+    def read(self) -> tuple[UserConfiguration, ...]:
+        """All users. Raises `ConfigurationError` naming the file, and the user where one is at fault."""
+        members = _members(_properties(self.groups))
+        found = []
+        for name, value in _properties(self.users).items():
+            try:
+                password = Secret(self.decryption.plain(value))
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{self.users}: the password of user {name[:60]!r}: {error}") from error
+            if password.is_empty():
+                raise ConfigurationError(f"{self.users}: user {name[:60]!r} has no password; write one behind the =")
+            found.append(UserConfiguration(name, password, frozenset(members.get(name, ()))))
+        if len(found) > MAX_USERS:
+            raise ConfigurationError(f"{self.users}: more than {MAX_USERS} users")
+        return tuple(found)
+
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """What changes when one of the files does. Raises `ConfigurationError` when one is gone."""
+        return _stamp(self.users, self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class CertifiedFiles:
+    """The two files of a TextFileCertificateLoginModule. ``reload``: they may change while the broker runs."""
+
+    users: Path
+    groups: Path
+    reload: bool
+
+    def read(self) -> tuple[CertifiedConfiguration, ...]:
+        """All users. Raises `ConfigurationError` naming the file."""
+        return read_certified(self.users, self.groups)
+
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """What changes when one of the files does. Raises `ConfigurationError` when one is gone."""
+        return _stamp(self.users, self.groups)
+
+
+def read_certified(users: Path, groups: Path) -> tuple[CertifiedConfiguration, ...]:
+    """The users of a TextFileCertificateLoginModule. Raises `ConfigurationError` naming the file."""
+    members = _members(_properties(groups))
+    found: dict[str, CertifiedConfiguration] = {}
+    for name, subject in _properties(users).items():
+        if "=" not in subject:
+            raise ConfigurationError(f"{users}: user {name[:60]!r} has no distinguished name; write {name[:60]}=CN=…")
+        if subject in found:
+            raise ConfigurationError(f"{users}: users {found[subject].name[:60]!r} and {name[:60]!r} have one name")
+        found[subject] = CertifiedConfiguration(name, subject, frozenset(members.get(name, ())))
+    if not found:
+        raise ConfigurationError(f"{users}: names no user")
+    if len(found) > MAX_USERS:
+        raise ConfigurationError(f"{users}: more than {MAX_USERS} users")
+    return tuple(found.values())
+
+
+def _stamp(*paths: Path) -> tuple[tuple[int, int, int], ...]:
+    found = []
+    for path in paths:
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
+        found.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(found)
+
+
+def _properties(path: Path) -> dict[str, str]:
+    try:
+        return read_properties(read_text_file(path).decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: is not in UTF-8") from error
+
+
+def _members(groups: dict[str, str]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for group, names in groups.items():
+        for name in names.split(","):
+            if name.strip():
+                found.setdefault(name.strip(), set()).add(group)
+    return found

@@ -1,0 +1,477 @@
+"""Every word of ``activemq.xml``: what is honoured, what can only have one value yet, what a later version brings.
+
+A word that stands in no table is unknown, and the closest known one is named. So that nothing is silently ignored, a
+word without effect gives a warning unless it asks for what holds anyway.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from spanwire.service.config.tables.handling import (
+    JAVA,
+    NO_EFFECT,
+    ONLY,
+    YES,
+    Rule,
+    Words,
+    all_of,
+    later,
+    list_of,
+    only,
+)
+
+# What ActiveMQ has without these attributes; to write it asks for nothing.
+JAVA_DEFAULTS: Final = {
+    "consumerSystemUsagePortion": "40",
+    "dedicatedTaskRunner": "false",
+    "deferredNetworkConnectors": "false",
+    "maxInflatedDataSize": "104857600",
+    "mbeanInvocationTimeout": "0",
+    "monitorConnectionSplits": "false",
+    "passiveSlave": "false",
+    "persistenceThreadPriority": "10",
+    "producerSystemUsagePortion": "60",
+    "restartAllowed": "true",
+    "storeOpenWireVersion": "11",
+    "supportFailOver": "false",
+    "systemExitOnShutdown": "false",
+    "systemExitOnShutdownExitCode": "0",
+    "taskRunnerPriority": "5",
+    "timeBeforePurgeTempDestinations": "5000",
+    "useLoggingForShutdownErrors": "false",
+    "useShutdownHook": "true",
+    "useVmConnector": "true",
+    "waitForSlaveTimeout": "600000",
+}
+NO_JMX: Final = Rule(NO_EFFECT, ("false",), "there is no JMX here; use spanwire status and dstat")
+WATCHED: Final = Rule(
+    NO_EFFECT,
+    ("0", "-1", "true"),
+    "the next journal file is allocated before it is needed, so that a full disk is always noticed in time",
+)
+JOB_STORE: Final = Rule(NO_EFFECT, note="scheduled messages are kept in the journal, which storeUsage limits")
+NO_TEMPORARY_STORE: Final = Rule(NO_EFFECT, note="what is written to disk for want of memory goes to the journal")
+CURSOR: Final = Rule(NO_EFFECT, note="pending messages beyond the memory limit are always read from the journal")
+BUILT_IN: Final = Rule(NO_EFFECT, note="it asks for a Java class; what Spanwire has in its place is built in")
+OWNED: Final = Rule(NO_EFFECT, note="a temporary destination belongs to the connection that makes it")
+DURABLE: Final = "durable subscriptions"
+AGENTS: Final = "agents of discovery in place of a URI"
+PUBLISHED: Final = "a choice of the address that clients and brokers are told"
+SLOW: Final = "limits of slow consumers"
+STANDBY: Final = "a second broker on the same store"
+ENTRY_TABLES: Final = "a table of classes in place of elements"
+JOURNAL: Final = "the journal of Spanwire keeps the messages; remove it"
+
+
+BROKER: Final = Words(
+    settings={
+        **all_of(
+            YES,
+            "brokerName name brokerId dataDirectory persistent advisorySupport deleteAllMessagesOnStartup start "
+            "maxUncommittedCount schedulerSupport maxSchedulerRepeatAllowed allowTempAutoCreationOnSend",
+        ),
+        "id": YES,  # Spring's name of the bean; nothing here refers to it
+        "useJmx": Rule(ONLY, ("true", "false")),  # the control socket serves either way
+        "brokerObjectName": JAVA,
+        "anonymousProducerAdvisorySupport": YES,
+        **all_of(only("false", "reuse of temporary destinations"), "cacheTempDestinations"),
+        **all_of(
+            YES,
+            "enableMessageExpirationOnActiveDurableSubs offlineDurableSubscriberTimeout "
+            "offlineDurableSubscriberTaskSchedule schedulePeriodForDestinationPurge maxPurgedDestinationsPerSweep",
+        ),
+        **all_of(only("false", "refusal of durable subscriptions", guards=True), "rejectDurableConsumers"),
+        "populateJMSXUserID": YES,
+        "useAuthenticatedPrincipalForJMSXUserID": Rule(
+            NO_EFFECT, ("true", "false"), "populateJMSXUserID always names whom the client logged in as"
+        ),
+        "populateUserNameInMBeans": NO_JMX,
+        **all_of(YES, "useMirroredQueues useVirtualTopics useTempMirroredQueues"),
+        **all_of(YES, "useVirtualDestSubs useVirtualDestSubsOnCreation"),
+        **all_of(only("false", STANDBY), "slave waitForSlave shutdownOnSlaveFailure shutdownOnMasterFailure"),
+        **all_of(only("false", "a start that does not wait"), "startAsync"),
+        "networkConnectorStartAsync": Rule(
+            NO_EFFECT, ("true", "false"), "network connectors start side by side and hold nothing up"
+        ),
+        **all_of(
+            only("false", "memory limits for producers and consumers apart"), "splitSystemUsageForProducersConsumers"
+        ),
+        **all_of(only("false", "the host's name as the broker's", "write brokerName"), "useLocalHostBrokerName"),
+        "rollbackOnlyOnAsyncException": Rule(NO_EFFECT, ("true",), "a transaction with a refused send is rolled back"),
+        "keepDurableSubsActive": Rule(NO_EFFECT, ("true", "false"), "durable subscriptions are always kept"),
+        "enableStatistics": Rule(NO_EFFECT, ("true",), "statistics are always kept"),
+        **all_of(WATCHED, "schedulePeriodForDiskUsageCheck diskUsageCheckRegrowThreshold adjustUsageLimits"),
+        "schedulerDirectory": JOB_STORE,
+        "schedulerDirectoryFile": JOB_STORE,
+        "tmpDataDirectory": NO_TEMPORARY_STORE,
+        **{name: replace(JAVA, values=(value,)) for name, value in JAVA_DEFAULTS.items()},
+        **all_of(JAVA, "regionBroker restartRequested startBrokerWithStateless virtualThreadTaskRunner"),
+        **all_of(YES, "networkConnectorURIs transportConnectorURIs vmConnectorURI"),
+        **all_of(later(STANDBY), "masterConnectorURI"),
+    },
+    children={
+        **all_of(
+            YES,
+            "transportConnectors persistenceAdapter destinations destinationPolicy systemUsage managementContext "
+            "plugins sslContext shutdownHooks networkConnectors",
+        ),
+        "jmsBridgeConnectors": list_of("bridges to other messaging systems"),
+        "destinationInterceptors": YES,
+        "jobSchedulerStore": JOB_STORE,
+        "tempDataStore": NO_TEMPORARY_STORE,
+        "proxyConnectors": list_of("proxies"),
+        "services": list_of("services of one's own"),
+        "ioExceptionHandler": later("a choice of what a failing disk does"),
+        "persistenceFactory": later("other stores", JOURNAL),
+        "masterConnector": later(STANDBY),
+        "messageAuthorizationPolicy": later(
+            "rights by message", "use an authorizationPlugin and remove it", guards=True
+        ),
+        **all_of(
+            later("memory limits by another name", "write <systemUsage>, remove it"),
+            "memoryManager usageManager consumerSystemUsage producerSystemUsage",
+        ),
+        **all_of(BUILT_IN, "destinationFactory taskRunnerFactory brokerContext"),
+        "adminView": NO_JMX,
+        "producerCompositeQueue": later("copies of what a producer sends", "write <compositeQueue>, remove it"),
+    },
+)
+
+TRANSPORT_CONNECTOR: Final = Words(
+    settings={
+        **all_of(
+            YES,
+            "name uri autoStart auditNetworkProducers allowLinkStealing maximumConsumersAllowedPerConnection "
+            "maximumProducersAllowedPerConnection discoveryUri",
+        ),
+        **all_of(only("false", "dispatch by the sender's thread"), "disableAsyncDispatch"),
+        "displayStackTrace": Rule(NO_EFFECT, ("false",), "errors are one line and go to the log"),
+        **all_of(only("false", "monitoring of connectors"), "enableStatusMonitor"),
+        **all_of(YES, "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove updateClusterFilter"),
+        **all_of(JAVA, "warnOnRemoteClose id"),
+        **all_of(later(AGENTS, "write discoveryUri, remove it"), "discoveryAgent"),
+        **all_of(later(PUBLISHED), "connectURI publishedAddressPolicy"),
+        **all_of(later(ENTRY_TABLES), "brokerInfo server"),
+    },
+    children={
+        "discoveryAgent": later(AGENTS, "write discoveryUri, remove it"),
+        "publishedAddressPolicy": later(PUBLISHED),
+        "messageAuthorizationPolicy": later(
+            "rights by message", "use an authorizationPlugin and remove it", guards=True
+        ),
+        **all_of(later(ENTRY_TABLES), "brokerInfo server"),
+    },
+)
+
+POLICY_ENTRY: Final = Words(
+    settings={
+        **all_of(
+            YES,
+            "queue topic tempQueue tempTopic memoryLimit queuePrefetch topicPrefetch queueBrowserPrefetch "
+            "expireMessagesPeriod producerFlowControl sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout "
+            "blockedProducerWarningInterval cursorMemoryHighWaterMark storeUsageHighWaterMark maxDestinations "
+            "prioritizedMessages useConsumerPriority strictOrderDispatch allConsumersExclusiveByDefault "
+            "timeBeforeDispatchStarts consumersBeforeDispatchStarts lazyDispatch messageGroupMapFactoryType "
+            "gcInactiveDestinations gcWithNetworkConsumers inactiveTimeoutBeforeGC inactiveTimoutBeforeGC "
+            "durableTopicPrefetch alwaysRetroactive usePrefetchExtension enableAudit",
+        ),
+        **all_of(
+            YES,
+            "advisoryForConsumed advisoryForDelivery advisoryForDiscardingMessages advisoryForDispatched "
+            "advisoryForFastProducers advisoryForSlowConsumers advisoryWhenFull includeBodyForAdvisory "
+            "sendAdvisoryIfNoConsumers",
+        ),
+        **all_of(only("false", "more statistics"), "advancedMessageStatisticsEnabled advancedNetworkStatisticsEnabled"),
+        **all_of(
+            only("false", "temporary destinations shared between connections", guards=True),
+            "allowTempDestinationStealing",
+        ),
+        "persistJMSRedelivered": Rule(NO_EFFECT, ("true", "false"), "the journal always tells what was delivered"),
+        **all_of(only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
+        **all_of(
+            Rule(NO_EFFECT, note="failoverProducersAuditDepth and maxFailoverProducersToTrack of the store hold"),
+            "maxAuditDepth maxProducersToAudit maxQueueAuditDepth",
+        ),
+        **all_of(
+            Rule(NO_EFFECT, note="pages are as large as memory has room for, and everybody sees the whole queue"),
+            "maxPageSize maxBrowsePageSize maxExpirePageSize",
+        ),
+        **all_of(
+            JAVA,
+            "doOptimzeMessageStorage minimumMessageSize optimizeMessageStoreInFlightLimit optimizedDispatch "
+            "reduceMemoryFootprint useCache useTopicSubscriptionInflightStats id",
+        ),
+    },
+    children={
+        **all_of(
+            YES,
+            "deadLetterStrategy pendingMessageLimitStrategy dispatchPolicy subscriptionRecoveryPolicy "
+            "messageEvictionStrategy slowConsumerStrategy",
+        ),
+        **all_of(CURSOR, "pendingQueuePolicy pendingSubscriberPolicy pendingDurableSubscriberPolicy"),
+        "networkBridgeFilterFactory": YES,
+        "messageGroupMapFactory": later("message groups by a Java class"),
+        "messageInterceptorStrategy": later("changes of messages on their way"),
+        "destination": later("policies by another name", "write queue= or topic= of <policyEntry>, remove it"),
+    },
+)
+BRIDGE_FILTERS: Final = Words(
+    settings={},
+    children={
+        **all_of(YES, "conditionalNetworkBridgeFilterFactory defaultNetworkBridgeFilterFactory"),
+        "bean": later("bridge filters by a Java class"),
+    },
+)
+CONDITIONAL_BRIDGE_FILTER: Final = Words(
+    settings={
+        **all_of(YES, "replayWhenNoConsumers replayDelay rateLimit rateDuration selectorAware"),
+        "id": JAVA,
+    },
+    children={},
+)
+PENDING_LIMIT: Final = Words(
+    settings={},
+    children={
+        **all_of(YES, "constantPendingMessageLimitStrategy prefetchRatePendingMessageLimitStrategy"),
+        "bean": later(SLOW),
+    },
+)
+CONSTANT_LIMIT: Final = Words(
+    settings={"limit": YES, "id": JAVA},
+    children={},
+)
+PREFETCH_RATE: Final = Words(settings={"multiplier": YES, "id": JAVA}, children={})
+EVICTION: Final = Words(
+    settings={},
+    children={
+        **all_of(
+            YES,
+            "oldestMessageEvictionStrategy oldestMessageWithLowestPriorityEvictionStrategy "
+            "uniquePropertyMessageEvictionStrategy",
+        ),
+        "bean": later(SLOW),
+    },
+)
+OLDEST: Final = Words(settings={"evictExpiredMessagesHighWatermark": YES, "id": JAVA}, children={})
+UNIQUE_PROPERTY: Final = Words(settings={**OLDEST.settings, "propertyName": YES}, children={})
+SLOW_CONSUMERS: Final = Words(
+    settings={},
+    children={**all_of(YES, "abortSlowConsumerStrategy abortSlowAckConsumerStrategy"), "bean": later(SLOW)},
+)
+ABORT_SLOW: Final = Words(
+    settings={
+        **all_of(YES, "maxSlowCount maxSlowDuration checkPeriod abortConnection ignoreNetworkConsumers"),
+        **all_of(JAVA, "name id"),
+    },
+    children={},
+)
+ABORT_SLOW_ACK: Final = Words(
+    settings={**ABORT_SLOW.settings, **all_of(YES, "maxTimeSinceLastAck ignoreIdleConsumers")}, children={}
+)
+# A broker with one thread dispatches each topic in one order to all its consumers: all that the first three ask for.
+DISPATCH: Final = Words(
+    settings={},
+    children={
+        **all_of(
+            YES,
+            "strictOrderDispatchPolicy roundRobinDispatchPolicy simpleDispatchPolicy priorityDispatchPolicy "
+            "priorityNetworkDispatchPolicy clientIdFilterDispatchPolicy",
+        ),
+        "bean": later("a choice of the order of dispatch by a Java class"),
+    },
+)
+CLIENT_ID_FILTER: Final = Words(settings={**all_of(YES, "ptpClientId ptpSuffix"), "id": JAVA}, children={})
+RECOVERY: Final = Words(
+    settings={},
+    children={
+        **all_of(
+            YES,
+            "noSubscriptionRecoveryPolicy fixedCountSubscriptionRecoveryPolicy fixedSizedSubscriptionRecoveryPolicy "
+            "lastImageSubscriptionRecoveryPolicy timedSubscriptionRecoveryPolicy "
+            "retainedMessageSubscriptionRecoveryPolicy",
+        ),
+        "queryBasedSubscriptionRecoveryPolicy": later(
+            "messages that a query finds for consumers to come",
+            "a query is a Java class, none runs here: write <fixedCountSubscriptionRecoveryPolicy>, which keeps some",
+        ),
+        "bean": later("messages for consumers to come by a Java class"),
+    },
+)
+FIXED_COUNT: Final = Words(settings={"maximumSize": YES, "id": JAVA}, children={})
+FIXED_SIZE: Final = Words(settings={"maximumSize": YES, **all_of(JAVA, "useSharedBuffer buffer id")}, children={})
+TIMED: Final = Words(settings={"recoverDuration": YES, "id": JAVA}, children={})
+WITHOUT_SETTINGS: Final = Words(settings={"id": JAVA}, children={})
+RETAINED: Final = Words(settings={"id": JAVA}, children={"wrapped": YES})
+
+LETTER_AUDIT: Final = Rule(NO_EFFECT, ("false",), "each message that dies leaves a dead letter of its own")
+SHARED_DEAD_LETTERS: Final = Words(
+    settings={
+        **all_of(YES, "deadLetterQueue processExpired processNonPersistent expiration"),
+        **all_of(LETTER_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit"),
+        "id": JAVA,
+    },
+    children=all_of(YES, "deadLetterQueue"),
+)
+INDIVIDUAL_DEAD_LETTERS: Final = Words(
+    settings={
+        **all_of(
+            YES,
+            "queuePrefix topicPrefix queueSuffix topicSuffix processExpired processNonPersistent expiration "
+            "useQueueForQueueMessages useQueueForTopicMessages destinationPerDurableSubscriber",
+        ),
+        **all_of(LETTER_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit"),
+        "id": JAVA,
+    },
+    children={},
+)
+DISCARDING_LETTERS: Final = Words(
+    settings=all_of(
+        Rule(NO_EFFECT, note="all dead letters are dropped"),
+        "deadLetterQueue expiration processExpired processNonPersistent enableAudit maxAuditDepth maxProducersToAudit "
+        "id",
+    ),
+    children={},
+)
+DEAD_LETTER_STRATEGY: Final = Words(
+    settings={},
+    children={
+        **all_of(YES, "sharedDeadLetterStrategy individualDeadLetterStrategy discarding"),
+        **all_of(later("strategies of one's own; Spanwire runs no Java classes", "write <discarding/>"), "bean"),
+    },
+)
+
+SYSTEM_USAGE: Final = Words(
+    settings={
+        **all_of(YES, "sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout"),
+        **all_of(JAVA, "id name checkLimitsLogLevel sendFailIfNoSpaceExplicitySet"),
+    },
+    children={
+        **all_of(YES, "memoryUsage storeUsage tempUsage systemUsage"),
+        "jobSchedulerUsage": JOB_STORE,
+    },
+)
+MEMORY_USAGE: Final = Words(
+    settings={
+        **all_of(YES, "limit percentOfJvmHeap"),
+        **all_of(JAVA, "name percentUsageMinDelta pollingTime id portion usagePortion"),
+    },
+    children=all_of(YES, "memoryUsage"),
+)
+DISK_USAGE: Final = {
+    **all_of(YES, "limit percentLimit total"),
+    **all_of(JAVA, "name percentUsageMinDelta pollingTime id usagePortion"),
+}
+STORE_USAGE: Final = Words(settings=DISK_USAGE, children=all_of(YES, "storeUsage"))
+TEMP_USAGE: Final = Words(settings=DISK_USAGE, children=all_of(YES, "tempUsage"))
+MANAGEMENT: Final = Words(
+    settings=all_of(
+        NO_JMX,
+        "createConnector connectorHost connectorPath connectorPort createMBeanServer findTigerMbeanServer "
+        "jmxDomainName rmiServerPort useMBeanServer allowRemoteAddressInMBeanNames suppressMBean id",
+    ),
+    children=all_of(NO_JMX, "property environment MBeanServer"),
+)
+SHUTDOWN_HOOKS: Final = Words(settings={}, children=all_of(YES, "bean"))
+SSL_CONTEXT: Final = Words(
+    settings={
+        **all_of(YES, "keyStore keyStorePassword keyStoreKey keyStoreKeyPassword trustStore trustStorePassword"),
+        **all_of(only("tls tlsv1.2 tlsv1.3", "other TLS versions"), "protocol"),
+        **all_of(only("jks pkcs12 pem", "other kinds of stores"), "keyStoreType trustStoreType"),  # the content tells
+        **all_of(JAVA, "id keyStoreAlgorithm trustStoreAlgorithm secureRandomAlgorithm provider"),
+        **all_of(later("revoked certificates"), "crlPath"),
+        **all_of(later("key managers", "write keyStore and trustStore"), "keyManagers trustManagers secureRandom"),
+    },
+    children={
+        "sslContext": YES,
+        **all_of(later("key managers", "write keyStore and trustStore"), "keyManagers trustManagers"),
+    },
+    guards=True,
+)
+DESTINATION: Final = Words(settings=all_of(YES, "physicalName"), children={})
+DESTINATIONS: Final = Words(
+    settings={}, children={**all_of(YES, "queue topic"), **all_of(OWNED, "tempQueue tempTopic")}
+)
+CONNECTORS: Final = Words(settings={}, children=all_of(YES, "transportConnector"))
+POLICY: Final = Words(settings={}, children=all_of(YES, "policyMap policyEntries"))
+POLICY_MAP: Final = Words(settings={}, children=all_of(YES, "policyEntries defaultEntry"))
+DEFAULT_POLICY: Final = Words(settings={}, children=all_of(YES, "policyEntry"))
+POLICY_ENTRIES: Final = Words(settings={}, children=all_of(YES, "policyEntry"))
+
+PLUGINS: Final = Words(
+    settings={},
+    children={
+        **all_of(
+            YES,
+            "simpleAuthenticationPlugin jaasAuthenticationPlugin jaasCertificateAuthenticationPlugin "
+            "jaasDualAuthenticationPlugin authorizationPlugin discardingDLQBrokerPlugin "
+            "forcePersistencyModeBrokerPlugin loggingBrokerPlugin redeliveryPlugin runtimeConfigurationPlugin "
+            "statisticsBrokerPlugin timeStampingBrokerPlugin",
+        ),
+        "shiroPlugin": later("Shiro", "use jaasAuthenticationPlugin and authorizationPlugin", guards=True),
+        "bean": later("plugins of one's own; Spanwire runs no Java classes", guards=True),
+        **all_of(later("drawings of the broker"), "connectionDotFilePlugin destinationDotFilePlugin"),
+        "destinationPathSeparatorPlugin": YES,
+        "destinationsPlugin": later("a file of destinations", "write <destinations>, remove it"),
+        **all_of(later("traces"), "multicastTraceBrokerPlugin traceBrokerPathPlugin udpTraceBrokerPlugin"),
+        "partitionBrokerPlugin": later("clients that are sent to the broker of their part"),
+        "virtualSelectorCacheBrokerPlugin": later("selectors of virtual topics that outlast their consumers"),
+    },
+)
+SIMPLE_AUTHENTICATION: Final = Words(
+    settings={**all_of(YES, "anonymousAccessAllowed anonymousUser anonymousGroup"), "id": JAVA},
+    children={"users": YES, **all_of(later("tables of users", "write <users>"), "userGroups userPasswords")},
+    guards=True,
+)
+USERS: Final = Words(settings={}, children=all_of(YES, "authenticationUser"), guards=True)
+USER: Final = Words(settings={**all_of(YES, "username password groups"), "id": JAVA}, children={}, guards=True)
+JAAS_AUTHENTICATION: Final = Words(
+    settings={
+        "configuration": YES,
+        "discoverLoginConfig": only("true", "a login.config that is given", "use -D java.security.auth.login.config"),
+        "id": JAVA,
+    },
+    children={},
+    guards=True,
+)
+DUAL_AUTHENTICATION: Final = Words(
+    settings={**JAAS_AUTHENTICATION.settings, "sslConfiguration": YES}, children={}, guards=True
+)
+AUTHORIZATION: Final = Words(settings={"id": JAVA}, children=all_of(YES, "map"), guards=True)
+AUTHORIZATION_HOLDER: Final = Words(
+    settings={},
+    children={
+        "authorizationMap": YES,
+        **all_of(later("LDAP", "use an authorizationMap"), "cachedLDAPAuthorizationMap lDAPAuthorizationMap"),
+        "simpleAuthorizationMap": later("rights in tables of Java objects", "use an authorizationMap"),
+        "bean": later("maps of one's own; Spanwire runs no Java classes", "use an authorizationMap"),
+    },
+    guards=True,
+)
+GROUP_CLASS: Final = only("org.apache.activemq.jaas.groupprincipal", "other classes of groups")
+AUTHORIZATION_MAP: Final = Words(
+    settings={"id": JAVA, "groupClass": GROUP_CLASS},
+    children=all_of(YES, "authorizationEntries tempDestinationAuthorizationEntry defaultEntry"),
+    guards=True,
+)
+AUTHORIZATION_ENTRIES: Final = Words(settings={}, children=all_of(YES, "authorizationEntry"), guards=True)
+AUTHORIZATION_ENTRY: Final = Words(
+    settings={
+        **all_of(YES, "queue topic read write admin"),
+        **all_of(
+            only("false", "rights on single temporary destinations", "use tempDestinationAuthorizationEntry"),
+            "tempQueue tempTopic",
+        ),
+        "groupClass": GROUP_CLASS,
+        "id": JAVA,
+    },
+    children=all_of(later("rights by another name", "write queue= or topic= of <authorizationEntry>"), "destination"),
+    guards=True,
+)
+TEMPORARY_ENTRY: Final = Words(
+    settings={**all_of(YES, "read write admin"), **all_of(JAVA, "id groupClass")},
+    children=all_of(YES, "tempDestinationAuthorizationEntry"),
+    guards=True,
+)
+DEFAULT_ENTRY: Final = Words(settings={}, children=all_of(YES, "authorizationEntry"), guards=True)

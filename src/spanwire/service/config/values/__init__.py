@@ -1,0 +1,1 @@
+"""Values of settings: truth, numbers, sizes, secrets, and the diagnostics of a configuration."""

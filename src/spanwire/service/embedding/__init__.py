@@ -1,0 +1,1 @@
+"""Brokers inside another program: started by it, or by ``vm:`` and ``peer:`` URLs."""

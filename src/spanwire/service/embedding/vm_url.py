@@ -1,0 +1,149 @@
+"""What a `vm:` URL asks for: ``vm://NAME?create=…&waitForStart=…&broker.…=…`` (ActiveMQ's VM transport reference), or
+``vm:(broker:(tcp://host:port)/NAME?option=value)``; and what a ``peer:`` URL does.
+
+``broker.*`` options are attributes of the ``broker`` element and hold for a broker that is made now; ``brokerConfig``
+names a file, or another description of a broker, instead. Only a URL that the program itself gives may come here, never
+one from a wire.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from spanwire.client.addressing.address import BROKER_URI
+from spanwire.documents.element import Attribute, Element
+from spanwire.documents.spelling import suggestion
+from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.service.config.interpretation.interpretation import Interpreter
+from spanwire.service.config.loading import load_configuration
+from spanwire.service.config.model import DEFAULT_BROKER_NAME, BrokerConfiguration
+from spanwire.service.config.readers.properties import Variables
+from spanwire.service.config.values.decryption import Decryption
+from spanwire.service.config.values.diagnostics import Findings
+from spanwire.service.embedding.peer_url import SCHEME, PeerUrl, parse_peer_url
+
+logger = logging.getLogger(__name__)
+
+MAX_WAIT_MS: Final = 3_600_000  # an hour; more is no wait but a hang
+BROKER_PREFIX: Final = "broker."
+DESCRIPTIONS: Final = ("broker:", "properties:", "xbean:")
+WITHOUT_EFFECT: Final = ("async", "marshal", "network", "wireFormat")  # bytes are always marshalled here
+KNOWN: Final = ("brokerConfig", "create", "waitForStart", *WITHOUT_EFFECT)
+NAME: Final = re.compile(r"vm:(?://)?([A-Za-z0-9._\-]{0,255})/?")
+
+
+@dataclass(frozen=True, slots=True)
+class VmUrl:
+    """One URL. ``wait_seconds`` is how long a client waits for a broker that it must not create, 0 for not at all."""
+
+    name: str
+    create: bool
+    wait_seconds: float
+    settings: Mapping[str, str]
+    reference: str | None
+    peer: PeerUrl | None = None
+
+    @property
+    def address(self) -> str:
+        """The URL for people."""
+        return f"vm://{self.name}" if self.peer is None else f"peer://{self.peer.group}/{self.name}"
+
+    @property
+    def allow_anonymous(self) -> bool:
+        """Whether the broker may listen beyond this machine without asking for a password."""
+        return self.peer is not None and self.peer.allow_anonymous
+
+    def configuration(self) -> BrokerConfiguration:
+        """The broker that it makes; raises `JmsError` in one line when it cannot be."""
+        try:
+            if self.reference is None:
+                return self._simple()
+            found = load_configuration(self.reference)
+            if found.broker_name != self.name:
+                raise ConfigurationError(f"{self.reference} configures the broker {found.broker_name}; name it so here")
+            return found
+        except ConfigurationError as error:
+            place = "" if self.reference is None else f"{self.address}: "  # settings are named by the URL itself
+            raise JmsError(place + "; ".join(str(error).splitlines())) from error
+
+    def _simple(self) -> BrokerConfiguration:
+        """A broker with these attributes and nothing else: no connector, a journal unless it is not persistent."""
+        findings = Findings(self.address)
+        if self.peer is not None:
+            element = self.peer.element()
+        else:
+            attributes = {name: Attribute(value, 1) for name, value in self.settings.items()}
+            element = Element("broker", 1, attributes=attributes)
+            element.attributes["brokerName"] = Attribute(self.name, 1)
+        decryption = Decryption({})
+        configuration = Interpreter(findings, Path.cwd(), Variables({}, {}, decryption), decryption).broker(element)
+        findings.raise_if_any()
+        for warning in configuration.warnings:
+            logger.warning("%s", warning)
+        return configuration
+
+
+def parse_vm_url(url: str, options: Mapping[str, str]) -> VmUrl:
+    """Raises `JmsError` in one line for a URL that cannot be honoured; an unknown option names the closest known."""
+    if url.startswith(f"{SCHEME}:"):
+        peer = parse_peer_url(url, options)
+        return VmUrl(peer.name, True, 0.0, {}, None, peer)
+    if BROKER_URI in options:
+        return described_vm_url({name: value for name, value in options.items() if name != BROKER_URI}, options)
+    found = NAME.fullmatch(url.partition("?")[0])
+    if found is None:
+        raise JmsError("a vm: URL names no broker of this process; write vm://NAME with letters, digits, '.', '_', '-'")
+    return vm_url(found.group(1) or DEFAULT_BROKER_NAME, options)
+
+
+def described_vm_url(given: Mapping[str, str], options: Mapping[str, str]) -> VmUrl:
+    """``vm:(broker:(…)?…)?options``: what is in the parentheses describes the broker, whose name it says."""
+    reference = options[BROKER_URI]
+    if not reference.startswith(DESCRIPTIONS):
+        raise JmsError("in the parentheses of a vm: URL stands a broker; write vm:(broker:(tcp://host:port)/NAME?…)")
+    for option in given:
+        if option.startswith(BROKER_PREFIX) or option == "brokerConfig":
+            raise JmsError(f"vm:(…): the option {option[:60]} belongs to vm://NAME; write it inside of the parentheses")
+    try:
+        name = load_configuration(reference).broker_name
+    except ConfigurationError as error:
+        raise JmsError("; ".join(str(error).splitlines())) from error
+    return replace(vm_url(name, given), reference=reference)
+
+
+def vm_url(name: str, options: Mapping[str, str]) -> VmUrl:
+    """``vm://NAME`` with its options."""
+    settings: dict[str, str] = {}
+    plain: dict[str, str] = {}
+    for option, value in options.items():
+        if option.startswith(BROKER_PREFIX):
+            settings[option.removeprefix(BROKER_PREFIX)] = value
+        elif option in KNOWN:
+            plain[option] = value
+        else:
+            raise JmsError(f"vm://{name}: unknown option {option[:60]!r}{suggestion(option, KNOWN)}")
+    return VmUrl(
+        name=name,
+        create=_flag(name, "create", plain.get("create", "true")),
+        wait_seconds=_milliseconds(name, plain.get("waitForStart", "-1")) / 1000,
+        settings=settings,
+        reference=plain.get("brokerConfig"),
+    )
+
+
+def _flag(name: str, option: str, value: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise JmsError(f"vm://{name}: the option {option} must be true or false")
+    return value.lower() == "true"
+
+
+def _milliseconds(name: str, value: str) -> int:
+    """0 for none: ActiveMQ's -1 means that nobody waits."""
+    if not re.fullmatch(r"-?[0-9]{1,9}", value):
+        raise JmsError(f"vm://{name}: the option waitForStart must be a number of milliseconds")
+    return min(max(0, int(value)), MAX_WAIT_MS)

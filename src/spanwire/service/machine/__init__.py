@@ -1,0 +1,1 @@
+"""The machine that a broker runs on: clocks, time zone, allocator, interpreter."""

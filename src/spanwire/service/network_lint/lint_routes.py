@@ -1,0 +1,243 @@
+"""What messages and demand would do in a network, on paper: too short ways, double ones, and ways that end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.routing import UNLIMITED_TTL, within
+from spanwire.network.plan import MAX_WAYS, RULE_MESSAGE_TTL, RULE_PATH, Demand, NetworkPlan, PlannedLink
+from spanwire.service.network_lint.lint_findings import LintFindings, apart, probe, probes
+from spanwire.service.network_lint.network_plan import NetworkFiles
+
+TRIED_MESSAGES: Final = 12  # of ActiveMQ's own example of an uneven split: 6, 3, 3
+
+
+class RouteLint:
+    """Findings 2 to 7 and 14 of one network."""
+
+    def __init__(self, files: NetworkFiles, found: LintFindings) -> None:
+        self._plan: Final = files.plan
+        self._found: Final = found
+        self._queues: Final = probes(files, QUEUE)
+        brokers = list(files.plan.brokers.values())
+        self._unlimited: Final = NetworkPlan(brokers, [replace(link, settings=replace(
+            link.settings, message_ttl=UNLIMITED_TTL, consumer_ttl=UNLIMITED_TTL, decrease_priority=True,
+            suppress_queue_duplicates=True,
+        )) for link in files.plan.links])  # fmt: skip
+
+    def look(self) -> None:
+        """All that holds whatever clients do."""
+        needed: dict[tuple[PlannedLink, bool], tuple[int, str]] = {}
+        for queue in self._queues:
+            for goal in self._plan.brokers:
+                self._measure(queue, goal, needed)
+                self._count(queue, goal)
+        self._reach(needed)
+        for link in self._plan.links:
+            self._copies(link)
+        self._both_ways()
+
+    def look_at_what_clients_may_do(self) -> None:
+        """What bites if clients use selectors, are many, or fail over."""
+        for queue in self._queues[:1]:
+            for near in self._plan.brokers:
+                self._selectors(queue, near)
+        for link in self._plan.links:
+            self._uneven(link)
+            self._replay(link)
+
+    # -- 2: how far ----------------------------------------------------------------------------------------------------
+
+    def _measure(self, queue: Destination, goal: str, needed: dict[tuple[PlannedLink, bool], tuple[int, str]]) -> None:
+        """Which links stop messages that a network without limits would bring to ``goal``: for each, by whether it is
+        the consumer that is too far, how many hops are needed and to which broker.
+        """
+        for start in self._plan.brokers:
+            wished = self._unlimited.route(start, queue, goal)
+            if not wished.arrived or self._plan.route(start, queue, goal).arrived:
+                continue
+            hops = len(wished.links)
+            for place, asked in enumerate(wished.links):
+                link = self._plan.links[self._unlimited.links.index(asked)]
+                behind = hops - 1 - place
+                if not within(behind, link.settings.consumer_ttl):
+                    needed[link, True] = max(needed.get((link, True), (0, "")), (behind + 1, goal))
+                if not within(place, link.settings.message_ttl):
+                    needed[link, False] = max(needed.get((link, False), (0, "")), (place + 1, start))
+
+    def _reach(self, needed: dict[tuple[PlannedLink, bool], tuple[int, str]]) -> None:
+        for link in self._plan.links:
+            settings = link.settings
+            if (link, True) in needed:
+                hops, name = needed[link, True]
+                self._found.fault(
+                    link.place, 2,
+                    f"a consumer at {name} is {hops} hops from {link.near} and consumerTTL is {settings.consumer_ttl}, "
+                    f"so it is never heard of",
+                    f'set networkTTL="{hops}", if messages are to go that far',
+                )  # fmt: skip
+            if (link, False) in needed:
+                hops, name = needed[link, False]
+                self._found.fault(
+                    link.place, 2,
+                    f"a message from {name} makes {hops} hops to {link.far} and messageTTL is {settings.message_ttl}, "
+                    f"so it stays at {link.near}",
+                    f'set networkTTL="{hops}", if messages are to come that far',
+                )  # fmt: skip
+
+    # -- 3: several ways to one consumer -------------------------------------------------------------------------------
+
+    def _count(self, queue: Destination, goal: str) -> None:
+        for name, there in self._plan.demand(queue, goal).items():
+            paths = sorted({demand.path for demand in there}, key=len)
+            if len(paths) < 2:
+                continue
+            for demand in there:
+                if len(demand.path) > 1 and not self._found.has(demand.link.place, 3):
+                    self._found.fault(
+                        demand.link.place, 3,
+                        f"a consumer at {goal} counts {_times(len(paths))} at {name}, once for every way to it, as "
+                        f"consumerTTL is {demand.link.settings.consumer_ttl}: messages go the long way, and are stuck "
+                        f"there when the consumer moves",
+                        'set consumerTTL="1" (messageTTL may be higher), or suppressDuplicateQueueSubscriptions="true"',
+                    )  # fmt: skip
+
+    # -- 4, 5 and 6: who counts as one consumer ------------------------------------------------------------------------
+
+    def _selectors(self, queue: Destination, near: str) -> None:
+        others = [name for name in self._plan.brokers if name != near]
+        for wrong in others:
+            for right in others:
+                found = astray(self._plan, queue, near, wrong, right)
+                if found is None or self._found.has(found.place, 4):
+                    continue
+                self._found.hint(
+                    found.place, 4,
+                    f"a conduit looks at no selectors, and nothing that {near} sends to {wrong} goes on to {right}: "
+                    f"consumers of one queue with different selectors there get messages of each other, which are "
+                    f"stuck",
+                    'set conduitSubscriptions="false" for queues with selectors',
+                )  # fmt: skip
+
+    def _uneven(self, link: PlannedLink) -> None:
+        """One consumer here and two there: the example of ActiveMQ's own documentation."""
+        queue = probe(link.settings, QUEUE)
+        if queue is None or not link.settings.conduit or self._found.has(link.place, 5):
+            return
+        if link.settings.priority(0, (link.far,)) < 0:
+            return  # the one here comes first
+        consumers = {link.near: 1, link.far: 2}
+        got = self._plan.shares(link.near, queue, consumers, TRIED_MESSAGES)
+        if is_uneven(got, consumers):
+            self._found.hint(
+                link.place, 5,
+                f"all consumers of a queue at {link.far} count as one: of {TRIED_MESSAGES} messages one here gets "
+                f"{_told(got[link.near])}, and two there {_told(got[link.far] / 2)} each",
+                'set conduitSubscriptions="false" if each is to get as much',
+            )  # fmt: skip
+
+    def _copies(self, link: PlannedLink) -> None:
+        topic = probe(link.settings, TOPIC)
+        if topic is None or link.settings.conduit:
+            return
+        if any(demand.link == link for demand in self._plan.demand(topic, link.far).get(link.near, [])):
+            self._found.fault(
+                link.place, 6,
+                "without a conduit each remote consumer of a topic gets every message once for each of them",
+                'exclude <topic physicalName="&gt;"/> here and give topics a connector of their own with a conduit',
+            )  # fmt: skip
+
+    # -- 7: duplex links -----------------------------------------------------------------------------------------------
+
+    def _both_ways(self) -> None:
+        """The way back of a duplex link, and another connector that leads that way, too."""
+        for back in self._plan.links:
+            if not back.reverse:
+                continue
+            for other in self._plan.links:
+                if other.reverse or (other.near, other.far) != (back.near, back.far):
+                    continue
+                if apart(back.settings, other.settings):
+                    continue
+                both = "both open a duplex link to the other" if other.settings.duplex else "are linked both ways"
+                for place, one in ((back.place, back), (other.place, other)):
+                    if self._found.has(place, 7):
+                        continue
+                    self._found.fault(
+                        place, 7,
+                        f"{one.far} and {one.near} {both}, and messages from {back.near} to {back.far} have two ways: "
+                        f"{back.settings.name} and {other.settings.name}",
+                        'leave duplex="true" at one end and remove the other connector',
+                    )  # fmt: skip
+
+    # -- 14: messages whose consumer has moved -------------------------------------------------------------------------
+
+    def _replay(self, link: PlannedLink) -> None:
+        queue = probe(link.settings, QUEUE)
+        if queue is None or not no_way_back(self._plan, queue, link.far, link.near):
+            return
+        if not self._found.has(link.place, 14):
+            self._found.hint(
+                link.place, 14,
+                f"messages that came from {link.far} do not go back there when their consumer fails over to it",
+                REPLAY_MEND,
+            )  # fmt: skip
+
+
+REPLAY_MEND: Final = "set replayWhenNoConsumers of conditionalNetworkBridgeFilterFactory in a policyEntry"
+
+
+def astray(plan: NetworkPlan, queue: Destination, near: str, wrong: str, right: str) -> PlannedLink | None:
+    """The conduit that brings messages at ``near``, which only a consumer at ``right`` selects, to ``wrong`` for the
+    sake of a consumer there, from where no way leads on; None if there is none.
+    """
+    if wrong == right or near == wrong:
+        return None
+    there = _passing(plan, near, queue, wrong)
+    if not there:
+        return None
+    rivals = [] if right == near else _passing(plan, near, queue, right)
+    if right != near and not rivals:
+        return None
+    asked = max([rival.priority for rival in rivals], default=0)
+    taken = [rival.link for rival in rivals]  # what goes there anyway is not led astray
+    for demand in there:
+        if demand.priority < asked or not demand.link.settings.conduit or demand.link in taken:
+            continue
+        path = (plan.brokers[near].broker_id, *demand.path[:0:-1])
+        if plan.brokers[right].broker_id not in path and not plan.route(wrong, queue, right, path).arrived:
+            return demand.link
+    return None
+
+
+def _passing(plan: NetworkPlan, near: str, queue: Destination, goal: str) -> list[Demand]:
+    """The best subscription of each link that may take a message from here."""
+    return [one for one in plan.best_demand(queue, goal, near) if plan.filter_of(one.link).passes(())]
+
+
+def is_uneven(shares: dict[str, float], consumers: dict[str, int]) -> bool:
+    """Whether of the brokers that get messages the consumers of one get more than those of another."""
+    each = [share / consumers[name] for name, share in shares.items() if share > 0]
+    return bool(each) and max(each) - min(each) > 0.001
+
+
+def no_way_back(plan: NetworkPlan, queue: Destination, start: str, consumer_at: str) -> bool:
+    """Whether messages that came from ``start`` for a consumer stay behind when it fails over from ``consumer_at`` to
+    ``start``, although a link leads back: they have been there.
+    """
+    there = plan.route(start, queue, consumer_at)
+    if not there.arrived or not there.links:
+        return False
+    path = tuple(plan.brokers[link.near].broker_id for link in there.links)
+    back = plan.route(consumer_at, queue, start, path)
+    return not back.arrived and any(one.rule in (RULE_PATH, RULE_MESSAGE_TTL) for one in back.refusals)
+
+
+def _times(count: int) -> str:
+    return f"{count} times" if count < MAX_WAYS else f"at least {count} times"
+
+
+def _told(amount: float) -> str:
+    return f"{amount:g}"

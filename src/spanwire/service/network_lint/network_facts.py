@@ -1,0 +1,134 @@
+"""What the file of a broker tells about its network beside the settings: how old the broker may be, where a word
+stands, and at which brokers clients connect that the same file configures.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from spanwire.documents.element import Element
+from spanwire.documents.xml import read_xml
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import ConfigurationError
+from spanwire.service.config.toml import read_toml
+from spanwire.service.config.values.diagnostics import read_text_file
+
+VERSIONED_SCHEMA: Final = re.compile(rb"/activemq-core-([0-9]{1,2})\.([0-9]{1,2})[0-9.]{0,8}(?:-[A-Za-z]{1,10})?\.xsd")
+CLIENT_SCHEMES: Final = ("failover:", "fanout:")
+MAX_URI: Final = 4096  # characters of a client's uri
+Version = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientUri:
+    """A uri by which a client connects to one of several brokers, or to all of them, and where it stands."""
+
+    place: str
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """Facts of one file. ``version`` is that of ActiveMQ for which it was written, if its schema tells: None for no
+    knowledge; ``is_toml`` files are read by Spanwire alone. ``unaudited`` and ``grouped`` are the queues whose policies
+    say enableAudit="false" or how message groups are kept. ``moving`` is the line of a connector that sends clients
+    from broker to broker, ``fanning`` are the places of network connectors that would send to several at a time.
+    """
+
+    source: str = ""
+    is_toml: bool = False
+    version: Version | None = None
+    lines: dict[str, int] = field(default_factory=dict)
+    unaudited: tuple[Destination, ...] = ()
+    grouped: tuple[Destination, ...] = ()
+    moving: int = 0
+    clients: tuple[ClientUri, ...] = ()
+    fanning: tuple[str, ...] = ()
+
+    def place(self, word: str) -> str:
+        """File and line of the first setting or element of this name; else of the broker."""
+        return f"{self.source}:{self.lines.get(word, self.lines.get('broker', 1))}"
+
+    def may_be_older(self, version: Version) -> bool:
+        """Whether nothing speaks against a broker that is older."""
+        return not self.is_toml and (self.version is None or self.version < version)
+
+    def is_older(self, version: Version) -> bool:
+        """Whether the file was written for an older one."""
+        return self.version is not None and self.version < version
+
+
+def read_facts(path: str) -> FileFacts:
+    """The facts of a file; of one that cannot be read there are none."""
+    try:
+        content = read_text_file(Path(path))
+        is_toml = path.lower().endswith(".toml")
+        root = read_toml(content, path) if is_toml else read_xml(content, path)
+    except ConfigurationError:
+        return FileFacts(path)
+    schema = None if is_toml else VERSIONED_SCHEMA.search(content)
+    lines: dict[str, int] = {}
+    found: dict[str, list[Destination]] = {"unaudited": [], "grouped": []}
+    clients: list[ClientUri] = []
+    fanning: list[str] = []
+    moving = 0
+    for element in _all(root):
+        lines.setdefault(element.name, element.line)
+        for name, attribute in element.attributes.items():
+            lines.setdefault(name, attribute.line)
+            if element.name != "networkConnector":
+                clients += _clients(path, attribute.line, attribute.value)
+            elif attribute.value.strip().lower().startswith("fanout:"):
+                fanning.append(f"{path}:{attribute.line}")
+        clients += _clients(path, element.line, element.text)
+        if element.name == "policyEntry":
+            _policy(element, found)
+        if element.name == "transportConnector" and _moves_clients(element):
+            moving = moving or element.line
+    return FileFacts(
+        path,
+        is_toml,
+        None if schema is None else (int(schema[1]), int(schema[2])),
+        lines,
+        tuple(found["unaudited"]),
+        tuple(found["grouped"]),
+        moving,
+        tuple(clients),
+        tuple(fanning),
+    )
+
+
+def _all(element: Element) -> Iterator[Element]:
+    yield element
+    for child in element.children:
+        yield from _all(child)
+
+
+def _clients(path: str, line: int, text: str) -> list[ClientUri]:
+    text = text.strip()
+    return [ClientUri(f"{path}:{line}", text[:MAX_URI])] if text.lower().startswith(CLIENT_SCHEMES) else []
+
+
+def _policy(element: Element, found: dict[str, list[Destination]]) -> None:
+    if "topic" in element.attributes:
+        return
+    queue = Destination(QUEUE, element.value("queue") or ">")
+    if element.value("enableAudit") == "false":
+        found["unaudited"].append(queue)
+    if any(name.startswith("messageGroupMapFactory") for name in _words(element)):
+        found["grouped"].append(queue)
+
+
+def _words(element: Element) -> list[str]:
+    return [*element.attributes, *[child.name for child in element.children]]
+
+
+def _moves_clients(element: Element) -> bool:
+    return any(
+        element.value(name) == "true"
+        for name in ("updateClusterClients", "rebalanceClusterClients", "updateClusterClientsOnRemove")
+    )

@@ -1,0 +1,347 @@
+"""What is wrong with the connectors of a network, found in its files by the rules that bridges go by.
+
+    NetworkLint(read_network(paths)).findings()
+
+Of clients the files tell little: what bites only if clients do one thing or another is a hint, and is decided when
+their behaviour is known (`spanwire.service.network_lint.network_clients`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.network.connector.link import NetworkConnectorSettings
+from spanwire.network.plan import RULE_ADVISORIES, PlannedLink
+from spanwire.network.settings import DEFAULT_NAME
+from spanwire.service.config.model import DEFAULT_BROKER_NAME, BrokerConfiguration
+from spanwire.service.network_lint.lint_clients import ClientLint
+from spanwire.service.network_lint.lint_findings import LintFinding, LintFindings, example, probe
+from spanwire.service.network_lint.lint_routes import REPLAY_MEND, RouteLint, no_way_back
+from spanwire.service.network_lint.network_clients import DescribedClient
+from spanwire.service.network_lint.network_plan import NetworkFiles, place_of
+
+CONSUMER_ADVISORIES: Final = Destination(TOPIC, "ActiveMQ.Advisory.Consumer.Queue.Q")
+SMALL_PREFETCH: Final = 100  # messages; a group is often larger
+STATIC_WILDCARDS: Final = (5, 11)  # the ActiveMQ whose documentation is the first to allow them
+REPLAY_KNOWN: Final = (5, 9)  # the ActiveMQ since which a replay is not taken for a duplicate
+READER_FINDINGS: Final = (
+    ("is called", 8, "two connectors of one name between the same brokers cannot be told apart"),
+    ("prefetchSize", 16, "a bridge's consumer needs a window; it never pulls"),
+    ("prefetch_size", 16, "a bridge's consumer needs a window; it never pulls"),
+    ("fanout", 18, "what is sent to several brokers of one network comes to each consumer several times"),
+)
+
+
+class NetworkLint:
+    """Looks at the files of one network. ``clients`` None: nothing is known of them. ``before`` are the files as they
+    were until now.
+    """
+
+    def __init__(
+        self,
+        files: NetworkFiles,
+        clients: tuple[DescribedClient, ...] | None = None,
+        before: NetworkFiles | None = None,
+    ) -> None:
+        self._files: Final = files
+        self._plan: Final = files.plan
+        self._clients: Final = clients
+        self._before: Final = before
+        self._found = LintFindings()
+
+    def findings(self) -> list[LintFinding]:
+        """All, in the order of their numbers' checks."""
+        found = self._found = LintFindings()
+        for line in self._files.refused:
+            self._of_reader(line)
+        self._identities()
+        for configuration in self._files.configurations:
+            for connector in configuration.network_connectors:
+                self._advisories(configuration, connector)
+                self._ids(configuration, connector)
+                self._static(configuration, connector)
+                self._rights(configuration, connector)
+                self._groups(configuration, connector)
+                if self._before is None:
+                    self._unnamed(configuration, connector)
+        if self._before is not None:
+            self._renamed(self._before)
+        routes = RouteLint(self._files, found)
+        routes.look()
+        ClientLint(self._files, self._clients or (), found).look()
+        self._moving()
+        self._fanning()
+        self._audits()
+        if self._clients is None:
+            routes.look_at_what_clients_may_do()
+            self._temporaries()
+        return found.found
+
+    def _of_reader(self, line: str) -> None:
+        """What the reader refuses, under its number when it is one of ours."""
+        parts = line.split(":", 2)
+        place, text = (":".join(parts[:2]), parts[2].strip()) if len(parts) == 3 else ("", line)
+        for word, number, why in READER_FINDINGS:
+            if word in text:
+                self._found.fault(place, number, why, text)
+                return
+        self._found.fault(place, 0, text, "the file cannot be looked at before")
+
+    def _identities(self) -> None:
+        """10: brokers are told apart by id and name."""
+        seen: dict[str, BrokerConfiguration] = {}
+        for configuration, facts in zip(self._files.configurations, self._files.facts, strict=True):
+            for what, value in (("brokerName", configuration.broker_name), ("brokerId", configuration.broker_id)):
+                other = seen.get(f"{what} {value}")
+                if value is None:
+                    continue
+                if other is not None:
+                    self._found.fault(
+                        facts.place(what), 10,
+                        f"{what} {value!r} is also that of {other.source}, and loops are found by it",
+                        f"give each broker a {what} of its own",
+                    )  # fmt: skip
+                seen[f"{what} {value}"] = configuration
+
+    def _links_of(self, configuration: BrokerConfiguration, connector: NetworkConnectorSettings) -> list[PlannedLink]:
+        place = place_of(configuration, connector)
+        return [link for link in self._plan.links if link.place == place]
+
+    def _advisories(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
+        """1: without advisories nobody hears of consumers."""
+        for link in self._links_of(near, connector):
+            tried = probe(link.settings, QUEUE) or probe(link.settings, TOPIC)
+            refusals = [] if tried is None else self._plan.refusals(tried, link.far)
+            if any(refusal.link == link and refusal.rule == RULE_ADVISORIES for refusal in refusals):
+                silent = link.far if not self._plan.brokers[link.far].advisories else link.near
+                self._found.fault(
+                    link.place, 1,
+                    f"broker {silent} has advisorySupport=false, so connector {link.settings.name} never hears of "
+                    f"consumers",
+                    'set advisorySupport="true" there, or staticBridge="true" with staticallyIncludedDestinations',
+                )  # fmt: skip
+
+    def _ids(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
+        """11: routes are compared by broker ids."""
+        if not connector.bridge.suppress_queue_duplicates:
+            return
+        for name in self._joined(near.broker_name):
+            one = self._files.named(name)
+            if one is not None and one.broker_id is None:
+                self._found.fault(
+                    place_of(near, connector), 11,
+                    f"suppressDuplicateQueueSubscriptions goes by broker ids, and broker {name} has another one after "
+                    f"each start",
+                    f"set brokerId in {one.source}",
+                )  # fmt: skip
+
+    def _joined(self, name: str) -> list[str]:
+        """All brokers of the network to which one belongs."""
+        found = [name]
+        for one in found:
+            for link in self._plan.links:
+                for other in (link.near, link.far):
+                    if one in (link.near, link.far) and other not in found:
+                        found.append(other)
+        return found
+
+    def _static(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
+        """12 and 13: static destinations."""
+        settings = connector.bridge
+        place = place_of(near, connector)
+        older = self._files.facts_of(near.broker_name).is_older(STATIC_WILDCARDS)
+        for one in settings.static:
+            if not settings.permits(one):
+                self._found.fault(
+                    place, 12, f"{one} is static and excluded, and the exclusion wins: it stays here",
+                    "remove it from one of the lists",
+                )  # fmt: skip
+            if one.is_pattern:
+                why = (
+                    "which the ActiveMQ that the file was written for does not document"
+                    if older
+                    else "which older brokers than ActiveMQ 5.11 do not document"
+                )
+                self._found.add(
+                    place, 13, older, f"{one} is a wildcard among static destinations, {why}",
+                    "name each destination if one of those takes part",
+                )  # fmt: skip
+
+    def _unnamed(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
+        """9: names that are about to be given."""
+        settings = connector.bridge
+        words = (
+            ("name of the connector", settings.name, DEFAULT_NAME),
+            ("brokerName", near.broker_name, DEFAULT_BROKER_NAME),
+        )
+        unnamed = [word for word, value, default in words if value == default]
+        if unnamed and probe(settings, TOPIC) is not None:
+            self._found.hint(
+                place_of(near, connector), 9,
+                f"the {' and the '.join(unnamed)} is not set and becomes part of durable subscriptions: who names it "
+                f"later leaves them behind, with messages that nobody takes",
+                "name it before durable subscribers come",
+            )  # fmt: skip
+
+    def _renamed(self, before: NetworkFiles) -> None:
+        """9: names that were changed: the durable subscriptions of bridges have them in their client ids."""
+        now = {old.broker_name: self._same(old, before) for old in before.configurations}
+        for link in before.plan.links:
+            near, far = now.get(link.near), now.get(link.far)
+            if near is None or far is None or probe(link.settings, TOPIC) is None:
+                continue
+            links = [one for one in self._plan.links if (one.near, one.far) == (near, far)]
+            client_id = durable_client(link)
+            if links and client_id not in [durable_client(one) for one in links]:
+                self._found.fault(
+                    links[0].place, 9,
+                    f"durable subscriptions of {client_id} at {near} stay behind with messages that nobody takes: now "
+                    f"it is {durable_client(links[0])}",
+                    "keep the names of brokers and connectors, or end these subscriptions when they are empty",
+                )  # fmt: skip
+
+    def _same(self, old: BrokerConfiguration, before: NetworkFiles) -> str | None:
+        """What a broker of before is called now: the one of its name, of its id, or that listens where it did."""
+        place = {(one.host, one.port) for one in old.connectors if one.port}
+        for one in self._files.configurations:
+            if one.broker_name == old.broker_name and not (
+                one.broker_id and old.broker_id and one.broker_id != old.broker_id
+            ):
+                return one.broker_name
+        for one in self._files.configurations:
+            same_id = old.broker_id is not None and one.broker_id == old.broker_id
+            if same_id or place & {(each.host, each.port) for each in one.connectors}:
+                return one.broker_name
+        return None
+
+    def _temporaries(self) -> None:
+        """17: answers to temporary destinations."""
+        for link in self._plan.links:
+            if not link.settings.bridge_temporary and not link.reverse:
+                self._found.hint(
+                    link.place, 17,
+                    f"bridgeTempDestinations is false: answers from {link.near} to temporary destinations at "
+                    f"{link.far} are not forwarded",
+                    "keep requesters and repliers at one broker, or let bridgeTempDestinations be true",
+                )  # fmt: skip
+
+    def _groups(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
+        """20: message groups and a small window."""
+        settings = connector.bridge
+        if settings.prefetch_size >= SMALL_PREFETCH:
+            return
+        grouped = [one for one in self._files.facts_of(near.broker_name).grouped if settings.permits(example(one))]
+        if grouped or self._clients is None:
+            self._found.add(
+                place_of(near, connector), 20, bool(grouped),
+                f"a message group of more than {settings.prefetch_size} messages whose consumer is slow fills the "
+                f"window and holds up all other groups{f' of {grouped[0]}' if grouped else ''}",
+                "raise prefetchSize, as message groups cross this connector" if grouped
+                else "raise prefetchSize if message groups cross this connector",
+            )  # fmt: skip
+
+    def _rights(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
+        """19: what the user of the bridge may do at the other end."""
+        settings = connector.bridge
+        user = settings.remote_user_name or settings.user_name
+        for link in self._links_of(near, connector):
+            far = self._files.named(link.far)
+            if link.reverse or far is None or far.authentication is None:
+                continue
+            if user is None:
+                if not far.authentication.lets_anybody_in:
+                    self._found.fault(
+                        link.place, 19, f"broker {link.far} lets nobody in without a login",
+                        "set userName and password, or remoteUserName and remotePassword",
+                    )  # fmt: skip
+            elif not _may_log_in(far, user):
+                self._found.fault(
+                    link.place, 19, f"broker {link.far} does not know the user {user!r}",
+                    f"name one of the users in {far.source}",
+                )  # fmt: skip
+            elif far.authorization is not None and not settings.static_bridge and not _may_listen(far, user):
+                self._found.fault(
+                    link.place, 19,
+                    f"user {user!r} may not read ActiveMQ.Advisory.Consumer.> at broker {link.far}, so the bridge "
+                    f"never hears of consumers",
+                    f'give its group read on <authorizationEntry topic="ActiveMQ.Advisory.&gt;"> in {far.source}',
+                )  # fmt: skip
+
+    def _moving(self) -> None:
+        """14: a connector that sends clients from broker to broker, and messages that cannot follow."""
+        for link in self._plan.links:
+            moving = self._files.facts_of(link.near).moving
+            queue = probe(link.settings, QUEUE)
+            if moving and queue is not None and no_way_back(self._plan, queue, link.far, link.near):
+                self._found.fault(
+                    f"{self._files.facts_of(link.near).source}:{moving}", 14,
+                    f"clients are sent from {link.near} to other brokers, and messages that came from {link.far} do "
+                    f"not go back there after them",
+                    REPLAY_MEND,
+                )  # fmt: skip
+
+    def _fanning(self) -> None:
+        """18: a connector that would send to several brokers at a time."""
+        for facts in self._files.facts:
+            for place in facts.fanning:
+                self._found.fault(
+                    place, 18, "what is sent to several brokers of one network comes to each consumer several times",
+                    "write static:(tcp://host:port,tcp://host:port): a link to each, and each message goes over one",
+                )  # fmt: skip
+
+    def _audits(self) -> None:
+        """15: a broker that takes a message that comes back for a duplicate."""
+        for link in self._plan.links:
+            queue = probe(link.settings, QUEUE)
+            if queue is None or not self._plan.brokers[link.near].replays(queue):
+                continue
+            facts = self._files.facts_of(link.far)
+            if facts.may_be_older(REPLAY_KNOWN) and not any(one.matches(queue) for one in facts.unaudited):
+                older = facts.is_older(REPLAY_KNOWN)
+                self._found.add(
+                    facts.place("policyEntry") if facts.source else link.place, 15, older,
+                    f"{'this' if older else 'an'} ActiveMQ before 5.9 takes a message that {link.near} sends back to "
+                    f"it for a duplicate",
+                    'set enableAudit="false" in the policyEntry of its queue' + ("" if older else ", if it is one"),
+                )  # fmt: skip
+
+
+def durable_client(link: PlannedLink) -> str:
+    """The client id with which a bridge has durable subscriptions at its near broker."""
+    token = link.settings.client_id_token
+    return token.join((link.settings.name, link.far, "inbound", link.near))
+
+
+def _may_log_in(far: BrokerConfiguration, user: str) -> bool:
+    """Whether a user is known, or whoever comes is let in. Of users in files or certificates nothing is known."""
+    authentication = far.authentication
+    if authentication is None or authentication.lets_anybody_in:
+        return True
+    modules = authentication.all_modules
+    return any(
+        module.files is not None
+        or module.certified_files is not None
+        or user in [*[one.name for one in module.users], *[one.name for one in module.certified]]
+        for module in modules
+    )
+
+
+def _may_listen(far: BrokerConfiguration, user: str) -> bool:
+    """Whether one of the user's groups may read the advisories. Of users in files or certificates nothing is known."""
+    authentication, authorization = far.authentication, far.authorization
+    assert authentication is not None and authorization is not None
+    groups: set[str] = set()
+    for module in authentication.all_modules:
+        if module.files is not None or module.certified or module.certified_files is not None:
+            return True
+        for known in module.users:
+            if known.name == user:
+                groups |= set(known.groups)
+    if not groups:
+        return True  # a guest, or somebody whom nothing is granted: the broker tells
+    allowed: set[str] = set() if authorization.default is None else set(authorization.default.read)
+    for entry in authorization.entries:
+        if entry.destination.matches(CONSUMER_ADVISORIES):
+            allowed |= set(entry.access.read)
+    return bool(groups & allowed) or "*" in allowed

@@ -1,0 +1,139 @@
+"""Several configuration files as one network: which connector leads to which of the brokers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spanwire.broker.policy.policy_entry import PolicyMap
+from spanwire.discovery.agent_settings import AgentSettings, parse_agent
+from spanwire.model.errors import ConfigurationError
+from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddress
+from spanwire.network.plan import NetworkPlan, PlannedBroker, PlannedLink
+from spanwire.service.config.loading import load_configuration
+from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.network_lint.network_facts import FileFacts, read_facts
+
+ADDRESS: Final = re.compile(r"[a-z+]{1,20}://(\[[0-9a-fA-F:.]{1,45}\]|[^\s,()?/:&\[\]]{1,255}):([0-9]{1,5})")
+LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::", ""})
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFiles:
+    """The brokers of some files, by name; ``refused`` are the lines about files that cannot be read, ``strangers`` the
+    connectors that lead to none of these brokers: in the plan each address of theirs is a broker of which nothing else
+    is known.
+    """
+
+    configurations: tuple[BrokerConfiguration, ...]
+    refused: tuple[str, ...]
+    plan: NetworkPlan
+    strangers: tuple[str, ...]
+    facts: tuple[FileFacts, ...] = ()
+
+    def facts_of(self, name: str) -> FileFacts:
+        """What else the file of the first broker of this name tells."""
+        found = [facts for one, facts in zip(self.configurations, self.facts, strict=True) if one.broker_name == name]
+        return found[0] if found else FileFacts()
+
+    def reached(self, uri: str) -> list[str]:
+        """The brokers whose addresses stand in a client's ``uri``, by name, in their order."""
+        found: list[str] = []
+        for host, port in ADDRESS.findall(uri):
+            remote = RemoteAddress(uri, host.strip("[]"), int(port))
+            broker = _listening(remote, self.configurations)
+            if broker is not None and broker.broker_name not in found:
+                found.append(broker.broker_name)
+        return found
+
+    def named(self, name: str) -> BrokerConfiguration | None:
+        """The first broker of this name."""
+        return next((one for one in self.configurations if one.broker_name == name), None)
+
+
+def read_network(paths: Sequence[str], environment: Mapping[str, str] | None = None) -> NetworkFiles:
+    """All files; what cannot be honoured elsewhere than in a network is left out."""
+    found: list[BrokerConfiguration] = []
+    facts: list[FileFacts] = []
+    refused: list[str] = []
+    for path in paths:
+        try:
+            found.append(load_configuration(path, environment=environment, skip_unsupported=True))
+            facts.append(read_facts(path))
+        except ConfigurationError as error:
+            refused += str(error).splitlines()
+    strangers: list[str] = []
+    links: list[PlannedLink] = []
+    unknown: dict[str, PlannedBroker] = {}
+    for configuration in found:
+        for connector in configuration.network_connectors:
+            links += _links(configuration, connector, found, strangers, unknown)
+    brokers = [
+        PlannedBroker(
+            one.broker_name, one.broker_id or one.broker_name, one.advisory_support, PolicyMap(list(one.policies))
+        )
+        for one in found
+    ]
+    plan = NetworkPlan([*brokers, *unknown.values()], links)
+    return NetworkFiles(tuple(found), tuple(refused), plan, tuple(strangers), tuple(facts))
+
+
+def place_of(configuration: BrokerConfiguration, connector: NetworkConnectorSettings) -> str:
+    """File and line of a connector."""
+    return f"{configuration.source}:{connector.line}"
+
+
+def _links(
+    near: BrokerConfiguration,
+    connector: NetworkConnectorSettings,
+    brokers: Sequence[BrokerConfiguration],
+    strangers: list[str],
+    unknown: dict[str, PlannedBroker],
+) -> list[PlannedLink]:
+    links: list[PlannedLink] = []
+    place = place_of(near, connector)
+    found = [] if connector.discovery is None else _announced(connector.discovery.agent, near, brokers)
+    ends = [one.broker_name for one in found]
+    for remote in connector.remotes:
+        known = [one for one in (_listening(address, brokers) for address in (remote, *remote.others)) if one]
+        if not known:
+            strangers.append(f"{place}: {remote.uri} of connector {connector.bridge.name} is none of these brokers")
+            unknown[remote.uri] = PlannedBroker(remote.uri, remote.uri)
+        ends.append(known[0].broker_name if known else remote.uri)
+    for far in ends:
+        links.append(PlannedLink(near.broker_name, far, connector.bridge, place))
+        if connector.bridge.duplex:
+            links.append(PlannedLink(far, near.broker_name, connector.bridge, place, reverse=True))
+    return links
+
+
+def _announced(
+    group: AgentSettings, near: BrokerConfiguration, brokers: Sequence[BrokerConfiguration]
+) -> list[BrokerConfiguration]:
+    """The other brokers that meet there."""
+    found: list[BrokerConfiguration] = []
+    for broker in brokers:
+        agents = [parse_agent(one.discovery_uri) for one in broker.connectors if one.discovery_uri]
+        places = [agent.place for agent in agents]
+        if broker is not near and group.place in places:
+            found.append(broker)
+    return found
+
+
+def _listening(remote: RemoteAddress, brokers: Sequence[BrokerConfiguration]) -> BrokerConfiguration | None:
+    """The broker that listens there: the one of that host and port, else of a host that may be any."""
+    at_port = [
+        (broker, connector.host)
+        for broker in brokers
+        for connector in broker.connectors
+        if connector.port == remote.port and connector.port != 0
+    ]
+    for broker, host in at_port:
+        if host == remote.host or (host in LOCAL and remote.host in LOCAL):
+            return broker
+    open_to_all = [broker for broker, host in at_port if host in ("0.0.0.0", "::", "")]
+    by_name = [broker for broker in open_to_all if broker.broker_name.lower() in remote.host.lower().split(".")]
+    chosen = by_name or open_to_all
+    return chosen[0] if len(chosen) == 1 else None

@@ -1,0 +1,1 @@
+"""Messages read back from the disk. Pure."""

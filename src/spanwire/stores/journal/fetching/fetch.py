@@ -1,0 +1,298 @@
+"""Reading messages back: what is asked for, where it lies, and the check of what came from the disk."""
+
+from __future__ import annotations
+
+from typing import Final
+from zlib import crc32
+
+from librt.strings import read_i32_le, read_i64_le
+from mypy_extensions import i64, mypyc_attr
+
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.model.destination import Destination
+from spanwire.model.errors import RemoteProtocolError, StoreError
+from spanwire.model.message import Message
+from spanwire.stores.journal.index.index import Entry, JournalIndex, StoredDestination
+from spanwire.stores.journal.index.sequences import GONE, location_offset, location_segment
+from spanwire.stores.journal.segments.record import (
+    BODY,
+    CRC_MASK,
+    HEADER_SIZE,
+    MAX_FLAGS,
+    MESSAGE,
+    MOVED,
+    MOVED_BODY,
+    expiration_size,
+)
+from spanwire.stores.journal.segments.segment import segment_name
+from spanwire.stores.journal.segments.transfers import NOT_PASSED, Labels
+
+
+@mypyc_attr(acyclic=True)
+class Read:
+    """One message to be read: ``place`` in the answer, and where its record lies."""
+
+    __slots__ = ("number", "offset", "place", "seed", "segment", "sequence", "size")
+
+    def __init__(
+        self, place: int, number: int, sequence: int, segment: int, offset: int, length: int, seed: int
+    ) -> None:
+        self.place: Final[int] = place
+        self.number: Final[int] = number
+        self.sequence: Final[int] = sequence
+        self.segment: Final[int] = segment
+        self.offset: Final[int] = offset
+        self.size: Final[int] = HEADER_SIZE + length
+        self.seed: Final[int] = seed
+
+
+@mypyc_attr(acyclic=True)
+class Label:
+    """A line and a sequence with which the record of a message may be written, and those with which it was before."""
+
+    __slots__ = ("number", "older", "sequence")
+
+    def __init__(self, number: int, sequence: int, older: Label | None) -> None:
+        self.number: Final[int] = number
+        self.sequence: Final[int] = sequence
+        self.older: Final[Label | None] = older
+
+
+@mypyc_attr(acyclic=True)
+class PassedRead(Read):
+    """One message that came from another line. Its record has the number and sequence of now if it was written since,
+    else those of ``label`` or of one before.
+    """
+
+    __slots__ = ("label",)
+
+    def __init__(
+        self, place: int, number: int, sequence: int, segment: int, offset: int, length: int, seed: int, label: Label
+    ) -> None:
+        super().__init__(place, number, sequence, segment, offset, length, seed)
+        self.label: Final[Label] = label
+
+    def was_written_as(self, number: int, sequence: int) -> bool:
+        """Whether the message had this number and sequence once."""
+        label: Label | None = self.label
+        while label is not None:
+            if label.number == number and label.sequence == sequence:
+                return True
+            label = label.older
+        return False
+
+
+@mypyc_attr(acyclic=True)
+class StoredBytes:
+    """A message as it came from the disk. ``damage`` says what is wrong with it, if it is not what was written."""
+
+    __slots__ = ("damage", "format_id", "raw")
+
+    def __init__(self, format_id: int, raw: bytes, damage: str = "") -> None:
+        self.format_id: Final[int] = format_id
+        self.raw: Final[bytes] = raw
+        self.damage: Final[str] = damage
+
+
+class Fetch:
+    """One request of the broker. ``messages`` holds what memory already gave, in the order of ``sequences``; ``reads``
+    is what the disk must give. ``owner`` is None for a destination that does not exist, ``serial`` rises.
+    """
+
+    __slots__ = ("messages", "owner", "reads", "request", "sequences", "serial")
+
+    def __init__(
+        self,
+        request: int,
+        owner: StoredDestination | None,
+        sequences: list[int],
+        messages: list[Message | None],
+        reads: list[Read],
+        serial: int = 0,
+    ) -> None:
+        self.request: Final[int] = request
+        self.owner: Final[StoredDestination | None] = owner
+        self.sequences: Final[list[int]] = sequences
+        self.messages: Final[list[Message | None]] = messages
+        self.reads: Final[list[Read]] = reads
+        self.serial: Final[int] = serial
+
+    def still_there(self, read: Read) -> bool:
+        """Whether the message that was read has not been removed meanwhile."""
+        owner = self.owner
+        return owner is not None and owner.has(read.sequence)
+
+    def forget_removed(self) -> None:
+        """What was removed meanwhile is None."""
+        owner = self.owner
+        if owner is None or not self.reads:
+            return
+        locations: list[int] = []
+        owner.index.look_up([read.sequence for read in self.reads], locations, [])
+        for place, read in enumerate(self.reads):
+            if (locations[place] == GONE or owner.leaving) and not owner.has(read.sequence):
+                self.messages[read.place] = None
+
+    def take_apart(self, found: list[StoredBytes | None], start: int, end: int, formats: MessageFormats) -> int:
+        """Make messages of what was found for the reads from ``start`` to ``end``; gives the first that is none, or
+        ``end``.
+        """
+        messages = self.messages
+        for place in range(start, end):
+            stored = found[place]
+            if stored is None or stored.damage != "":
+                return place
+            try:
+                messages[self.reads[place].place] = formats.index(stored.format_id, stored.raw)
+            except (RemoteProtocolError, StoreError):
+                return place
+        return end
+
+
+def fetch_of(index: JournalIndex, request: int, destination: Destination, sequences: list[int], serial: int) -> Fetch:
+    """What memory gives of these messages, and where the rest lies."""
+    owner: StoredDestination | None = index.by_name.get(destination.qualified_name)
+    messages: list[Message | None] = [None] * len(sequences)
+    reads: list[Read] = []
+    if owner is None:
+        return Fetch(request, None, sequences, messages, reads, serial)
+    locations: list[int] = []
+    lengths: list[int] = []
+    owner.index.look_up(sequences, locations, lengths)
+    unwritten = owner.unwritten
+    leaving = owner.leaving
+    number = owner.number
+    last = -1
+    seed = 0
+    origins = index.origins.get(number)
+    for place, sequence in enumerate(sequences):
+        entry: Entry | None = unwritten.get(sequence) if unwritten else None
+        if entry is not None:
+            messages[place] = entry.message
+            continue
+        location = locations[place]
+        if location == GONE or (leaving and sequence in leaving):
+            if owner.arriving and sequence not in leaving:
+                _read_arriving(index, owner, sequence, place, reads)
+            continue
+        segment = location_segment(location)
+        if segment != last:
+            seed = index.segments.seeds[segment]
+            last = segment
+        offset = location_offset(location)
+        label = None if origins is None else _label_in(index, origins, sequence)
+        if label is None:
+            reads.append(Read(place, number, sequence, segment, offset, lengths[place], seed))
+        else:
+            reads.append(PassedRead(place, number, sequence, segment, offset, lengths[place], seed, label))
+    return Fetch(request, owner, sequences, messages, reads, serial)
+
+
+def sizes_of(index: JournalIndex, destination: Destination, sequences: list[int]) -> list[int]:
+    """The bytes of each message's record, 0 for those that are not there."""
+    owner: StoredDestination | None = index.by_name.get(destination.qualified_name)
+    if owner is None:
+        return [0] * len(sequences)
+    locations: list[int] = []
+    lengths: list[int] = []
+    owner.index.look_up(sequences, locations, lengths)
+    unwritten = owner.unwritten
+    for place, sequence in enumerate(sequences):
+        if locations[place] == GONE:
+            lengths[place] = _arriving_size(owner, sequence) if owner.arriving else 0
+        entry: Entry | None = unwritten.get(sequence) if unwritten else None
+        if entry is not None and entry.message is not None:
+            lengths[place] = entry.message.size
+        elif owner.leaving and sequence in owner.leaving:
+            lengths[place] = 0
+    return lengths
+
+
+def _arriving_size(owner: StoredDestination, sequence: int) -> int:
+    holder, held = owner.holder(sequence)
+    return 0 if holder.index.find(held) == GONE else holder.index.length(held)
+
+
+def _read_arriving(index: JournalIndex, owner: StoredDestination, sequence: int, place: int, reads: list[Read]) -> None:
+    """The read of a message whose transfer is not written yet, if it is one."""
+    holder, held = owner.holder(sequence)
+    location = holder.index.find(held)
+    if location == GONE:
+        return
+    segment = location_segment(location)
+    seed = index.segments.seeds[segment]
+    label = Label(holder.number, held, labels_of(index, holder.number, held))
+    length = holder.index.length(held)
+    reads.append(PassedRead(place, owner.number, sequence, segment, location_offset(location), length, seed, label))
+
+
+def labels_of(index: JournalIndex, number: int, sequence: int) -> Label | None:
+    """What else the record of a message may be written as; None if nothing."""
+    origins = index.origins.get(number)
+    return None if origins is None else _label_in(index, origins, sequence)
+
+
+def _label_in(index: JournalIndex, origins: Labels, sequence: int) -> Label | None:
+    place = origins.place(sequence)
+    if place == NOT_PASSED:
+        return None
+    line = origins.lines[place]
+    other = origins.other(place, sequence)
+    return Label(line, other, labels_of(index, line, other))
+
+
+def check_reads(reads: list[Read], group: list[int], block: bytes, found: list[StoredBytes | None]) -> None:
+    """`check_read` for a group of `blocks` that was read as ``block``, into the places of ``found``."""
+    first = reads[group[0]].offset
+    for place in group:
+        read = reads[place]
+        found[place] = check_read(read, block, read.offset - first)
+
+
+def check_read(read: Read, block: bytes, start: int) -> StoredBytes:
+    """The message of ``read``, whose record begins at ``start`` of ``block``; one with `StoredBytes.damage` when the
+    bytes are not those that were written.
+    """
+    end = start + read.size
+    if end <= len(block) and read.size >= HEADER_SIZE:
+        flags: int = block[start + 9]
+        payload = start + HEADER_SIZE + expiration_size(flags)
+        length: i64 = i64(read_i32_le(block, start + 4)) & CRC_MASK
+        if length == read.size - HEADER_SIZE and flags <= MAX_FLAGS and payload <= end:
+            raw = block[payload:end]
+            expected: i64 = i64(read_i32_le(block, start)) & CRC_MASK
+            crc = crc32(raw, crc32(block[start + 4 : payload], (read.seed + read.offset) & CRC_MASK))
+            if crc == expected and _is_asked_for(block, start, read):
+                return StoredBytes(block[start + 10] | block[start + 11] << 8, raw)
+    return StoredBytes(0, b"", "its checksum does not hold")
+
+
+def _is_asked_for(block: bytes, start: int, read: Read) -> bool:
+    """A body stands in for the reference to it, which the index has seen right behind it."""
+    kind: int = block[start + 8]
+    if kind == BODY or kind == MOVED_BODY:
+        return True
+    if kind != MESSAGE and kind != MOVED:
+        return False
+    number: i64 = i64(read_i32_le(block, start + 12)) & CRC_MASK
+    sequence: i64 = read_i64_le(block, start + 16)
+    if number == read.number and sequence == read.sequence:
+        return True
+    return isinstance(read, PassedRead) and read.was_written_as(number, sequence)
+
+
+def damaged_message(fetch: Fetch, read: Read, what: str) -> str:
+    """The one line for the log about a message that is put aside."""
+    line = "?" if fetch.owner is None else fetch.owner.destination.qualified_name
+    return (
+        f"{segment_name(read.segment)} is damaged at byte {read.offset}: message {read.sequence} of {line} cannot be"
+        f" read, {what}; it is put aside, stop the broker and run `spanwire store repair DIRECTORY`"
+    )
+
+
+def unreadable(read: Read, error: OSError) -> StoreError:
+    """The one line for a read that failed."""
+    return StoreError(
+        f"{segment_name(read.segment)} cannot be read at byte {read.offset}: {error.strerror or error};"
+        " look at the disk and start the broker again"
+    )

@@ -1,0 +1,1 @@
+"""Where each stored message is, in memory, and which segments are still needed. Pure."""

@@ -1,0 +1,57 @@
+"""What the journal tells the producer audit at a start: its newest copy, and the messages written behind that.
+
+A copy lies in some segment (`Replay.audit_segment`); whatever was sent after it was made stands in that segment or in
+later ones, as a message or, if nobody needed the message any more when it was to be written, as a cancellation.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.metadata import PRODUCER_AUDIT
+from spanwire.broker.persistence.producer_audit import ProducerAudit
+from spanwire.model.errors import SpanwireError
+from spanwire.stores.journal.recovery.recovery import Recovery
+from spanwire.stores.journal.segments.disk_port import Disk
+from spanwire.stores.journal.segments.record import BODY, CANCELLED, MESSAGE, Record, expiration_size
+from spanwire.stores.journal.segments.segment import SegmentReader, segment_name
+
+_SEQUENCE: Final = Struct("<q")
+
+
+def recover_audit(disk: Disk, recovery: Recovery, formats: MessageFormats, audit: ProducerAudit) -> None:
+    """Fills ``audit`` with what the journal that ``recovery`` has read knows; to be called before anything is appended.
+
+    Messages that cannot be read are left out: a repetition of them would pass. Raises `OSError`.
+    """
+    for key, value in recovery.facts().get(PRODUCER_AUDIT, {}).items():
+        audit.restore(key, value)
+    first = recovery.replay.audit_segment
+    if first == 0:
+        first = recovery.last
+    files = disk.files()
+    for number in range(max(first, 1), recovery.last + 1):
+        name = segment_name(number)
+        if name in files:
+            reader = SegmentReader(name, disk.read(name, 0, files[name]), recovery.store_id)
+            batch = reader.next_batch()
+            while batch is not None:
+                for record in batch:
+                    _apply(reader, record, formats, audit)
+                batch = reader.next_batch()
+
+
+def _apply(reader: SegmentReader, record: Record, formats: MessageFormats, audit: ProducerAudit) -> None:
+    kind = record.kind
+    if kind == MESSAGE or kind == BODY:
+        raw = reader.payload(record)[expiration_size(record.flags) :]
+        try:
+            audit.recovered(formats.index(record.format_id, raw))
+        except SpanwireError:
+            return
+    elif kind == CANCELLED and record.payload_length >= _SEQUENCE.size:
+        payload = reader.payload(record)
+        sequence: int = _SEQUENCE.unpack_from(payload)[0]
+        audit.recovered_cancellation(payload[_SEQUENCE.size :].decode("utf-8", "replace"), sequence)

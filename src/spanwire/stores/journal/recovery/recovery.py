@@ -1,0 +1,344 @@
+"""Reads all segments or their summaries and rebuilds the index; then, and only then, repairs what a crash left behind.
+
+Everything is checked before the first byte is changed. What a crash can have made (a torn last batch, a half-made next
+segment, dropped segments not yet deleted) is put right and reported; all other damage raises `StoreError` with one line
+that names the file and the byte. Crashing in here and starting again gives the same result.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire.broker.persistence.recovered import RecoveredDestination
+from spanwire.model.errors import StoreError
+from spanwire.stores.journal.index.index import JournalIndex
+from spanwire.stores.journal.recovery.replay import BODIES, Replay, checkpoint_of
+from spanwire.stores.journal.recovery.summary import (
+    MAX_SUMMARY_BYTES,
+    NEW_NAME,
+    Summary,
+    SummaryDraft,
+    SummaryReader,
+    read_summary,
+    summary_name,
+    summary_number,
+    summary_part,
+    try_summary,
+)
+from spanwire.stores.journal.segments.disk_port import Disk
+from spanwire.stores.journal.segments.patches import PLAN_NAME
+from spanwire.stores.journal.segments.record import (
+    CHECKPOINT,
+    CLEAN_STOP,
+    HEADER_SIZE,
+    SEGMENT_DROPPED,
+    Record,
+    expiration_size,
+)
+from spanwire.stores.journal.segments.segment import (
+    BATCH_HEAD_SIZE,
+    SEGMENT_HEADER_SIZE,
+    SPARE_NAME,
+    SegmentHeader,
+    SegmentReader,
+    damage,
+    read_segment_header,
+    segment_name,
+    segment_number,
+)
+
+
+class Progress(Protocol):
+    """Who wants to know how far a start is."""
+
+    def advanced(self, done_bytes: int, total_bytes: int) -> None:
+        """So much of what must be read has been read."""
+        ...
+
+
+class Recovery:
+    """What was found. ``warnings`` are lines for the log; ``clean`` says that the last stop was in order.
+
+    ``last``, ``last_end`` and ``last_batches`` tell where the newest segment ends; ``last`` is 0 for a new store.
+    ``summaries`` are those of segments that had none, `MAX_SUMMARY_BYTES` at most; a later start makes the rest.
+    """
+
+    __slots__ = (
+        "_summary_bytes",
+        "clean",
+        "index",
+        "last",
+        "last_batches",
+        "last_end",
+        "leftovers",
+        "replay",
+        "store_id",
+        "summaries",
+        "torn",
+        "warnings",
+    )
+
+    def __init__(self) -> None:
+        self.index: Final[JournalIndex] = JournalIndex()
+        self.replay: Final[Replay] = Replay(self.index)
+        self.store_id = b""
+        self.clean = True
+        self.last = 0
+        self.last_end = 0
+        self.last_batches = 0
+        self.torn = False
+        self.leftovers: Final[list[str]] = []
+        self.warnings: Final[list[str]] = []
+        self.summaries: Final[list[Summary]] = []
+        self._summary_bytes = 0
+
+    def destinations(self) -> list[RecoveredDestination]:
+        """What the broker gets."""
+        return self.replay.destinations()
+
+    def keep(self, summary: Summary | None) -> None:
+        """Takes the summary of a segment that was read, as far as there is room for it."""
+        if summary is not None:
+            size = summary.size
+            if self._summary_bytes + size <= MAX_SUMMARY_BYTES:
+                self._summary_bytes += size
+                self.summaries.append(summary)
+                self.index.segments.grow(summary.number, size)
+
+    def facts(self) -> dict[int, dict[bytes, bytes]]:
+        """All facts by table and key; of tables that hold any."""
+        return {table: facts for table, facts in self.replay.facts.items() if facts}
+
+
+def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
+    """Reads the store on ``disk`` and changes nothing; raises `StoreError` when it cannot be read whole, and `OSError`.
+
+    `repair` must follow before anything is written.
+    """
+    recovery = Recovery()
+    files = disk.files()
+    numbers = _numbers(files, recovery)
+    if not numbers:
+        return recovery
+    last = _SegmentReplay(recovery, disk, numbers[-1], files)
+    sources = _Sources(disk, files, last.needed_segments(numbers), recovery)
+    older: SegmentReader | None = None
+    for place, number in enumerate(sources.numbers):
+        if progress is not None:
+            progress.advanced(sources.done_bytes, sources.total_bytes)
+        replay = last
+        if number != recovery.last:
+            summary = sources.summary(place)
+            if summary is not None:
+                _check_end(older, summary.header)
+                size = files[segment_name(number)] + files[summary_name(number)]
+                recovery.replay.begin(number, summary.header.seed, summary.header.version, size)
+                summary.run(recovery.replay)
+                recovery.replay.end(summary.end)
+                older = None  # a summary is taken only if it ends where the next segment says
+                continue
+            replay = _SegmentReplay(recovery, disk, number, files)
+        _check_end(older, replay.reader.header)
+        replay.run()
+        if number != recovery.last:
+            older = replay.reader
+    recovery.replay.finish()
+    return recovery
+
+
+def _numbers(files: dict[str, int], recovery: Recovery) -> list[int]:
+    """The segments that there are, in rising order; raises `StoreError` for a store that is half repaired."""
+    if PLAN_NAME in files:
+        raise StoreError("a repair was interrupted: run spanwire store repair, which ends it")
+    numbers: list[int] = []
+    for name in files:
+        number = segment_number(name)
+        if number > 0:
+            numbers.append(number)
+        elif name == SPARE_NAME or name == NEW_NAME:
+            recovery.leftovers.append(name)
+    numbers.sort()
+    return numbers
+
+
+def repair(disk: Disk, recovery: Recovery) -> None:
+    """Removes what a crash left behind. May be cut off anywhere and run again."""
+    if recovery.last != 0:
+        name = segment_name(recovery.last)
+        size = disk.files()[name]
+        if size != recovery.last_end:
+            disk.resize(name, recovery.last_end)
+            disk.sync(name)
+            recovery.index.segments.grow(recovery.last, recovery.last_end - size)
+    for name in recovery.leftovers:
+        disk.delete(name)
+    if recovery.leftovers:
+        disk.sync_directory()
+
+
+def write_summaries(disk: Disk, recovery: Recovery) -> None:
+    """Gives the segments that had to be read a summary for the next start. The first that cannot be written is the
+    last; unless for want of room, that is among the warnings.
+    """
+    for summary in recovery.summaries:
+        fault = try_summary(disk, summary)
+        if fault:
+            recovery.warnings.append(fault)
+            break
+    recovery.summaries.clear()
+
+
+def _check_end(older: SegmentReader | None, header: SegmentHeader) -> None:
+    """A segment must end where the one with ``header``, that follows it, says."""
+    if older is None:
+        return
+    if header.previous != older.header.number:
+        return
+    if header.previous_end != older.end or header.previous_batches != older.batches:
+        raise damage(older.name, older.bad_offset, "a record's checksum does not hold")
+
+
+class _Sources:
+    """The segments of a store in their order, and what must be read of each: its summary, or itself."""
+
+    def __init__(self, disk: Disk, files: dict[str, int], numbers: list[int], recovery: Recovery) -> None:
+        self.numbers: Final[list[int]] = numbers
+        self.done_bytes = 0
+        self.total_bytes = 0
+        self._disk: Final[Disk] = disk
+        self._files: Final[dict[str, int]] = files
+        self._headers: Final[list[SegmentHeader]] = []
+        for number in numbers:
+            name = segment_name(number)
+            header = read_segment_header(name, disk.read(name, 0, SEGMENT_HEADER_SIZE))
+            if header.store_id != recovery.store_id:
+                raise damage(name, 16, "it belongs to another store")
+            self._headers.append(header)
+            self.total_bytes += self._size(number)
+        wanted = set(numbers)
+        for name in files:
+            number = summary_number(name)
+            if number > 0 and number not in wanted:
+                recovery.leftovers.append(name)
+
+    def summary(self, place: int) -> SummaryReader | None:
+        """The good summary of the segment at ``place`` of ``numbers``, if there is one."""
+        header = self._headers[place]
+        self.done_bytes += self._size(header.number)
+        follower = self._headers[place + 1] if place + 1 < len(self._headers) else None
+        return read_summary(self._disk, self._files, header, follower)
+
+    def _size(self, number: int) -> int:
+        return self._files.get(summary_name(number), self._files[segment_name(number)])
+
+
+class _SegmentReplay:
+    """Reads one segment and has its records applied."""
+
+    def __init__(self, recovery: Recovery, disk: Disk, number: int, files: dict[str, int]) -> None:
+        name = segment_name(number)
+        expected = recovery.store_id if recovery.store_id else None
+        self.reader: Final[SegmentReader] = SegmentReader(name, disk.read(name, 0, files[name]), expected)
+        self._recovery: Final[Recovery] = recovery
+        self._number: Final[int] = number
+        self._size: Final[int] = files[name]
+        self._replay: Final[Replay] = recovery.replay
+        if expected is None:
+            recovery.store_id = self.reader.header.store_id
+
+    def needed_segments(self, present: list[int]) -> list[int]:
+        """Reads the newest segment for the first time: which segments are to be replayed, in order.
+
+        Raises `StoreError` if one of them is missing or this segment is damaged other than by a crash.
+        """
+        recovery = self._recovery
+        reader = self.reader
+        needed: set[int] | None = None
+        stopped = False
+        batch = reader.next_batch()
+        while batch is not None:
+            for record in batch:
+                stopped = record.kind == CLEAN_STOP
+                if record.kind == CHECKPOINT:
+                    needed = set(checkpoint_of(self._number, record.offset, reader.payload(record)).segments)
+                elif record.kind == SEGMENT_DROPPED and needed is not None:
+                    needed.discard(record.sequence)
+            batch = reader.next_batch()
+        if needed is None:
+            raise damage(reader.name, reader.bad_offset, "its check-point cannot be read")
+        self._end_of_journal(stopped)
+        for number in present:
+            if number not in needed and number != self._number:
+                recovery.leftovers.append(segment_name(number))
+        for number in needed:
+            if number not in present:
+                raise StoreError(
+                    f"{segment_name(number)} is missing: nothing was changed, restore a backup or run spanwire store"
+                    " repair"
+                )
+        needed.add(self._number)
+        return sorted(needed)
+
+    def _end_of_journal(self, stopped: bool) -> None:
+        recovery = self._recovery
+        reader = self.reader
+        later = reader.later_batch()
+        if later >= 0:
+            raise damage(reader.name, reader.bad_offset, f"whole batches follow it at byte {later}")
+        torn = reader.bytes_after_end()
+        if torn > 0:
+            recovery.torn = True
+            known = "disk syncs were off" if reader.is_unsynced else "none of them was acknowledged"
+            recovery.warnings.append(
+                f"{reader.name} ends with an incomplete write: {torn} bytes after byte {reader.end} were dropped,"
+                f" {known}"
+            )
+        recovery.clean = stopped and torn == 0
+        recovery.last = self._number
+        recovery.last_end = reader.end
+        recovery.last_batches = reader.batches
+
+    def run(self) -> None:
+        """Apply all batches."""
+        reader = self.reader
+        reader.rewind()
+        self._replay.begin(self._number, reader.header.seed, reader.header.version, self._size)
+        draft = SummaryDraft(self._number, len(reader.data))
+        start = reader.end
+        batch = reader.next_batch()
+        while batch is not None:
+            self._add(draft, start, batch)
+            start = reader.end
+            for record in batch:
+                self._replay.apply(
+                    record.kind,
+                    record.flags,
+                    record.destination,
+                    record.sequence,
+                    self._number,
+                    record.offset,
+                    record.payload_length,
+                    self._payload(record),
+                )
+            self._replay.end_batch()
+            batch = reader.next_batch()
+        self._replay.end(reader.end)
+        if reader.batches == 0:
+            raise damage(reader.name, reader.bad_offset, "its check-point cannot be read")
+        if self._number != self._recovery.last and reader.bytes_after_end() > 0:
+            raise damage(reader.name, reader.bad_offset, "a record's checksum does not hold")
+        self._recovery.keep(draft.finish(reader.header.store_id, reader.end, reader.batches))
+
+    def _add(self, draft: SummaryDraft, start: int, batch: list[Record]) -> None:
+        data = self.reader.data
+        parts = [data[start : start + BATCH_HEAD_SIZE]]
+        for record in batch:
+            parts.append(summary_part(data, record.offset, record.kind, record.flags, record.payload_length))
+        last = batch[-1].offset if batch else start
+        draft.add(b"".join(parts), last, data[last : last + HEADER_SIZE])
+
+    def _payload(self, record: Record) -> bytes:
+        """As much of the payload as `Replay.apply` wants."""
+        if record.kind in BODIES:
+            return self.reader.data[record.payload_start : record.payload_start + expiration_size(record.flags)]
+        return self.reader.payload(record)

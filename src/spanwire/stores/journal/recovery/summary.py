@@ -1,0 +1,251 @@
+"""Summaries: what a start must know of a sealed segment, in a small file beside it, so that it need not be read.
+
+A summary holds the segment's records in their order, each with its header, without the messages: an expiration stays,
+all other payloads do. A start that finds a good one applies it instead of the segment; one that is missing, damaged, of
+another segment or written by another version is passed over and the segment itself is read. So it is never synced, and
+nothing is lost with it. Header::
+
+     0          8         10       12    16         32       40    48        56       64      68    72          80
+    | SWSUMMRY | version | format | crc | store id | number | end | batches | tail at | tail | 0   | body bytes |
+    |          | u16     | u16    | u32 | 16 bytes | u64    | u64 | u64     | u64     | u32  | u32 | u64        |
+
+``crc`` is the CRC-32 of the header with zeros in its place, then of the body. ``end`` and ``batches`` are the
+segment's, ``tail`` is the checksum of its last record, which stands at ``tail at``: a segment that was written anew
+under the same number has another. ``format`` is the journal's version.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+from spanwire.stores.journal.recovery.replay import BODIES, Replay
+from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
+from spanwire.stores.journal.segments.record import (
+    BATCH,
+    HEADER_SIZE,
+    MESSAGE,
+    PRIORITY_MASK,
+    expiration_size,
+    record_size,
+)
+from spanwire.stores.journal.segments.segment import (
+    BATCH_HEAD_SIZE,
+    FORMAT_VERSION,
+    NUMBER_DIGITS,
+    SEGMENT_HEADER_SIZE,
+    SegmentHeader,
+    segment_name,
+)
+
+MAGIC: Final = b"SWSUMMRY"
+SUMMARY_VERSION: Final = 2
+OLDEST_SUMMARY_VERSION: Final = 1  # that has no transfers; who knows only that reads no other
+SUMMARY_HEADER_SIZE: Final = 80
+SUFFIX: Final = ".summary"
+NEW_NAME: Final = "summary.new"  # a summary while it is being written
+LEAST_SHARE: Final = 4  # a summary above a fourth of its segment saves too little to be kept
+MAX_SUMMARY_BYTES: Final = 64 * 1024 * 1024  # memory that gathering may take, for the largest segments or a start
+
+_HEADER: Final = Struct("<8sHHI16sQQQQIIQ")
+_RECORD: Final = Struct("<IIBBHIQ")
+_TAIL: Final = Struct("<I")
+_SEQUENCE: Final = Struct("<Q")
+CRC_SIZE: Final = 4
+SEQUENCE_START: Final = 16  # in the header of a record
+
+
+def summary_name(number: int) -> str:
+    """The file name of the summary of segment ``number``."""
+    return f"{number:0{NUMBER_DIGITS}d}{SUFFIX}"
+
+
+def summary_number(name: str) -> int:
+    """The segment's number in the file name of a summary; 0 for a file that is none."""
+    digits = name.removesuffix(SUFFIX)
+    if digits == name or not (digits.isascii() and digits.isdigit()) or name != summary_name(int(digits)):
+        return 0
+    return int(digits)
+
+
+class Summary:
+    """A finished summary: ``number`` of its segment and the file's bytes."""
+
+    __slots__ = ("number", "parts")
+
+    def __init__(self, number: int, parts: list[bytes]) -> None:
+        self.number: Final[int] = number
+        self.parts: Final[list[bytes]] = parts
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return sum([len(part) for part in self.parts])
+
+
+class SummaryDraft:
+    """Gathers the summary of one segment while that is written or read, at most ``limit`` bytes of it."""
+
+    __slots__ = ("_body", "_limit", "_number", "_tail", "_tail_offset")
+
+    def __init__(self, number: int, segment_bytes: int) -> None:
+        self._number: Final[int] = number
+        self._limit: Final[int] = min(segment_bytes // LEAST_SHARE, MAX_SUMMARY_BYTES)
+        self._body = bytearray()
+        self._tail_offset = 0
+        self._tail = b""
+
+    def add(self, heads: bytes, tail_offset: int, tail: bytes) -> None:
+        """Takes the records of a batch without their bodies; the last one stands at ``tail_offset`` and has the header
+        ``tail``.
+        """
+        if self._tail_offset >= 0:
+            self._body += heads
+            self._tail_offset = tail_offset
+            self._tail = tail[: _TAIL.size]
+            if len(self._body) > self._limit:
+                self._body = bytearray()
+                self._tail_offset = -1
+
+    def finish(self, store_id: bytes, end: int, batches: int) -> Summary | None:
+        """The summary of the sealed segment; None when it is not worth its bytes."""
+        if self._tail_offset <= 0:
+            return None
+        body = bytes(self._body)
+        tail: int = _TAIL.unpack(self._tail)[0]
+        fields = (store_id, self._number, end, batches, self._tail_offset, tail, 0, len(body))
+        blank = _HEADER.pack(MAGIC, SUMMARY_VERSION, FORMAT_VERSION, 0, *fields)
+        crc = crc32(body, crc32(blank))
+        header = _HEADER.pack(MAGIC, SUMMARY_VERSION, FORMAT_VERSION, crc, *fields)
+        return Summary(self._number, [header, body])
+
+
+def write_summary(disk: Disk, summary: Summary) -> None:
+    """Puts a summary on the disk; raises `OSError`. A power cut may take it away again."""
+    disk.resize(NEW_NAME, 0)
+    disk.write(NEW_NAME, 0, summary.parts)
+    disk.rename(NEW_NAME, summary_name(summary.number))
+
+
+def try_summary(disk: Disk, summary: Summary) -> str:
+    """As `write_summary`, but an error is no matter: the next start reads the segment instead. Gives what is to be told
+    of it, "" if nothing.
+    """
+    try:
+        write_summary(disk, summary)
+    except OSError as error:
+        with suppress(OSError):
+            disk.delete(NEW_NAME)
+        if error.errno in DISK_FULL:
+            return ""
+        return (
+            f"{summary_name(summary.number)} cannot be written: {error.strerror or error}; nothing is lost, the next"
+            " start takes longer; look at the disk"
+        )
+    return ""
+
+
+class SummaryReader:
+    """A summary that is known to be that of the segment with ``header``: its ``end`` and number of ``batches``."""
+
+    __slots__ = ("_data", "batches", "end", "header")
+
+    def __init__(self, header: SegmentHeader, data: bytes, end: int, batches: int) -> None:
+        self.header: Final[SegmentHeader] = header
+        self.end: Final[int] = end
+        self.batches: Final[int] = batches
+        self._data: Final[bytes] = data
+
+    def run(self, replay: Replay) -> None:
+        """Apply all records; raises `StoreError` when they make no sense."""
+        data = self._data
+        number = self.header.number
+        limit = len(data)
+        place = SUMMARY_HEADER_SIZE
+        offset = SEGMENT_HEADER_SIZE
+        while place < limit:
+            _crc, length, kind, flags, _format_id, owner, sequence = _RECORD.unpack_from(data, place)
+            if kind == MESSAGE and flags <= PRIORITY_MASK:
+                count = self._count_alike(place, sequence)
+                replay.apply_run(flags, owner, sequence, number, offset, length, count)
+                place += count * HEADER_SIZE
+                offset += count * record_size(length)
+                continue
+            place += HEADER_SIZE
+            if kind == BATCH:
+                if offset > SEGMENT_HEADER_SIZE:
+                    replay.end_batch()
+                place += BATCH_HEAD_SIZE - HEADER_SIZE
+            elif kind in BODIES:
+                size = expiration_size(flags)
+                replay.apply(kind, flags, owner, sequence, number, offset, length, data[place : place + size])
+                place += size
+            else:
+                replay.apply(kind, flags, owner, sequence, number, offset, length, data[place : place + length])
+                place += record_size(length) - HEADER_SIZE
+            offset += record_size(length)
+        replay.end_batch()
+
+    def _count_alike(self, place: int, sequence: int) -> int:
+        """How many headers from ``place`` on differ in nothing but checksum and rising sequence."""
+        data = self._data
+        limit = len(data)
+        alike = data[place + CRC_SIZE : place + SEQUENCE_START]
+        count = 1
+        while True:
+            place += HEADER_SIZE
+            if place >= limit or data[place + CRC_SIZE : place + SEQUENCE_START] != alike:
+                return count
+            if _SEQUENCE.unpack_from(data, place + SEQUENCE_START)[0] != sequence + count:
+                return count
+            count += 1
+
+
+def read_summary(
+    disk: Disk, files: dict[str, int], header: SegmentHeader, follower: SegmentHeader | None
+) -> SummaryReader | None:
+    """The summary of the segment with ``header`` if there is a good one; ``follower`` is the header of the next segment
+    that is there. One that cannot be read is none.
+    """
+    try:
+        return _read(disk, files, header, follower)
+    except OSError:
+        return None  # what ails the segment itself is found when that is read
+
+
+def _read(
+    disk: Disk, files: dict[str, int], header: SegmentHeader, follower: SegmentHeader | None
+) -> SummaryReader | None:
+    name = summary_name(header.number)
+    size = files.get(name, 0)
+    if size < SUMMARY_HEADER_SIZE:
+        return None
+    data = disk.read(name, 0, size)
+    if len(data) < SUMMARY_HEADER_SIZE:
+        return None
+    magic, version, journal_format, crc, store_id, number, end, batches, tail_offset, tail, _, length = (
+        _HEADER.unpack_from(data)
+    )
+    if magic != MAGIC or journal_format != FORMAT_VERSION:
+        return None
+    if version < OLDEST_SUMMARY_VERSION or version > SUMMARY_VERSION:
+        return None
+    if crc32(data[SUMMARY_HEADER_SIZE:], crc32(data[:12] + b"\0\0\0\0" + data[16:SUMMARY_HEADER_SIZE])) != crc:
+        return None
+    if store_id != header.store_id or number != header.number or length != len(data) - SUMMARY_HEADER_SIZE:
+        return None
+    if follower is not None and follower.previous == number:
+        if follower.previous_end != end or follower.previous_batches != batches:
+            return None
+    segment = segment_name(number)
+    if files[segment] < end or disk.read(segment, tail_offset, _TAIL.size) != _TAIL.pack(tail):
+        return None
+    return SummaryReader(header, data, end, batches)
+
+
+def summary_part(data: bytes, offset: int, kind: int, flags: int, length: int) -> bytes:
+    """What a summary holds of the record at ``offset`` of a segment's ``data``."""
+    size = HEADER_SIZE + expiration_size(flags) if kind in BODIES else record_size(length)
+    return data[offset : offset + size]

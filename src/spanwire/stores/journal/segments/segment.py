@@ -1,0 +1,264 @@
+"""Segment files: a header, then batches; the rest is zeros.
+
+A segment is created under another name, gets its header and a first batch with a check-point, is synced and only then
+renamed; so a segment with a bad header is damaged, never half made. Each is written by one run of the broker. Header::
+
+     0          8         10          12     16          32       40         48            56             64
+    | SPANWIRE | version | header    | crc  | store id  | number | previous | end of the  | batches in it |
+    |          | u16     | size u16  | u32  | 16 bytes  | u64    | u64      | previous u64| u64           |
+
+``crc`` is that of the header with zeros in its place. A *batch* is what one write and one sync put on the disk: a BATCH
+record that tells its number and length, then records. It counts whole or not at all, so a transaction is simply written
+into one batch. A batch is written only after the one before it was synced, hence damage followed by a later batch was
+not made by a crash. Where disk syncs are off, the batches say so in the field ``format`` of their heads: 1.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+from zlib import crc32
+
+from spanwire.model.errors import StoreError
+from spanwire.stores.journal.segments.record import (
+    BATCH,
+    CRC_MASK,
+    HEADER_SIZE,
+    LAST_KIND_OF_FORMAT_1,
+    LAST_KNOWN_KIND,
+    Record,
+    encode_header,
+    read_record,
+)
+
+MAGIC: Final = b"SPANWIRE"
+FORMAT_VERSION: Final = 2
+OLDEST_FORMAT_VERSION: Final = 1  # the oldest that is read
+SEGMENT_HEADER_SIZE: Final = 64
+STORE_ID_SIZE: Final = 16
+SUFFIX: Final = ".journal"
+SPARE_NAME: Final = "spare.new"  # the next segment while it is being made
+RESERVE_NAME: Final = "reserve"  # zeros that become the next segment when the disk is full
+NUMBER_DIGITS: Final = 10
+
+BATCH_MAGIC: Final = b"\x93SWbatch"
+BATCH_PAYLOAD_SIZE: Final = 16
+BATCH_HEAD_SIZE: Final = HEADER_SIZE + BATCH_PAYLOAD_SIZE
+UNSYNCED: Final = 1  # in the field for the format of a batch's head
+
+DEFAULT_SEGMENT_BYTES: Final = 32 * 1024 * 1024  # journalMaxFileLength, as ActiveMQ has it
+MIN_SEGMENT_BYTES: Final = 4096
+MAX_SEGMENT_BYTES: Final = 1 << 32  # what an index location can point into: 29 bits of 8 bytes each
+
+_HEADER: Final = Struct("<8sHHI16sQQQQ")
+_BATCH_SIZE: Final = Struct("<Q")
+_ZEROS: Final = bytes(65536)
+
+
+class SegmentHeader:
+    """The header of one segment. ``seed`` begins the checksum of each of its records."""
+
+    __slots__ = ("number", "previous", "previous_batches", "previous_end", "seed", "store_id", "version")
+
+    def __init__(
+        self,
+        version: int,
+        store_id: bytes,
+        number: int,
+        previous: int,
+        previous_end: int,
+        previous_batches: int,
+        seed: int,
+    ) -> None:
+        self.version: Final[int] = version
+        self.store_id: Final[bytes] = store_id
+        self.number: Final[int] = number
+        self.previous: Final[int] = previous
+        self.previous_end: Final[int] = previous_end
+        self.previous_batches: Final[int] = previous_batches
+        self.seed: Final[int] = seed
+
+
+def segment_name(number: int) -> str:
+    """The file name of a segment."""
+    return f"{number:0{NUMBER_DIGITS}d}{SUFFIX}"
+
+
+def segment_number(name: str) -> int:
+    """The number in a segment's file name; 0 for a file that is none."""
+    digits = name.removesuffix(SUFFIX)
+    if digits == name or not (digits.isascii() and digits.isdigit()) or name != segment_name(int(digits)):
+        return 0
+    return int(digits)
+
+
+def segment_seed(store_id: bytes, number: int) -> int:
+    """Where the checksums of a segment's records begin."""
+    return (crc32(number.to_bytes(8, "little"), crc32(store_id)) ^ 0x5A17) & CRC_MASK
+
+
+def encode_segment_header(
+    store_id: bytes, number: int, previous: int, previous_end: int, previous_batches: int
+) -> bytes:
+    """The 64 bytes at the start of a segment."""
+    blank = _HEADER.pack(
+        MAGIC, FORMAT_VERSION, SEGMENT_HEADER_SIZE, 0, store_id, number, previous, previous_end, previous_batches
+    )
+    return blank[:12] + crc32(blank).to_bytes(4, "little") + blank[16:]
+
+
+def read_segment_header(name: str, data: bytes) -> SegmentHeader:
+    """Checks the first 64 bytes of the file ``name``; raises `StoreError` for a foreign, newer or damaged one."""
+    if len(data) < SEGMENT_HEADER_SIZE or data[:8] != MAGIC:
+        raise StoreError(
+            f"{name} is not a journal segment of Spanwire: move it away, restore a backup or run spanwire store repair"
+        )
+    fields = _HEADER.unpack_from(data)
+    version: int = fields[1]
+    crc: int = fields[3]
+    if version > FORMAT_VERSION:
+        raise StoreError(
+            f"{name} has journal format {version}, this build reads up to {FORMAT_VERSION}: start a newer Spanwire"
+        )
+    if version < OLDEST_FORMAT_VERSION or crc32(data[:12] + b"\0\0\0\0" + data[16:SEGMENT_HEADER_SIZE]) != crc:
+        raise damage(name, 0, "the header's checksum does not hold")
+    store_id: bytes = fields[4]
+    number: int = fields[5]
+    previous: int = fields[6]
+    previous_end: int = fields[7]
+    previous_batches: int = fields[8]
+    if segment_name(number) != name:
+        raise damage(name, 0, f"it holds segment {number}: files were swapped or renamed")
+    seed = segment_seed(store_id, number)
+    return SegmentHeader(version, store_id, number, previous, previous_end, previous_batches, seed)
+
+
+def encode_batch_head(seed: int, offset: int, number: int, size: int, follows_unsynced: bool = False) -> bytes:
+    """The BATCH record of a batch of ``size`` bytes at ``offset``, which is written before the one in front of it is
+    known to be on the disk, or after.
+    """
+    payload = BATCH_MAGIC + _BATCH_SIZE.pack(size)
+    mark = UNSYNCED if follows_unsynced else 0
+    return encode_header(seed, offset, BATCH, 0, mark, 0, number, payload) + payload
+
+
+def damage(name: str, offset: int, what: str) -> StoreError:
+    """The one line that an operator gets for damage which no crash can have made."""
+    return StoreError(
+        f"{name} is damaged at byte {offset}: {what}; nothing was changed, restore a backup or run"
+        " spanwire store repair"
+    )
+
+
+class SegmentReader:
+    """Reads one segment batch by batch. Leaves to the caller what an end before the file's end means.
+
+    ``end`` is where the last good batch ends, ``batches`` how many there were, ``bad_offset`` where the first bad
+    record behind them begins. ``is_unsynced`` says that disk syncs were off when it was written.
+    """
+
+    __slots__ = (
+        "_last_kind",
+        "_limit",
+        "_view",
+        "bad_offset",
+        "batches",
+        "data",
+        "end",
+        "header",
+        "is_unsynced",
+        "name",
+    )
+
+    def __init__(self, name: str, data: bytes, store_id: bytes | None) -> None:
+        self.name: Final[str] = name
+        self.data: Final[bytes] = data
+        self.header: Final[SegmentHeader] = read_segment_header(name, data)
+        if store_id is not None and self.header.store_id != store_id:
+            raise damage(name, 16, "it belongs to another store")
+        self._last_kind: Final[int] = LAST_KIND_OF_FORMAT_1 if self.header.version == 1 else LAST_KNOWN_KIND
+        self._view: Final[memoryview] = memoryview(data)
+        self._limit: Final[int] = len(data)
+        self.end = SEGMENT_HEADER_SIZE
+        self.batches = 0
+        self.bad_offset = SEGMENT_HEADER_SIZE
+        self.is_unsynced = False
+
+    def rewind(self) -> None:
+        """Begin again with the first batch."""
+        self.end = SEGMENT_HEADER_SIZE
+        self.batches = 0
+
+    def next_batch(self) -> list[Record] | None:
+        """The records of the next batch, without its head; None when no whole batch follows.
+
+        Raises `StoreError` for a good record of a kind this version does not know.
+        """
+        start = self.end
+        seed = self.header.seed
+        self.bad_offset = start
+        size = self._batch_size(start, self.batches + 1)
+        if size == 0 or size > self._limit - start:
+            return None
+        limit = start + size
+        offset = start + BATCH_HEAD_SIZE
+        records: list[Record] = []
+        while offset < limit:
+            record = read_record(self._view, offset, limit, seed, offset)
+            if record is None or record.kind == BATCH:
+                self.bad_offset = offset
+                return None
+            records.append(record)
+            offset = record.end
+        if offset != limit:
+            self.bad_offset = limit
+            return None
+        for record in records:
+            if record.kind > self._last_kind:
+                raise StoreError(
+                    f"{self.name} holds a record of kind {record.kind} at byte {record.offset}, which this version does"
+                    " not know: start a newer Spanwire, nothing was changed"
+                )
+        self.end = limit
+        self.batches += 1
+        return records
+
+    def _batch_size(self, offset: int, number: int) -> int:
+        """The size in the head of batch ``number`` at ``offset``; 0 if there is no such head. Number 0 takes any."""
+        record = read_record(self._view, offset, self._limit, self.header.seed, offset)
+        if record is None or record.kind != BATCH or record.payload_length != BATCH_PAYLOAD_SIZE:
+            return 0
+        if number != 0 and record.sequence != number:
+            return 0
+        if number > 1 and record.format_id == UNSYNCED:
+            self.is_unsynced = True
+        size: int = _BATCH_SIZE.unpack_from(self.data, record.payload_start + len(BATCH_MAGIC))[0]
+        return size if size >= BATCH_HEAD_SIZE else 0
+
+    def later_batch(self) -> int:
+        """The offset of the head of any batch after the bad one that was written when that was on the disk, or -1: a
+        sign of damage that no crash has made.
+        """
+        torn = self.batches + 1
+        at = self.data.find(BATCH_MAGIC, self.end)
+        while at >= 0:
+            offset = at - HEADER_SIZE
+            if offset % 8 == 0 and offset > self.end and self._batch_size(offset, 0) > 0:
+                record = read_record(self._view, offset, self._limit, self.header.seed, offset)
+                if record is not None and record.sequence > torn:
+                    if record.format_id != UNSYNCED:
+                        return offset
+                    self.is_unsynced = True
+            at = self.data.find(BATCH_MAGIC, at + 1)
+        return -1
+
+    def bytes_after_end(self) -> int:
+        """How many bytes after the last good batch were written, up to the last one that is not zero."""
+        limit = self._limit
+        while limit - self.end >= len(_ZEROS) and self._view[limit - len(_ZEROS) : limit] == _ZEROS:
+            limit -= len(_ZEROS)
+        return len(self.data[self.end : limit].rstrip(b"\0"))
+
+    def payload(self, record: Record) -> bytes:
+        """The payload of one of this segment's records."""
+        return self.data[record.payload_start : record.payload_start + record.payload_length]

@@ -1,0 +1,1 @@
+"""What is good in a damaged store, and how it is put right. Pure."""

@@ -1,0 +1,80 @@
+"""What can be wrong with a store, in words for people."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.stores.journal.segments.record import (
+    BATCH,
+    BODY,
+    CANCELLED,
+    CHECKPOINT,
+    DESTINATION,
+    DESTINATION_REMOVED,
+    FACT,
+    FACT_DISCARDED,
+    MESSAGE,
+    MOVED,
+    MOVED_BODY,
+    NONE,
+    REDELIVERY,
+    REFERENCE,
+    REMOVAL,
+    TRANSFER,
+)
+from spanwire.stores.salvage.segment_scan import Hole
+
+MESSAGES: Final = (MESSAGE, REFERENCE, MOVED)
+WORDS: Final = {
+    MESSAGE: "message",
+    REFERENCE: "message",
+    MOVED: "message",
+    REMOVAL: "the removal of message",
+    CANCELLED: "the number of message",
+    REDELIVERY: "the redelivery count of message",
+    DESTINATION: "the name of a destination",
+    DESTINATION_REMOVED: "the removal of a destination",
+    CHECKPOINT: "a check-point",
+    BODY: "the body of a message of several destinations",
+    MOVED_BODY: "the body of a message of several destinations",
+    FACT: "a fact",
+    FACT_DISCARDED: "the end of a fact",
+    TRANSFER: "where staged messages went",
+}
+OF_ONE_MESSAGE: Final = (MESSAGE, REFERENCE, MOVED, REMOVAL, CANCELLED, REDELIVERY)
+
+
+class Finding:
+    """One thing that is wrong: a file, a byte in it (-1: the whole file), what, and whether something is lost by it."""
+
+    __slots__ = ("loses", "name", "offset", "text")
+
+    def __init__(self, name: str, offset: int, text: str, loses: bool) -> None:
+        self.name: Final[str] = name
+        self.offset: Final[int] = offset
+        self.text: Final[str] = text
+        self.loses: Final[bool] = loses
+
+    def line(self) -> str:
+        """For people."""
+        where = f" at byte {self.offset}" if self.offset >= 0 else ""
+        return f"{self.name}{where}: {self.text}"
+
+
+def hole_finding(name: str, hole: Hole, names: dict[int, bytes]) -> Finding:
+    """What is lost in a hole of the file ``name``; ``names`` are those of the destinations by number."""
+    if hole.kind == NONE:
+        text = f"{hole.size} bytes are damaged"
+    elif hole.kind == BATCH:
+        text = "the head of a batch is damaged"
+    else:
+        text = f"a record's checksum does not hold: {_lost(hole, names)}"
+    return Finding(name, hole.offset, text, hole.kind != BATCH)
+
+
+def _lost(hole: Hole, names: dict[int, bytes]) -> str:
+    word = WORDS.get(hole.kind, f"a record of kind {hole.kind}")
+    if hole.kind not in OF_ONE_MESSAGE:
+        return word
+    name = names.get(hole.number, b"").decode("utf-8", "replace")
+    return f"{word} {hole.sequence} of {name or f'destination {hole.number}'}"

@@ -1,0 +1,406 @@
+"""Looks at a whole store, whatever state it is in, and plans how to put it right. Changes nothing.
+
+Good records stay where they are. Damage in a segment is patched over (`segment_scan`), files that were swapped get
+their own names back, a header that is destroyed is made again when the records say whose it was. One more segment with
+a new check-point closes a store in which anything was wrong. `Salvage.disk` shows the store as it would be; recovery
+reads that to learn what is saved.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+from zlib import crc32
+
+from spanwire.model.errors import StoreError
+from spanwire.stores.journal.index.index import JournalIndex
+from spanwire.stores.journal.recovery.checkpoint import (
+    Checkpoint,
+    decode_checkpoint,
+    encode_checkpoint,
+    restore_destination,
+)
+from spanwire.stores.journal.segments.disk_port import Disk
+from spanwire.stores.journal.segments.patches import PatchedDisk, PatchedFile, read_what_can_be
+from spanwire.stores.journal.segments.record import (
+    BODY,
+    CANCELLED,
+    CHECKPOINT,
+    DESTINATION,
+    DESTINATION_REMOVED,
+    HEADER_SIZE,
+    LAST_KIND_OF_FORMAT_1,
+    MESSAGE,
+    MOVED,
+    MOVED_BODY,
+    REDELIVERY,
+    REFERENCE,
+    REMOVAL,
+    SEGMENT_DROPPED,
+    TRANSFER,
+    Record,
+    expiration_size,
+    read_record,
+    record_size,
+)
+from spanwire.stores.journal.segments.segment import (
+    FORMAT_VERSION,
+    encode_segment_header,
+    segment_name,
+    segment_number,
+    segment_seed,
+)
+from spanwire.stores.journal.segments.transfers import decode_transfer
+from spanwire.stores.salvage.findings import Finding, hole_finding
+from spanwire.stores.salvage.segment_files import UNKNOWN_VERSION, SegmentFile, SegmentFiles
+from spanwire.stores.salvage.segment_scan import Hole, SegmentScan, filler_header
+
+OF_A_LINE: Final = (MESSAGE, REMOVAL, CANCELLED, REDELIVERY, DESTINATION_REMOVED, REFERENCE, MOVED)
+LOST_NAME: Final = "queue://SPANWIRE.RECOVERED."
+
+
+class MessageNames(Protocol):
+    """Tells where a message was sent."""
+
+    def destination_name(self, format_id: int, raw: bytes) -> str:
+        """The qualified name of its destination; "" if that cannot be told."""
+        ...
+
+
+class Salvage:
+    """``look`` reads one segment a call until it gives False; then the rest tells what there is.
+
+    ``findings`` are all damages, ``holes`` the places where records are lost, ``patched`` the files that must be
+    written, by name, ``unused`` the files that are in the way. ``done_bytes`` of ``total_bytes`` have been read.
+    """
+
+    __slots__ = ("_checkpoint", "_checkpoint_of", "_disk", "_dropped", "_floor", "_high", "_is_closed", "_known",
+                 "_names", "_numbers", "_ports", "_previous", "_sizes", "_sources", "_store_id", "done_bytes",
+                 "findings", "holes", "newest", "patched", "seeds", "total_bytes", "unused",
+                 "warnings")  # fmt: skip
+
+    def __init__(self, disk: Disk, ports: MessageNames) -> None:
+        """Raises `StoreError` for a store of a newer version, and when there is none."""
+        files = SegmentFiles(disk)
+        self._disk: Final[Disk] = disk
+        self._ports: Final[MessageNames] = ports
+        self._sizes: Final[dict[str, int]] = disk.files()
+        self._sources: Final[dict[int, SegmentFile]] = files.by_number
+        self._numbers: Final[list[int]] = sorted(files.by_number)
+        self._store_id: Final[bytes] = files.store_id
+        self._known: dict[int, bytes] = {}  # names of destinations by number, at the place that is looked at
+        self._names: dict[int, bytes] | None = None  # all that stand anywhere
+        self._high: Final[dict[int, int]] = {}
+        self._floor = 0
+        self._checkpoint: Checkpoint | None = None
+        self._checkpoint_of = 0  # the segment it stands in
+        self._dropped: Final[set[int]] = set()
+        self._previous: SegmentScan | None = None
+        self._is_closed = False  # by a segment of its own
+        self.findings: Final[list[Finding]] = files.findings
+        self.unused: Final[list[str]] = files.unused
+        self.warnings: Final[list[str]] = []
+        self.holes: Final[list[Hole]] = []
+        self.patched: Final[dict[str, PatchedFile]] = {}
+        self.seeds: Final[dict[int, int]] = {}
+        self.newest = 0
+        self.done_bytes = 0
+        self.total_bytes = 0
+        for source in files.by_number.values():
+            self.total_bytes += source.size
+
+    @property
+    def disk(self) -> PatchedDisk:
+        """The segments as they would be when put right, without the files that only save reading them."""
+        hidden = set(self.unused)
+        for name in self._sizes:
+            if segment_number(name) == 0:
+                hidden.add(name)
+        return PatchedDisk(self._disk, self.patched, hidden)
+
+    def look(self) -> bool:
+        """Reads one more segment; False when that was not needed, and all is known."""
+        if not self._numbers:
+            return False
+        number = self._numbers.pop(0)
+        source = self._sources[number]
+        self._look_at(source, len(self._numbers) == 0)
+        self.done_bytes += source.size
+        if not self._numbers:
+            self._close()
+        return True
+
+    def lose(self, number: int, offset: int, length: int, text: str) -> None:
+        """The good record at ``offset`` of segment ``number``, with a payload of ``length`` bytes, cannot be read."""
+        name = segment_name(number)
+        self.findings.append(Finding(name, offset, text, True))
+        self._drop(number, offset, length)
+        offset += record_size(length)
+        record = self._record_at(number, offset)
+        while record is not None and record.kind == REFERENCE:  # to the body that is gone; it must not get another
+            self._drop(number, offset, 0)
+            offset = record.end
+            record = self._record_at(number, offset)
+        self._close()
+
+    def _record_at(self, number: int, offset: int) -> Record | None:
+        block = self.disk.read(segment_name(number), offset, HEADER_SIZE)
+        return read_record(memoryview(block), 0, len(block), self.seeds[number], offset)
+
+    def _drop(self, number: int, offset: int, length: int) -> None:
+        """Makes a good record one that says nothing."""
+        name = segment_name(number)
+        payload = self.disk.read(name, offset + HEADER_SIZE, length)
+        patch = (offset, filler_header(self.seeds[number], offset, payload))
+        file = self.patched.get(name)
+        if file is None:
+            self.patched[name] = PatchedFile(name, self._sizes[name], [patch])
+        else:
+            file.patches.append(patch)
+
+    # One segment after the other
+
+    def _look_at(self, source: SegmentFile, is_last: bool) -> None:
+        number = source.number
+        name = segment_name(number)
+        if name in self.unused:
+            self.unused.remove(name)  # it gets another file
+        seed = segment_seed(self._store_id, number)
+        self.seeds[number] = seed
+        data = self._read(source)
+        scan = SegmentScan(number, data, seed)
+        following = self._sources.get(number + 1)
+        if following is not None and following.header is not None and following.header.previous == number:
+            scan.expect(following.header.previous_end, following.header.previous_batches)
+        elif not is_last:
+            scan.close()
+        elif scan.torn_bytes > 0:
+            self.warnings.append(
+                f"{name} ends with an incomplete write of {scan.torn_bytes} bytes after byte {scan.end}, none of it was"
+                " acknowledged"
+            )
+        if scan.batches == 0:
+            self.findings.append(Finding(name, scan.end, "nothing in it can be read", True))
+            del self._sources[number]
+            self.unused.append(source.name)
+            return
+        self._apply(scan)
+        self._name_holes(name, scan)
+        self._plan(source, scan, is_last)
+        self._previous = scan
+        self.newest = number
+
+    def _read(self, source: SegmentFile) -> bytes:
+        try:
+            return self._disk.read(source.name, 0, source.size)
+        except OSError as error:
+            self.findings.append(Finding(source.name, -1, f"the disk cannot read it: {error.strerror or error}", True))
+            return read_what_can_be(self._disk, source.name, 0, source.size)
+
+    def _name_holes(self, name: str, scan: SegmentScan) -> None:
+        for hole in scan.holes:
+            self.findings.append(hole_finding(name, hole, self._known))
+            self.holes.append(hole)
+
+    def _plan(self, source: SegmentFile, scan: SegmentScan, is_last: bool) -> None:
+        """What the segment's file should be."""
+        name = segment_name(source.number)
+        patches: list[tuple[int, bytes]] = []
+        if source.header is None:
+            patches.append((0, self._header(source, _version_of(scan, source.version))))
+        patches.extend(scan.patches())
+        size = source.size
+        if scan.end > size or (scan.torn_bytes > 0 and not is_last):
+            size = scan.end
+        file = PatchedFile(source.name, size, patches)
+        if file.is_changed(name, self._sizes.get(name, -1)):
+            self.patched[name] = file
+
+    def _header(self, source: SegmentFile, version: int) -> bytes:
+        previous = self._previous
+        number = source.number
+        end = 0
+        batches = 0
+        if previous is not None and previous.number == number - 1:
+            end = previous.end
+            batches = previous.batches
+        header = encode_segment_header(self._store_id, number, number - 1, end, batches)
+        header = header[:8] + version.to_bytes(2, "little") + header[10:]
+        return header[:12] + crc32(header[:12] + bytes(4) + header[16:]).to_bytes(4, "little") + header[16:]
+
+    # What the records say
+
+    def _apply(self, scan: SegmentScan) -> None:
+        for region in scan.regions:
+            listing: dict[int, bytes] | None = None
+            has_body = False
+            cursor = region.start
+            for record in region.records:
+                if record.offset - cursor > HEADER_SIZE:
+                    has_body = False  # what is missing in between has room for another body
+                cursor = record.end
+                if record.kind == CHECKPOINT:
+                    listing = self._take_checkpoint(scan, record, region.whole)
+                elif record.kind == BODY or record.kind == MOVED_BODY:
+                    has_body = True
+                elif record.kind == REFERENCE and not has_body:
+                    scan.drop(record)
+                    size = record.end - record.offset
+                    scan.holes.append(
+                        Hole(scan.number, record.offset, size, REFERENCE, record.destination, record.sequence)
+                    )
+                else:
+                    self._take(scan, record, listing)
+            if listing is not None:
+                self._known = listing
+
+    def _take(self, scan: SegmentScan, record: Record, listing: dict[int, bytes] | None) -> None:
+        kind = record.kind
+        if kind == DESTINATION:
+            self._known[record.destination] = scan.payload(record)
+            self._note_high(record.destination, record.sequence)
+            if listing is not None:
+                listing[record.destination] = scan.payload(record)
+        elif kind == SEGMENT_DROPPED:
+            self._dropped.add(record.sequence)
+        elif kind == TRANSFER:
+            self._take_transfer(scan, record)
+        elif kind in OF_A_LINE:
+            self._check_owner(scan, record)
+
+    def _take_transfer(self, scan: SegmentScan, record: Record) -> None:
+        runs = decode_transfer(scan.payload(record))
+        if runs is None:
+            scan.drop(record)
+        elif self._knows(scan, record, runs.source) and self._knows(scan, record, record.destination):
+            self._note_high(record.destination, record.sequence + runs.count - 1)
+            for place, first in enumerate(runs.firsts):
+                self._note_high(runs.source, first + runs.counts[place] - 1)
+
+    def _take_checkpoint(self, scan: SegmentScan, record: Record, is_whole: bool) -> dict[int, bytes] | None:
+        """An empty list for the destinations that follow it, or None if the list has holes."""
+        checkpoint = decode_checkpoint(scan.payload(record))
+        if checkpoint is None or not is_whole:
+            scan.drop(record)
+            return None
+        self._checkpoint = checkpoint
+        self._checkpoint_of = scan.number
+        self._dropped.clear()
+        self._floor = max(self._floor, checkpoint.floor)
+        return {}
+
+    def _note_high(self, number: int, sequence: int) -> None:
+        if sequence > self._high.get(number, 0):
+            self._high[number] = sequence
+
+    def _check_owner(self, scan: SegmentScan, record: Record) -> None:
+        if self._knows(scan, record, record.destination):
+            self._note_high(record.destination, record.sequence)
+            if record.kind == DESTINATION_REMOVED:
+                del self._known[record.destination]
+
+    def _knows(self, scan: SegmentScan, record: Record, number: int) -> bool:
+        """Whether the line with this number, which ``record`` names, has a name or gets one; else it is dropped."""
+        if number not in self._known:
+            name = self._name_of(scan, number)
+            if not scan.insert(record.offset, DESTINATION, number, 0, name):
+                scan.drop(record)
+                self.findings.append(
+                    Finding(segment_name(scan.number), record.offset, f"nobody knows destination {number}", True)
+                )
+                return False
+            self._known[number] = name
+        return True
+
+    def _name_of(self, scan: SegmentScan, number: int) -> bytes:
+        """The name of a destination whose record is lost."""
+        names = self._names
+        if names is None:
+            names = self._all_names()
+            self._names = names
+        found = names.get(number)
+        if found is not None:
+            return found
+        for region in scan.regions:
+            for other in region.records:
+                if other.destination == number and other.kind == MESSAGE:
+                    raw = scan.payload(other)[expiration_size(other.flags) :]
+                    name = self._ports.destination_name(other.format_id, raw)
+                    if name != "":
+                        return name.encode("utf-8", "surrogatepass")
+        return f"{LOST_NAME}{number}".encode()
+
+    def _all_names(self) -> dict[int, bytes]:
+        names: dict[int, bytes] = {}
+        for source in self._sources.values():
+            data = read_what_can_be(self._disk, source.name, 0, source.size)
+            scan = SegmentScan(source.number, data, segment_seed(self._store_id, source.number))
+            for region in scan.regions:
+                for record in region.records:
+                    if record.kind == DESTINATION:
+                        names[record.destination] = scan.payload(record)
+        return names
+
+    # The end
+
+    def _close(self) -> None:
+        """Whether the newest check-point holds and all segments that it names are there; one more segment if not, and
+        after any other damage: no sequence of what is lost may be given out again.
+        """
+        previous = self._previous
+        if previous is None:
+            raise StoreError("nothing in the store can be read; restore a backup, nothing was changed")
+        if self._is_closed:
+            return
+        checkpoint = self._checkpoint if self._checkpoint_of == self.newest else None
+        if checkpoint is None:
+            first = previous.regions[0].start
+            self.findings.append(
+                Finding(segment_name(self.newest), first, "its check-point is damaged; a new one is made", False)
+            )
+        else:
+            for number in checkpoint.segments:
+                if number not in self._sources and number not in self._dropped:
+                    self.findings.append(Finding(segment_name(number), -1, "it is missing", True))
+        if self.findings:
+            self._add_segment(checkpoint, previous)
+
+    def _add_segment(self, checkpoint: Checkpoint | None, previous: SegmentScan) -> None:
+        self._is_closed = True
+        index = JournalIndex()
+        index.floor = self._floor
+        for high in self._high.values():
+            index.floor = max(index.floor, high)
+        for number, name in self._known.items():
+            restore_destination(index, number, self._high.get(number, 0), name)
+        for number in sorted(self._sources):
+            listed = checkpoint is None or number in checkpoint.segments or number == self.newest
+            if listed and number not in self._dropped:
+                index.segments.open(number, self.seeds[number], 0, 0)
+        number = self.newest + 1
+        seed = segment_seed(self._store_id, number)
+        parts = [encode_segment_header(self._store_id, number, self.newest, previous.end, previous.batches)]
+        parts.extend(encode_checkpoint(index, seed))
+        data = b"".join(parts)
+        self.seeds[number] = seed
+        self.patched[segment_name(number)] = PatchedFile("", len(data), [(0, data)])
+        newest = segment_name(self.newest)
+        file = self.patched.get(newest)
+        if file is None:
+            file = PatchedFile(newest, self._sizes[newest], [])
+            self.patched[newest] = file
+        file.size = previous.end  # nothing may follow in a segment that is not the last
+        self.newest = number
+
+
+def _version_of(scan: SegmentScan, version: int) -> int:
+    """The format of a segment whose header is lost: records of the first one have no flags, so no priority."""
+    if version != UNKNOWN_VERSION:
+        return version
+    version = FORMAT_VERSION
+    for region in scan.regions:
+        for record in region.records:
+            if record.flags != 0 or record.kind > LAST_KIND_OF_FORMAT_1:
+                return FORMAT_VERSION
+            if record.kind == MESSAGE:
+                version = 1
+    return version

@@ -1,0 +1,175 @@
+"""Which file of a store holds which segment, whatever the files are called.
+
+A header whose checksum holds is believed; a file without one is believed when records in it were written for the number
+in its name. The store is the one that most of the headers belong to.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from zlib import crc32
+
+from spanwire.model.errors import StoreError
+from spanwire.stores.journal.segments.disk_port import Disk
+from spanwire.stores.journal.segments.patches import read_what_can_be
+from spanwire.stores.journal.segments.record import HEADER_SIZE, LAST_KNOWN_KIND, NONE, read_record
+from spanwire.stores.journal.segments.segment import (
+    FORMAT_VERSION,
+    MAGIC,
+    SEGMENT_HEADER_SIZE,
+    STORE_ID_SIZE,
+    SegmentHeader,
+    read_segment_header,
+    segment_name,
+    segment_number,
+    segment_seed,
+)
+from spanwire.stores.salvage.findings import Finding
+from spanwire.stores.salvage.lost_header import lost_seed, store_id_for
+
+MISTAKABLE: Final = ".summary"  # the other files of a store; a segment may have got such a name
+UNKNOWN_VERSION: Final = 0
+FIRST_LOOK: Final = 1024 * 1024  # bytes read to tell whose segment it is when its header is destroyed
+
+
+class SegmentFile:
+    """Segment ``number`` is in file ``name`` of ``size`` bytes; ``header`` is None if it is destroyed, and then
+    ``version`` may be `UNKNOWN_VERSION`.
+    """
+
+    __slots__ = ("header", "name", "number", "size", "version")
+
+    def __init__(self, number: int, name: str, size: int, header: SegmentHeader | None, version: int) -> None:
+        self.number: Final[int] = number
+        self.name: Final[str] = name
+        self.size: Final[int] = size
+        self.header: Final[SegmentHeader | None] = header
+        self.version: Final[int] = version
+
+
+class SegmentFiles:
+    """``by_number`` are the segments, ``unused`` the files that hold none, ``findings`` what is wrong with any."""
+
+    __slots__ = ("_disk", "_sizes", "by_number", "findings", "store_id", "unused")
+
+    def __init__(self, disk: Disk) -> None:
+        """Raises `StoreError` for a store of a newer version, and when no file is a segment."""
+        self._disk: Final[Disk] = disk
+        self._sizes: Final[dict[str, int]] = disk.files()
+        self.by_number: Final[dict[int, SegmentFile]] = {}
+        self.findings: Final[list[Finding]] = []
+        self.unused: Final[list[str]] = []
+        headers = self._headers()
+        self.store_id: Final[bytes] = _most_frequent(headers) if headers else self._lost_id()
+        for name, header in headers.items():
+            if header.store_id == self.store_id and segment_name(header.number) == name:
+                self._take(name, header)
+        for name, header in headers.items():
+            if header.store_id == self.store_id and segment_name(header.number) != name:
+                self._place_misnamed(name, header)
+        for name, header in headers.items():
+            if header.store_id != self.store_id:
+                self._set_aside(name, 16, "it belongs to another store")
+            elif self.by_number[header.number].name != name:
+                self._set_aside(name, 32, f"it is a copy of {segment_name(header.number)}")
+        for name in sorted(self._sizes):
+            if segment_number(name) > 0 and name not in headers:
+                self._place_headless(name)
+
+    def _headers(self) -> dict[str, SegmentHeader]:
+        """All headers whose checksum holds, by file."""
+        headers: dict[str, SegmentHeader] = {}
+        newer = ""
+        for name in self._sizes:
+            is_named = segment_number(name) > 0
+            if not is_named and not name.endswith(MISTAKABLE):
+                continue
+            first = read_what_can_be(self._disk, name, 0, SEGMENT_HEADER_SIZE)
+            header = header_of(first)
+            if header is not None:
+                headers[name] = header
+            elif is_named and first[: len(MAGIC)] == MAGIC and int.from_bytes(first[8:10], "little") > FORMAT_VERSION:
+                newer = name
+        if not headers and newer != "":
+            raise StoreError(
+                f"{newer} says that it has a newer journal format than this build reads (up to {FORMAT_VERSION}): start"
+                " a newer Spanwire, nothing was changed"
+            )
+        return headers
+
+    def _lost_id(self) -> bytes:
+        """A store id that reads the segments although no header is left."""
+        for name in sorted(self._sizes):
+            number = segment_number(name)
+            if number > 0:
+                data = read_what_can_be(self._disk, name, 0, self._sizes[name])
+                seed = lost_seed(data)
+                if seed >= 0:
+                    return store_id_for(seed, number, data[16 : 16 + STORE_ID_SIZE])
+        raise StoreError("no file is a readable segment of a journal; restore a backup, nothing was changed")
+
+    def _take(self, name: str, header: SegmentHeader) -> None:
+        version = int.from_bytes(self._disk.read(name, 8, 2), "little")
+        self.by_number[header.number] = SegmentFile(header.number, name, self._sizes[name], header, version)
+
+    def _place_misnamed(self, name: str, header: SegmentHeader) -> None:
+        if header.number in self.by_number:
+            return
+        text = f"it holds segment {header.number}: files were swapped or renamed"
+        self.findings.append(Finding(name, 32, text, False))
+        self._take(name, header)
+        self.unused.append(name)  # unless another file takes this name
+
+    def _place_headless(self, name: str) -> None:
+        """A file whose header is destroyed: its records tell whether it is what its name says."""
+        number = segment_number(name)
+        size = self._sizes[name]
+        data = read_what_can_be(self._disk, name, 0, min(size, FIRST_LOOK))
+        if number not in self.by_number and belongs(data, segment_seed(self.store_id, number)):
+            version = int.from_bytes(data[8:10], "little")
+            if not 1 <= version <= FORMAT_VERSION:
+                version = UNKNOWN_VERSION
+            self.by_number[number] = SegmentFile(number, name, size, None, version)
+            self.findings.append(Finding(name, 0, "its header is damaged", False))
+            return
+        self._set_aside(name, 0, "it is no segment of this journal, or nothing in it can be read")
+
+    def _set_aside(self, name: str, offset: int, text: str) -> None:
+        """The file is not used; what should be there instead is lost, unless another file has it."""
+        self.findings.append(Finding(name, offset, text, segment_number(name) not in self.by_number))
+        self.unused.append(name)
+
+
+def header_of(data: bytes) -> SegmentHeader | None:
+    """The header in the first bytes of a file, whatever number it holds; None when it is damaged or foreign.
+
+    Raises `StoreError` for one of a newer version.
+    """
+    if len(data) < SEGMENT_HEADER_SIZE or data[: len(MAGIC)] != MAGIC:
+        return None
+    if crc32(data[:12] + bytes(4) + data[16:SEGMENT_HEADER_SIZE]) != int.from_bytes(data[12:16], "little"):
+        return None
+    number = int.from_bytes(data[16 + STORE_ID_SIZE : 24 + STORE_ID_SIZE], "little")
+    return read_segment_header(segment_name(number), data)
+
+
+def _most_frequent(headers: dict[str, SegmentHeader]) -> bytes:
+    votes: dict[bytes, int] = {}
+    chosen = b""
+    for header in headers.values():
+        votes[header.store_id] = votes.get(header.store_id, 0) + 1
+        if chosen == b"" or votes[header.store_id] > votes[chosen]:
+            chosen = header.store_id
+    return chosen
+
+
+def belongs(data: bytes, seed: int) -> bool:
+    """Whether any record in a segment's first bytes was written with this seed."""
+    view = memoryview(data)
+    offset = SEGMENT_HEADER_SIZE
+    while offset + HEADER_SIZE <= len(data):
+        if NONE < data[offset + 8] <= LAST_KNOWN_KIND:
+            if read_record(view, offset, len(data), seed, offset) is not None:
+                return True
+        offset += 8
+    return False

@@ -1,0 +1,347 @@
+"""Finds what is good in a damaged segment, and the few bytes that make the rest of it harmless.
+
+Every record whose checksum holds stays where it is, byte for byte. What lies between is a `Gap`: it gets the batch
+heads that stood in it, records that must be written again (the name of a destination), and the rest becomes one record
+that says nothing: SEGMENT_DROPPED with the number 0, around the bytes that are there.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from spanwire.model.errors import StoreError
+from spanwire.stores.journal.segments.record import (
+    ALIGNMENT,
+    BATCH,
+    HEADER_SIZE,
+    LAST_KNOWN_KIND,
+    NONE,
+    PADDING,
+    SEGMENT_DROPPED,
+    Record,
+    encode_header,
+    read_record,
+    record_size,
+)
+from spanwire.stores.journal.segments.segment import (
+    BATCH_HEAD_SIZE,
+    BATCH_MAGIC,
+    BATCH_PAYLOAD_SIZE,
+    SEGMENT_HEADER_SIZE,
+    encode_batch_head,
+)
+
+MAX_SEARCH_BYTES: Final = (
+    256 * 1024 * 1024
+)  # checksummed in vain for one segment until only whole batches are looked for
+MAX_NAMED: Final = 64  # records told one by one between two good ones; what seems to follow is one hole
+_LENGTH: Final = Struct("<I")
+_BATCH_SIZE: Final = Struct("<Q")
+_FIELDS: Final = Struct("<IBBHIQ")
+
+
+class Hole:
+    """Bytes of segment ``segment`` that are no record. ``kind`` is what their header says if it can be believed, with
+    ``number`` and ``sequence`` of that record, else NONE.
+    """
+
+    __slots__ = ("kind", "number", "offset", "segment", "sequence", "size")
+
+    def __init__(self, segment: int, offset: int, size: int, kind: int, number: int, sequence: int) -> None:
+        self.segment: Final[int] = segment
+        self.offset: Final[int] = offset
+        self.size: Final[int] = size
+        self.kind: Final[int] = kind
+        self.number: Final[int] = number
+        self.sequence: Final[int] = sequence
+
+
+class Gap:
+    """The place between two good records. ``heads`` are (offset, number) of the batches that begin in it."""
+
+    __slots__ = ("end", "heads", "inserts", "start")
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start: Final[int] = start
+        self.end: Final[int] = end
+        self.heads: Final[list[int]] = []  # numbers of batches
+        self.inserts: Final[list[tuple[int, int, int, bytes]]] = []  # kind, number, sequence, payload
+
+    def room(self) -> int:
+        """Bytes that are not taken yet."""
+        taken = len(self.heads) * BATCH_HEAD_SIZE
+        for insert in self.inserts:
+            taken += record_size(len(insert[3]))
+        return self.end - self.start - taken
+
+    def fits(self, size: int) -> bool:
+        """Whether ``size`` bytes more can stand here: what is left over must have room for a record's header."""
+        left = self.room() - size
+        return left == 0 or left >= HEADER_SIZE
+
+
+class Region:
+    """Bytes from ``start`` to ``end`` that hold ``count`` batches, the first of them number ``first``. A region that is
+    not ``whole`` has gaps.
+    """
+
+    __slots__ = ("count", "end", "first", "gaps", "records", "start", "whole")
+
+    def __init__(self, start: int, end: int, first: int, count: int, whole: bool, records: list[Record]) -> None:
+        self.start: Final[int] = start
+        self.end: Final[int] = end
+        self.first: Final[int] = first
+        self.count: Final[int] = count
+        self.whole: Final[bool] = whole
+        self.records: Final[list[Record]] = records
+        self.gaps: Final[list[Gap]] = []
+
+
+class SegmentScan:
+    """One segment's bytes, whatever state they are in. ``seed`` is that of the number it should have.
+
+    ``end`` and ``batches`` tell where its last batch ends and how many there are; ``expect`` may move them.
+    ``torn_bytes`` were written after that. ``holes`` are what is lost.
+    """
+
+    __slots__ = ("_data", "_dropped", "_searched", "_seed", "_view", "batches", "end", "holes", "number", "regions",
+                 "torn_bytes")  # fmt: skip
+
+    def __init__(self, number: int, data: bytes, seed: int) -> None:
+        self.number: Final[int] = number
+        self._data: Final[bytes] = data
+        self._view: Final[memoryview] = memoryview(data)
+        self._seed: Final[int] = seed
+        self._searched = 0
+        self._dropped: Final[list[Record]] = []
+        self.holes: Final[list[Hole]] = []
+        self.regions: Final[list[Region]] = []
+        self.end = SEGMENT_HEADER_SIZE
+        self.batches = 0
+        self.torn_bytes = 0
+        self._scan()
+        self._measure_rest()
+
+    def expect(self, end: int, batches: int) -> None:
+        """The segment that follows says where this one ends: what is missing up to there is lost.
+
+        Raises `StoreError` when both cannot be true.
+        """
+        count = batches - self.batches
+        if end == self.end and count == 0:
+            if self.torn_bytes > 0:
+                self.holes.append(Hole(self.number, end, self.torn_bytes, NONE, 0, 0))
+            return
+        if end < self.end or count < 1 or end - self.end < count * BATCH_HEAD_SIZE:
+            raise StoreError(f"segment {self.number} and the one after it contradict each other; restore a backup")
+        self._add_broken(self.end, end, self.batches + 1, count)
+        self.end = end
+        self.batches = batches
+        self._measure_rest()
+
+    def close(self) -> None:
+        """Nothing says where the segment ends, and others follow it: the records after the last whole batch count."""
+        limit = self.end + self.torn_bytes
+        records = self._records_between(self.end, limit + -limit % ALIGNMENT)  # padding looks like unwritten space
+        if records and records[0].offset - self.end >= BATCH_HEAD_SIZE:
+            end = records[-1].end
+            self._add_broken(self.end, end, self.batches + 1, 1)
+            self.end = end
+            self.batches += 1
+        if self.torn_bytes > 0 and self.end < limit:
+            self.holes.append(Hole(self.number, self.end, limit - self.end, NONE, 0, 0))
+
+    def payload(self, record: Record) -> bytes:
+        """The payload of a good record."""
+        return self._data[record.payload_start : record.payload_start + record.payload_length]
+
+    def drop(self, record: Record) -> None:
+        """A good record is to say nothing any more."""
+        self._dropped.append(record)
+
+    def insert(self, before: int, kind: int, number: int, sequence: int, payload: bytes) -> bool:
+        """Write a record again in a gap that begins before offset ``before``; False if there is no room."""
+        size = record_size(len(payload))
+        for region in self.regions:
+            for gap in region.gaps:
+                if gap.start < before and gap.fits(size):
+                    gap.inserts.append((kind, number, sequence, payload))
+                    return True
+        return False
+
+    def patches(self) -> list[tuple[int, bytes]]:
+        """What is to be written over the segment's bytes, beginning at its end by zeros where there was more."""
+        found: list[tuple[int, bytes]] = []
+        for region in self.regions:
+            if not region.whole:
+                self._patch_region(region, found)
+        for record in self._dropped:
+            payload = self.payload(record)
+            found.append((record.offset, filler_header(self._seed, record.offset, payload)))
+        return found
+
+    # Inside
+
+    def _scan(self) -> None:
+        while True:
+            start = self.end
+            number = self.batches + 1
+            size = self._head_size(start, number)
+            if size > 0 and start + size <= len(self._data):
+                records = self._records_of_batch(start + BATCH_HEAD_SIZE, start + size)
+                if records is not None:
+                    self.regions.append(Region(start, start + size, number, 1, True, records))
+                else:
+                    self._add_broken(start, start + size, number, 1)
+                self.end = start + size
+                self.batches = number
+                continue
+            following = self._next_head(start, number)
+            if following is None:
+                return
+            self._add_broken(start, following.offset, number, following.sequence - number)
+            self.end = following.offset
+            self.batches = following.sequence - 1
+
+    def _measure_rest(self) -> None:
+        self.torn_bytes = len(self._data[self.end :].rstrip(b"\0")) if self.end < len(self._data) else 0
+
+    def _add_broken(self, start: int, end: int, first: int, count: int) -> None:
+        region = Region(start, end, first, count, False, self._records_between(start, end))
+        self.regions.append(region)
+        records = region.records
+        while not self._lay_out(region):
+            records.pop()  # cannot happen to a segment that was once whole
+            del region.gaps[:]
+        for gap in region.gaps:
+            self._name_holes(gap)
+
+    def _lay_out(self, region: Region) -> bool:
+        """Finds the gaps of a region and gives each the batch heads it has room for; False if that cannot be done."""
+        left = region.count
+        cursor = region.start
+        for place in range(len(region.records) + 1):
+            stop = region.records[place].offset if place < len(region.records) else region.end
+            if stop > cursor:
+                gap = Gap(cursor, stop)
+                region.gaps.append(gap)
+                while left > 0 and gap.fits(BATCH_HEAD_SIZE):
+                    gap.heads.append(region.first + region.count - left)
+                    left -= 1
+                if gap.room() != 0 and gap.room() < HEADER_SIZE:
+                    return len(region.records) == 0
+            if place < len(region.records):
+                cursor = region.records[place].end
+        begins = len(region.gaps) > 0 and region.gaps[0].start == region.start and len(region.gaps[0].heads) > 0
+        return (left == 0 and begins) or len(region.records) == 0
+
+    def _name_holes(self, gap: Gap) -> None:
+        offset = gap.start
+        named = 0
+        while offset < gap.end:
+            size = gap.end - offset
+            kind = NONE
+            number = 0
+            sequence = 0
+            if named < MAX_NAMED and offset + HEADER_SIZE <= min(gap.end, len(self._data)):
+                length, found, _, _, its_number, its_sequence = _FIELDS.unpack_from(self._data, offset + 4)
+                if NONE < found <= LAST_KNOWN_KIND and record_size(length) <= size:
+                    kind = found
+                    number = its_number
+                    sequence = its_sequence
+                    size = record_size(length)
+                    named += 1
+            if kind != BATCH or self._head_size(offset, 0) == 0:
+                self.holes.append(Hole(self.number, offset, size, kind, number, sequence))
+            offset += size
+
+    def _patch_region(self, region: Region, found: list[tuple[int, bytes]]) -> None:
+        heads: list[tuple[int, int]] = []
+        for gap in region.gaps:
+            offset = gap.start
+            for number in gap.heads:
+                heads.append((offset, number))
+                offset += BATCH_HEAD_SIZE
+            for kind, number, sequence, payload in gap.inserts:
+                header = encode_header(self._seed, offset, kind, 0, 0, number, sequence, payload)
+                found.append((offset, header + payload + PADDING[len(payload) & 7]))
+                offset += record_size(len(payload))
+            if offset < gap.end:
+                payload = self._data[offset + HEADER_SIZE : gap.end]
+                payload += bytes(gap.end - offset - HEADER_SIZE - len(payload))
+                found.append((offset, filler_header(self._seed, offset, payload)))
+        for place, head in enumerate(heads):
+            stop = heads[place + 1][0] if place + 1 < len(heads) else region.end
+            found.append((head[0], encode_batch_head(self._seed, head[0], head[1], stop - head[0])))
+
+    def _head_size(self, offset: int, number: int) -> int:
+        """The size in a good head of batch ``number`` (0: of any); 0 if none is there."""
+        record = read_record(self._view, offset, len(self._data), self._seed, offset)
+        if record is None or record.kind != BATCH or record.payload_length != BATCH_PAYLOAD_SIZE:
+            return 0
+        if number != 0 and record.sequence != number:
+            return 0
+        size: int = _BATCH_SIZE.unpack_from(self._data, record.payload_start + len(BATCH_MAGIC))[0]
+        return size if size >= BATCH_HEAD_SIZE and size & 7 == 0 else 0
+
+    def _next_head(self, start: int, number: int) -> Record | None:
+        """The next good head of a batch after number ``number``."""
+        at = self._data.find(BATCH_MAGIC, start)
+        while at >= 0:
+            offset = at - HEADER_SIZE
+            if offset > start and offset & 7 == 0 and self._head_size(offset, 0) > 0:
+                record = read_record(self._view, offset, len(self._data), self._seed, offset)
+                if record is not None and record.sequence > number:
+                    return record
+            at = self._data.find(BATCH_MAGIC, at + 1)
+        return None
+
+    def _records_of_batch(self, start: int, end: int) -> list[Record] | None:
+        """The records of a batch; None unless all of them are good."""
+        records: list[Record] = []
+        offset = start
+        while offset < end:
+            record = read_record(self._view, offset, end, self._seed, offset)
+            if record is None or record.kind == BATCH:
+                return None
+            records.append(record)
+            offset = record.end
+        return records if offset == end else None
+
+    def _records_between(self, start: int, end: int) -> list[Record]:
+        """The good records that lie anywhere between two offsets, heads of batches left out."""
+        records: list[Record] = []
+        limit = min(end, len(self._data))
+        offset = start
+        while offset + HEADER_SIZE <= limit:
+            record = self._tried(offset, limit)
+            if record is None:
+                offset += ALIGNMENT  # its length is not to be trusted
+                continue
+            if record.kind != BATCH:
+                records.append(record)
+            offset = record.end
+        return records
+
+    def _tried(self, offset: int, limit: int) -> Record | None:
+        """The good record at ``offset``, if there is one and looking for it is not too dear."""
+        kind = self._data[offset + 8]
+        if kind == NONE or kind > LAST_KNOWN_KIND:
+            return None
+        length: int = _LENGTH.unpack_from(self._data, offset + 4)[0]
+        if length > limit - offset - HEADER_SIZE:
+            return None
+        if self._searched + length > MAX_SEARCH_BYTES:
+            return None
+        record = read_record(self._view, offset, limit, self._seed, offset)
+        if record is None:
+            self._searched += length
+        elif record.end > limit:
+            return None
+        return record
+
+
+def filler_header(seed: int, offset: int, payload: bytes) -> bytes:
+    """The header that makes ``payload`` a record that says nothing."""
+    return encode_header(seed, offset, SEGMENT_DROPPED, 0, 0, 0, 0, payload)
