@@ -79,7 +79,7 @@ class Joining(BrokerDestination):
             if home.removed or subscription.removed:
                 continue
             if not self._by_pattern or self.destination.matches(home.destination):
-                if is_limited and not self._attaching.has_room() and home not in subscription.homes:
+                if is_limited and home not in subscription.homes and not self._attaching.has_room():
                     self._attaching.end(subscription)
                     self._next = count
                     break
