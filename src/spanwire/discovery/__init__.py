@@ -1,1 +1,1 @@
-"""Where other brokers are: one module for each way to find them, all of one shape."""
+"""Discovery of other brokers: addresses and URIs; `agents` has one module for each way to find them."""

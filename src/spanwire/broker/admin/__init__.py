@@ -1,1 +1,1 @@
-"""What an operator sees and does while the broker runs. Pure."""
+"""Views and operations of an operator while the broker runs. Pure."""

@@ -1,5 +1,5 @@
-"""What an operator does to the things of a broker other than messages: remove a durable subscription or a destination,
-disconnect a client. No rights are asked: an operator is no client.
+"""Administration of a broker: removes durable subscriptions and destinations, disconnects clients. An operator is no
+client, so no rights are checked.
 """
 
 from __future__ import annotations

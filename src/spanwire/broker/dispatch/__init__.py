@@ -1,4 +1,4 @@
-"""What a destination and a consumer are, before either is a queue or a topic. Pure.
+"""The base of queues, topics and consumers, and the state that all destinations of a broker share. Pure.
 
 - A *message reference* is a message in one destination: its sequence in the store and how often it was delivered.
 - A *subscription* is the broker's side of one consumer: its window of messages that are dispatched and not

@@ -1,4 +1,4 @@
-"""What a store found when it was opened, handed to the broker before the first connection."""
+"""Recovered contents of a store, handed to the broker before the first connection."""
 
 from __future__ import annotations
 

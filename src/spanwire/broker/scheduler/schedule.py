@@ -63,9 +63,8 @@ class SchedulerSettings:
 
 @dataclass(frozen=True)
 class Redelivery:
-    """What a message that failed once more (`spanwire.broker.plugins.redelivery_plugin`) takes along: the destination
-    or durable subscription that it goes back to, how often it will have been delivered again, the brokers that it came
-    through.
+    """The redelivery of a message that failed (`spanwire.broker.plugins.redelivery_plugin`): the destination or durable
+    subscription that the message returns to, its next redelivery count, and its broker path.
     """
 
     home: Destination

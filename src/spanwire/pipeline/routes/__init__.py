@@ -1,1 +1,1 @@
-"""Routes of messages from a file: what they say, and the streaming queries that they become."""
+"""Routes as streaming queries of Spark, run until they end; `spanwire.routes` reads their files."""

@@ -1,1 +1,1 @@
-"""From Spark into a broker, each batch once and only once."""
+"""Sinks that write each batch of Spark into a broker once and only once."""

@@ -1,1 +1,1 @@
-"""From a broker into Spark: batches that are kept until Spark has committed them."""
+"""Sources that read batches from a broker and keep them until Spark has committed them."""

@@ -1,1 +1,1 @@
-"""What can be done to the store of a stopped broker: look at it, put it right, take its contents out and in."""
+"""Operations on the store of a stopped broker: check, repair, export, import."""

@@ -1,1 +1,1 @@
-"""What is good in a damaged store, and how it is put right. Pure."""
+"""Salvage of a damaged store: finds the undamaged records and plans the repair. Pure."""

@@ -1,4 +1,4 @@
-"""From octets to OpenWire commands and back. Pure.
+"""The OpenWire codec: octets to commands and back. Pure.
 
 A *structure* has fields in a fixed order; the *tight* encoding gathers the flags of a frame in front, the *loose* one
 leaves each at its place.

@@ -1,1 +1,1 @@
-"""From octets to STOMP frames and back. Pure."""
+"""The STOMP codec: octets to frames and back. Pure."""

@@ -1,1 +1,1 @@
-"""From elements to the model of a configuration: every attribute is looked up, every obstacle noted."""
+"""Interpretation of elements as the model of a configuration; every unsupported attribute is reported."""

@@ -1,1 +1,1 @@
-"""From Spring XML, properties, URIs and options of Java to one tree of elements and its placeholders."""
+"""Readers of Spring XML, properties, URIs and Java options; all produce one tree of elements."""

@@ -1,1 +1,1 @@
-"""Who may log in and who may do what, and TLS, as a configuration says it."""
+"""The configuration of users, access lists and TLS."""

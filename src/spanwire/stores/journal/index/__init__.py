@@ -1,1 +1,1 @@
-"""Where each stored message is, in memory, and which segments are still needed. Pure."""
+"""The index of stored messages in memory, and the segments that are still needed. Pure."""
