@@ -61,9 +61,6 @@ class Place:
         return f"tcp://127.0.0.1:{self.openwire}"
 
 
-# -- the clients -------------------------------------------------------------------------------------------------------
-
-
 def stomp_py_send(place: Place, queue: str, count: int, watch: Stopwatch) -> None:
     import stomp  # noqa: PLC0415 - a peer that need not be installed
 
@@ -189,9 +186,6 @@ def cpu_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-# -- round trips -------------------------------------------------------------------------------------------------------
-
-
 def round_trips(shell: str, place: Place, count: int, persistent: bool) -> Numbers:
     """Sends that wait for their answers, one after the other; those that nobody receives are purged with the broker."""
     queue = f"queue://SYNC.{shell}.{persistent}"
@@ -233,9 +227,6 @@ def java_round_trips(classes: Path, place: Place, count: int, persistent: bool) 
     )  # fmt: skip
     found: Numbers = json.loads(done.stdout)
     return found
-
-
-# -- the comparison ----------------------------------------------------------------------------------------------------
 
 
 def in_child(place: Place, *arguments: str) -> Numbers:

@@ -58,8 +58,6 @@ class TransactionClient:
     def _consumer_id(self) -> wire.ConsumerId:
         return wire.ConsumerId(connection_id=self._connection_id, session_id=1, value=1)
 
-    # -- commands ------------------------------------------------------------------------------------------------------
-
     def message(
         self, queue: str, text: str, transaction_id: wire.TransactionId | None = None
     ) -> wire.ActiveMQTextMessage:
@@ -113,8 +111,6 @@ class TransactionClient:
         answer = self.do(self.transaction(None, RECOVER))
         assert isinstance(answer, wire.DataArrayResponse)
         return [xid for xid in answer.data or [] if isinstance(xid, wire.XATransactionId)]
-
-    # -- sending and receiving -----------------------------------------------------------------------------------------
 
     def begin_to(self, command: wire.BaseCommand) -> int:
         """Send a command that asks for an answer; its number."""

@@ -39,9 +39,6 @@ def played(scenario: Any) -> None:
     asyncio.run(asyncio.wait_for(scenario, 2 * PATIENCE))
 
 
-# -- back-pressure -----------------------------------------------------------------------------------------------------
-
-
 def test_no_message_is_handed_over_while_its_acknowledgement_has_nowhere_to_go(spanwire_broker: Broker) -> None:
     async def scenario() -> None:
         async with aio.connect(spanwire_broker.url) as connection, connection.session() as session:
@@ -128,9 +125,6 @@ async def some(consumer: aio.Consumer, count: int) -> Any:
         message = await consumer.receive(PATIENCE)
         assert message is not None
         yield message
-
-
-# -- cancellation and Ctrl-C -------------------------------------------------------------------------------------------
 
 
 def test_a_cancelled_receive_loses_nothing(spanwire_broker: Broker) -> None:
@@ -309,9 +303,6 @@ def test_ctrl_c_ends_a_wait_and_nothing_else(spanwire_broker: Broker, program: s
         printed, complaints = process.communicate(timeout=PATIENCE)
     assert (printed.split(), complaints, process.returncode) == (output, "", 0)
     spanwire_broker.queue("I").wait_for(PATIENCE, consumers=0, pending=0)
-
-
-# -- times -------------------------------------------------------------------------------------------------------------
 
 
 class PlayedBroker:

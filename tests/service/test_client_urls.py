@@ -32,9 +32,6 @@ async def received(consumer: Any) -> str:
     return str(message.body)
 
 
-# -- failover ----------------------------------------------------------------------------------------------------------
-
-
 def test_the_producer_of_the_guide_finishes_when_its_broker_is_killed(tmp_path: Path, shell: str) -> None:
     """Ten messages, the active broker killed in the middle, the other one takes the rest."""
 
@@ -106,9 +103,6 @@ def test_clients_of_one_broker_spread_over_all_that_it_is_linked_to(shell: str, 
         with Broker(SPREADING.format(name="second", links=links)) as second:
             assert wait_until(lambda: bool(second.links()), WAIT_S)
             asyncio.run(scenario(first, second) if comes_in else scenario(second, first))
-
-
-# -- fanout ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_message_for_a_topic_reaches_the_consumers_of_all_brokers(shell: str) -> None:

@@ -83,9 +83,6 @@ def told(shift: int) -> list[str]:
     ]
 
 
-# -- the archives ------------------------------------------------------------------------------------------------------
-
-
 def configuration_directory(version: str) -> Path:
     """The ``conf`` of a version; the test ends here, with the reason, where it cannot be had."""
     found = fetched(version)
@@ -137,9 +134,6 @@ def configuration_files(response: http.client.HTTPResponse) -> dict[str, bytes]:
             if file is not None and member.size <= MAX_FILE_BYTES:
                 found[path.name] = file.read()
     return found
-
-
-# -- what becomes of them ----------------------------------------------------------------------------------------------
 
 
 def load(path: Path, skip_unsupported: bool = False, environment: dict[str, str] | None = None) -> BrokerConfiguration:
@@ -237,8 +231,6 @@ def test_nothing_opens_what_classic_ships_to_other_machines_without_a_login(vers
     assert "would open tcp://0.0.0.0:61616 to other machines without authentication" in done.stderr
     assert "Traceback" not in done.stderr
 
-
-# -- Debian -----------------------------------------------------------------------------------------------------------
 
 # example of Debian's package → what stands in its way
 EXAMPLE_OBSTACLES: Final[dict[str, list[str]]] = {

@@ -227,9 +227,6 @@ def test_both_protocols_come_in_through_one_port(broker: Encrypted) -> None:
             assert message.body == "hello"
 
 
-# -- who a certificate names -------------------------------------------------------------------------------------------
-
-
 class Certified(Encrypted):
     """Only clients with a known certificate, each with rights of its own."""
 
@@ -283,9 +280,6 @@ def test_a_certificate_is_a_login_with_the_rights_of_its_groups(tmp_path: Path) 
         with closing(plain):  # a name in a frame is no certificate
             plain.send("CONNECT\naccept-version:1.2\nhost:x\nlogin:orders\npasscode:x\n\n")
             assert plain.receive().startswith("ERROR")
-
-
-# -- one line and status 1 ---------------------------------------------------------------------------------------------
 
 
 def start(directory: Path, context: str, *, hide: str = "") -> tuple[int, str]:

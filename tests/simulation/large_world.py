@@ -191,8 +191,6 @@ class LargeWorld:
         self.events: Counter[str] = Counter()
         self._number = 0
 
-    # -- what a planted fault changes ----------------------------------------------------------------------------------
-
     def new_site(self, name: str) -> Site:
         bridges = BridgePolicy(replays=True) if self.replays else None
         entry = PolicyEntry(parse_destination("queue://>"), queue=QueuePolicy(bridges=bridges))
@@ -216,8 +214,6 @@ class LargeWorld:
             prefetch_size=self.random.choice((1, 5, 1000)),
             duplex=duplex,
         )
-
-    # -- the network ---------------------------------------------------------------------------------------------------
 
     def _edges(self) -> list[tuple[int, int]]:
         choose = self.random
@@ -256,8 +252,6 @@ class LargeWorld:
             for following in self.neighbours[place]
             if following not in barred
         )
-
-    # -- what happens --------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
         choose = self.random
@@ -360,8 +354,6 @@ class LargeWorld:
         for site in self.sites:
             site.broker.take_dirty()
         self._count()
-
-    # -- the end -------------------------------------------------------------------------------------------------------
 
     def ends(self) -> None:
         """No more faults: every link comes up, one consumer or two for each queue stay where they are, all comes to

@@ -60,9 +60,6 @@ def test_the_seeds_reach_what_they_are_for() -> None:
     assert any("silent" in reason for reason in reasons), "no cut has lasted until one end gave up"
 
 
-# -- planted faults ----------------------------------------------------------------------------------------------------
-
-
 class DeafLink(WorldLink):
     """Most of what consumers at the far end ask for never arrives, and nobody notices."""
 

@@ -143,8 +143,6 @@ def test_the_check_of_routes_finds_that_none_is_suppressed() -> None:
     assert fault is not None and "has 2 routes" in fault
 
 
-# -- copies at one broker ----------------------------------------------------------------------------------------------
-
 Copy = tuple[int, tuple[str, ...]]  # the message and the brokers through which it came
 
 NEAR_COPIES: list[Copy] = [(1, ("A",)), (2, ("A",))]  # of both messages over the link from A
@@ -203,9 +201,6 @@ def test_a_subscriber_gets_each_message_once_in_every_order_of_its_copies() -> N
 
 def test_copies_without_the_audit_are_found() -> None:
     assert deliveries([*NEAR_COPIES, *FAR_COPIES], UNAUDITED) == ["m1", "m2", "m1", "m2"]
-
-
-# -- four brokers at random --------------------------------------------------------------------------------------------
 
 
 class RandomMesh:

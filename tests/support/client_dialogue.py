@@ -74,8 +74,6 @@ class PlayedBroker:
         self._encoder = FrameEncoder()
         self._sequence = 0
 
-    # -- the wire ------------------------------------------------------------------------------------------------------
-
     @property
     def now(self) -> Time:
         return self.machine.now()
@@ -149,8 +147,6 @@ class PlayedBroker:
     def goes(self, reason: str = "the broker closed it") -> bool:
         """The socket breaks; whether the client wants another one."""
         return self.client.disconnected(self.client.broken(reason), self.now)
-
-    # -- what an application does --------------------------------------------------------------------------------------
 
     def session(self, acknowledge: str = "auto") -> ClientSession:
         session = self.client.add_session(acknowledge)

@@ -276,8 +276,6 @@ class OpenWirePeer:
         self._command_id = 0
         self._sequence = 0
 
-    # -- handshake -----------------------------------------------------------------------------------------------------
-
     def negotiates(self) -> wire.WireFormatInfo:
         """Exchange WireFormatInfo and receive the BrokerInfo; gives the broker's WireFormatInfo."""
         self.flush()
@@ -304,8 +302,6 @@ class OpenWirePeer:
             client_master=True,
         )
         self.requests(info)
-
-    # -- sending -------------------------------------------------------------------------------------------------------
 
     def sends(self, command: Any, *, response: bool = False) -> int:
         """Send a command with the next command id; gives the id."""
@@ -349,8 +345,6 @@ class OpenWirePeer:
         self.is_gone = True
         self.connection.receive_eof(self.world.now)
         self.world.settle()
-
-    # -- receiving -----------------------------------------------------------------------------------------------------
 
     def flush(self) -> bool:
         """Take what the connection has to send, as a transport would; True when there was something, or it went on with
@@ -401,8 +395,6 @@ class OpenWirePeer:
         dispatches = [command for command in self.received if isinstance(command, wire.MessageDispatch)]
         self.received = [command for command in self.received if not isinstance(command, wire.MessageDispatch)]
         return [dispatch.message for dispatch in dispatches if dispatch.message is not None]
-
-    # -- what a client does --------------------------------------------------------------------------------------------
 
     @property
     def session_id(self) -> wire.SessionId:

@@ -130,8 +130,6 @@ class _CamelDocument:
             elif child.name != "endpoint" and not self._is_passed_over(child):
                 raise self._place(child).unknown("element of a camelContext", child.name, CONTEXT_ELEMENTS)
 
-    # -- beans ---------------------------------------------------------------------------------------------------------
-
     def _bean(self, element: Element) -> str:
         """Note a bean; its name, which is made up where it has none."""
         place = self._place(element)
@@ -182,8 +180,6 @@ class _CamelDocument:
         if child.name == "null":
             return Word(place, None)
         return Word(place, child.text.strip() if child.name == "value" else f"<{child.name}>")
-
-    # -- routes --------------------------------------------------------------------------------------------------------
 
     def _route(self, element: Element, context: Element) -> Node:
         place = self._place(element)

@@ -96,8 +96,6 @@ class Broker:
     def __repr__(self) -> str:
         return f"<Broker {self.name} {'at ' + self.url if self.is_running else 'stopped'}>"
 
-    # -- life ----------------------------------------------------------------------------------------------------------
-
     @property
     def is_running(self) -> bool:
         """Between `start` and `stop`."""
@@ -161,8 +159,6 @@ class Broker:
         if self._thread is not None:
             self._call(lambda broker: broker.service.time_moved())
 
-    # -- where it is ---------------------------------------------------------------------------------------------------
-
     @property
     def name(self) -> str:
         """The broker's name."""
@@ -214,8 +210,6 @@ class Broker:
         """A way to its OpenWire connector that a test can cut, slow down and clog; to be started and stopped."""
         return Wire(lambda: self.running_port)
 
-    # -- looking into it -----------------------------------------------------------------------------------------------
-
     def queue(self, name: str) -> DestinationLook:
         """A queue, whether it exists or not."""
         return DestinationLook(self, written_destination(name))
@@ -253,8 +247,6 @@ class Broker:
         wait_until(lambda: not self.clients(), CLOSING_GRACE)
         return self.clients()
 
-    # -- for `DestinationLook` -----------------------------------------------------------------------------------------
-
     def view(self, destination: Destination) -> DestinationView | None:
         """The counters of one destination; None when it does not exist."""
         views = self._call(lambda broker: broker.service.broker.destination_views())
@@ -279,8 +271,6 @@ class Broker:
     def purge_one(self, destination: Destination) -> int:
         """Drop what waits in one queue."""
         return self._call(lambda broker: purge(broker.service, destination))
-
-    # -- private -------------------------------------------------------------------------------------------------------
 
     def _running(self) -> BrokerThread:
         if self._thread is None:

@@ -87,8 +87,6 @@ class Network:
                 wire.stop()
             self._wires.clear()
 
-    # -- faults --------------------------------------------------------------------------------------------------------
-
     def wire(self, source: str, target: str) -> Wire:
         """What carries the link from one broker to another; raises `KeyError` when there is no such link."""
         return self._wires[source, target]

@@ -101,8 +101,6 @@ class Wire:
         if self._thread is not None:
             self._thread.join(END_TIMEOUT)
 
-    # -- faults --------------------------------------------------------------------------------------------------------
-
     def cut(self) -> None:
         """Break every connection, and let none through until `mend`. They are broken when this returns."""
         self._is_cut = True
@@ -130,8 +128,6 @@ class Wire:
         self._is_cut = self._is_clogged = False
         self._delay = 0.0
         self._ring()
-
-    # -- the thread ----------------------------------------------------------------------------------------------------
 
     def _ring(self) -> None:
         try:

@@ -88,8 +88,6 @@ class Stage:
         self._java: Final = java
         self._names = 0
 
-    # -- what a scenario says ------------------------------------------------------------------------------------------
-
     def queue(self, name: str, options: str = "") -> str:
         """A queue of this scenario alone."""
         return f"queue://{self.scenario}.{name}{options}"
@@ -136,8 +134,6 @@ class Stage:
             part()
         except Failed:
             pass
-
-    # -- how it is played ----------------------------------------------------------------------------------------------
 
     def name(self, kind: str) -> str:
         """A new name for something that the client is to keep."""

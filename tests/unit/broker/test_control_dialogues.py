@@ -71,9 +71,6 @@ def world(*refused: tuple[str, str, str]) -> tuple[Stage, Program, Program]:
     return stage, owner, Program(stage, "guest", "guest")
 
 
-# -- rights ------------------------------------------------------------------------------------------------------------
-
-
 def test_s46_nobody_takes_over_reads_or_ends_a_cursor_without_the_right_to_administer_its_queue() -> None:
     stage, owner, guest = world(("guest", ADMIN, Q))
     requests: list[tuple[str, dict[str, object]]] = [
@@ -141,9 +138,6 @@ def test_s46_a_bridge_asks_nothing_for_others() -> None:
     owner.peer.state.forwards = True
     with pytest.raises(IllegalStateError, match="are not forwarded by bridges"):
         owner.begins_to_ask("cursors")
-
-
-# -- the destination ---------------------------------------------------------------------------------------------------
 
 
 def test_virtual_destinations_that_change_leave_the_control_destination_what_it_is() -> None:
@@ -287,9 +281,6 @@ def test_what_is_read_for_a_commit_counts_in_memory_until_it_is_where_it_goes() 
     stage.syncs()
     assert program.hears() == {"messages": 2500, "repeated": False}
     assert stage.view("queue://OUT").memory_bytes == stage.memory() > 2_000_000
-
-
-# -- limits ------------------------------------------------------------------------------------------------------------
 
 
 def test_s46_cursors_are_limited_and_released_ones_make_room() -> None:

@@ -38,9 +38,6 @@ def filled(count: int = 10, exclusive: bool = False, *policies: PolicyEntry) -> 
     return stage, program
 
 
-# -- ranges ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_range_is_read_again_and_again_until_it_is_acknowledged() -> None:
     stage, program = filled()
     assert program.reserves(6) == (0, 6)
@@ -172,9 +169,6 @@ def test_a_browser_that_takes_little_at_a_time_gets_everything() -> None:
     assert stage.memory() == 0
 
 
-# -- what is held ------------------------------------------------------------------------------------------------------
-
-
 def test_what_is_held_is_held_after_a_crash() -> None:
     stage, program = filled()
     program.reserves(6, acknowledge=0)
@@ -267,9 +261,6 @@ def test_a_paused_queue_gives_a_cursor_nothing() -> None:
     assert program.reserves(5) == (0, 0)
     queue.resume()
     assert program.reserves(5) == (0, 5)
-
-
-# -- epochs ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_new_run_ends_the_epoch_of_the_old_one() -> None:
@@ -422,9 +413,6 @@ def test_a_range_beyond_what_is_held_is_refused() -> None:
     assert caught.value.word == "not-held"
 
 
-# -- subscriptions -----------------------------------------------------------------------------------------------------
-
-
 def test_a_durable_subscription_has_cursors_as_well() -> None:
     stage = Stage()
     subscriber = stage.peer("s", client_id="client")
@@ -441,9 +429,6 @@ def test_a_durable_subscription_has_cursors_as_well() -> None:
     assert program.cursors()[0]["destination"] == "topic://T (client, sub)"
     with pytest.raises(JmsError, match="still has a cursor"):
         stage.peer("s", client_id="client").unsubscribes("sub")
-
-
-# -- requests ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,6 @@ def homes_of(listener: Listener) -> int:
     return len(listener.subscription.homes)
 
 
-# -- wildcards ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["queue", "topic"])
 def test_a_wildcard_consumer_is_attached_to_many_destinations_in_slices(kind: str) -> None:
     stage = Stage()
@@ -131,9 +128,6 @@ def test_messages_that_wait_in_many_queues_all_come_to_a_slow_wildcard_consumer(
         listener.acknowledges(text)
     for number in range(100):
         assert listener.out.index(f"{number}.1") < listener.out.index(f"{number}.2")
-
-
-# -- departures --------------------------------------------------------------------------------------------------------
 
 
 def test_a_connection_that_closes_is_not_told_of_its_own_consumers() -> None:
@@ -254,9 +248,6 @@ def test_a_stop_waits_for_what_is_on_its_way_out() -> None:
     stage.broker.stop(stage.now)
     assert stage.view("queue://Q").pending == count
     assert stage.view("queue://Q").in_flight == 0
-
-
-# -- what is told and dispatched ---------------------------------------------------------------------------------------
 
 
 def test_what_many_listeners_are_told_takes_slices_and_stays_in_order() -> None:

@@ -21,9 +21,6 @@ from tests.support.recording_authorizer import RecordingAuthorizer
 QUEUE = "queue://Q"
 
 
-# -- composites ------------------------------------------------------------------------------------------------------
-
-
 def test_a_composite_sends_one_copy_to_each_part() -> None:
     stage = Stage()
     a, b, t = (
@@ -61,9 +58,6 @@ def test_a_bad_name_in_a_composite_is_refused_and_nothing_is_sent(name: str) -> 
     assert listener.takes() == []
 
 
-# -- wildcards -------------------------------------------------------------------------------------------------------
-
-
 def test_a_wildcard_consumer_hears_destinations_that_are_there_and_that_come_later() -> None:
     stage = Stage()
     producer = stage.peer("p")
@@ -98,9 +92,6 @@ def test_a_pattern_is_no_destination() -> None:
         with pytest.raises(InvalidDestinationError):
             stage.peer(f"p{name}").creates(name)
         assert not stage.has(name)
-
-
-# -- temporary -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["temp-queue", "temp-topic"])
@@ -235,9 +226,6 @@ def test_the_owner_removes_a_temporary_destination_that_nobody_consumes() -> Non
     assert stage.has(name)
 
 
-# -- coming and going ------------------------------------------------------------------------------------------------
-
-
 def test_a_queue_in_use_is_not_removed_and_an_unknown_one_is_no_error() -> None:
     stage = Stage()
     peer = stage.peer("c")
@@ -291,9 +279,6 @@ def test_producers_are_counted_where_they_are() -> None:
     stage.peer("admin2").creates("queue://A")
     peer.leaves()
     assert (stage.view("queue://A").producers, stage.view("topic://T").producers) == (0, 0)
-
-
-# -- who may ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_send_asks_for_the_physical_destination() -> None:
@@ -424,9 +409,6 @@ def test_rights_are_those_of_the_connection_and_not_of_the_message() -> None:
     stage.peer("a", user="admin").creates(QUEUE)
     with pytest.raises(AuthorizationError):
         stage.peer("p", user="u").sends(QUEUE, "1", connection_id="ID:a:1")
-
-
-# -- advisory topics -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

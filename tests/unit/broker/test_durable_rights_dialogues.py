@@ -101,9 +101,6 @@ def audit_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "spanwire.audit"]
 
 
-# -- what a wildcard keeps ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("topic", ["topic://>", "topic://*.t", "topic://A.t,*.t", "topic://A.>,*.>"])
 def test_a_durable_wildcard_gets_what_its_user_may_read_present_and_away(topic: str) -> None:
     town = Town()
@@ -219,9 +216,6 @@ def test_without_an_access_list_nothing_is_asked_of_a_wildcard() -> None:
     assert again.takes() == ["1", "2"]
 
 
-# -- who may end or take over whose ------------------------------------------------------------------------------------
-
-
 def test_another_user_cannot_unsubscribe_without_the_right_to_administer(caplog: pytest.LogCaptureFixture) -> None:
     town = Town()
     town.subscribes("alice", "topic://A.t").peer.leaves()
@@ -310,9 +304,6 @@ def test_a_cursor_of_a_wildcard_needs_the_right_to_administer_all_of_its_topics(
     with pytest.raises(Refused, match="not authorized to administer: topic://>"):
         bob.asks("open", **request)
     root.asks("open", **request)
-
-
-# -- in the store ------------------------------------------------------------------------------------------------------
 
 
 def test_the_store_keeps_user_and_groups_and_reads_what_has_none() -> None:

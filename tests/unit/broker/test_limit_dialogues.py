@@ -195,9 +195,6 @@ def test_s45_a_composite_counts_its_parts() -> None:
     assert stage.broker.statistics().destinations == MAX_COMPOSITE_PARTS
 
 
-# -- identity --------------------------------------------------------------------------------------------------------
-
-
 def test_s35_a_client_id_is_held_by_one_connection_at_a_time() -> None:
     stage = Stage()
     first = stage.peer("a", client_id="dup")
@@ -276,9 +273,6 @@ def test_a_consumer_announced_twice_is_refused_and_the_first_one_lives() -> None
     stage.peer("p").sends(QUEUE, "1")
     assert listener.takes() == ["1"]
     assert stage.view(QUEUE).consumers == 1
-
-
-# -- views -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_statistics_of_the_tutorial() -> None:

@@ -126,9 +126,6 @@ def test_users_can_be_replaced_while_connections_live_on() -> None:
     assert stack.authenticate(info("new", CANARY)).name == "new"
 
 
-# -- guessing ----------------------------------------------------------------------------------------------------------
-
-
 def test_the_wait_doubles_and_ends() -> None:
     failed = FailedLogins()
     now = 1000.0

@@ -75,9 +75,6 @@ def deaths(stage: Stage, kind: str = "Queue", name: str = "Q") -> Listener:
     return hears(stage, f"MessageDLQd.{kind}.{name}", f"Expired.{kind}.{name}")
 
 
-# -- expired messages and dead letters
-
-
 def test_a_message_that_arrives_expired_is_told() -> None:
     stage = told()
     listener = deaths(stage)
@@ -192,9 +189,6 @@ def test_what_expires_for_a_durable_subscriber_is_told_under_its_topic() -> None
     assert listener.takes() == [f"bare short of {TOPIC}", f"bare short of {TOPIC} orignalMessageId=ID:p:1:1:1:1"]
 
 
-# -- delivered, dispatched, consumed
-
-
 def test_delivered_and_consumed_messages_are_told_where_the_policy_says_so() -> None:
     stage = told(AdvisoryPolicy(delivered=True, consumed=True))
     listener = hears(stage, "MessageDelivered.Queue.Q", "MessageConsumed.Queue.Q")
@@ -287,9 +281,6 @@ def test_dispatched_messages_are_told_with_their_consumer() -> None:
     ]
 
 
-# -- no consumers
-
-
 def test_a_queue_message_without_a_consumer_is_passed_on_itself() -> None:
     stage = told(AdvisoryPolicy(no_consumers=True))
     listener = hears(stage, "NoConsumer.Queue.Q")
@@ -317,9 +308,6 @@ def test_a_topic_message_that_nobody_wants_is_passed_on_itself() -> None:
     producer.sends(TOPIC, "kept", persistent=False, properties={"a": 3})
     producer.sends(TOPIC, "lost", persistent=False, properties={"a": 4})
     assert listener.takes() == ["nobody", "unwanted", "lost"]
-
-
-# -- slow consumers
 
 
 @pytest.mark.parametrize("durable", [None, "s"])
@@ -370,9 +358,6 @@ def test_a_topic_subscriber_is_slow_when_more_than_another_window_waits() -> Non
     assert len(listener.takes()) == 1
 
 
-# -- discarded
-
-
 def test_discarded_messages_are_told_with_their_number_for_each_subscriber() -> None:
     stage = told(AdvisoryPolicy(discarded=True), pending_limit=PendingLimit(1))
     listener = hears(stage, "MessageDiscarded.Topic.T")
@@ -389,9 +374,6 @@ def test_discarded_messages_are_told_with_their_number_for_each_subscriber() -> 
         "d:1:1:1 discardedCount=1",
     ]
     assert (first.takes(), second.takes()) == (["1"], ["4"])
-
-
-# -- full destinations, fast producers
 
 
 @pytest.mark.parametrize("name", [QUEUE, TOPIC])
@@ -436,9 +418,6 @@ def test_a_destination_without_flow_control_is_told_when_it_is_full() -> None:
     token = producer.sends(TOPIC, "a" * 9_000, "b" * 9_000, persistent=False)
     assert producer.is_answered(token)
     assert len(listener.takes()) == 1
-
-
-# -- who pays
 
 
 def test_a_destination_that_tells_nothing_is_of_the_plain_kind() -> None:
@@ -551,9 +530,6 @@ def test_a_full_line_of_a_durable_subscriber_is_told_under_the_name_of_its_topic
         producer.sends(TOPIC, "x" * 1_500, persistent=False)
     heard = listener.takes()
     assert heard and all(f"usageName=Main:memory:{TOPIC}:memory" in text for text in heard)
-
-
-# -- what is told of those who do not listen
 
 
 def test_what_is_told_of_a_slow_listener_does_not_reach_it_while_its_messages_are_given_up() -> None:

@@ -300,9 +300,6 @@ def test_consumers_of_the_same_high_priority_take_turns() -> None:
     assert (low.takes(), first.takes(), second.takes()) == ([], ["1", "3"], ["2", "4"])
 
 
-# -- selectors -----------------------------------------------------------------------------------------------------
-
-
 def test_beside_a_selector_the_turns_begin_with_the_first_consumer_and_go_on_behind_the_last_taker() -> None:
     stage = Stage()
     first, second = stage.peer("a").consumes(QUEUE), stage.peer("b").consumes(QUEUE, selector="n = 1")
@@ -431,9 +428,6 @@ def test_a_consumer_that_must_not_hear_itself_leaves_its_own_messages_to_others(
     assert stage.peer("b").consumes(QUEUE).takes() == ["own"]
 
 
-# -- pull ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_consumer_without_prefetch_gets_one_message_per_pull() -> None:
     stage = Stage()
     listener = stage.peer("c").consumes(QUEUE, prefetch=0)
@@ -515,9 +509,6 @@ def test_a_pull_waits_for_a_page_that_is_being_read() -> None:
     assert listener.takes() == ["1"]
 
 
-# -- windows on request ----------------------------------------------------------------------------------------------
-
-
 def test_a_consumer_may_ask_for_another_window() -> None:
     stage = Stage()
     listener = stage.peer("c").consumes(QUEUE, prefetch=1)
@@ -560,9 +551,6 @@ def test_producers_and_consumers_need_a_session() -> None:
         peer.announces(QUEUE, session=999)
     assert str(refused.value).endswith("Cannot add a consumer to a session that had not been registered: ID:c:1:999")
     assert not stage.has(QUEUE)
-
-
-# -- automatic acknowledgement ---------------------------------------------------------------------------------------
 
 
 def test_an_automatic_consumer_has_acknowledged_what_was_flushed() -> None:

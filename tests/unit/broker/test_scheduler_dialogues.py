@@ -440,9 +440,6 @@ def test_a_transaction_that_would_be_too_much_is_rolled_back_at_its_commit() -> 
     assert listener.takes() == ["d"]
 
 
-# -- restarts ----------------------------------------------------------------------------------------------------------
-
-
 def test_after_a_stop_a_message_that_was_missed_comes_once_and_goes_on_from_now() -> None:
     stage = played()
     delayed(stage.peer("p"), "x", 1_000, AMQ_SCHEDULED_PERIOD=10_000, AMQ_SCHEDULED_REPEAT=100)
@@ -567,9 +564,6 @@ def test_a_failover_client_that_sends_again_schedules_once() -> None:
     assert listener.takes() == ["x"]
 
 
-# -- requests ----------------------------------------------------------------------------------------------------------
-
-
 def asks(peer: Peer, action: str, reply_to: str | None = None, **properties: object) -> None:
     wanted = {"AMQ_SCHEDULER_ACTION": action, **properties}
     peer.sends_message(peer.message(MANAGEMENT, "", properties=wanted, reply_to=reply_to))
@@ -678,9 +672,6 @@ def test_there_are_not_more_requests_than_the_broker_can_answer() -> None:
         peer.sends_message(peer.message(MANAGEMENT, "", properties=properties, reply_to=answers))
     with pytest.raises(ResourceAllocationError):
         peer.sends_message(peer.message(MANAGEMENT, "", properties=properties, reply_to=answers))
-
-
-# -- without a scheduler -----------------------------------------------------------------------------------------------
 
 
 def test_a_broker_without_scheduler_warns_once_for_each_producer(caplog: pytest.LogCaptureFixture) -> None:

@@ -156,9 +156,6 @@ def test_a_commit_of_what_is_not_there_is_refused_and_changes_nothing(parts: tup
     assert program.commits(0, "0 0 1") == (1, False)
 
 
-# -- targets -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_sink_is_for_one_target_through_restarts_until_it_is_forgotten() -> None:
     stage = Stage()
     program = Program(stage)
@@ -199,9 +196,6 @@ def test_s46_what_a_sink_is_for_is_limited() -> None:
     assert program.asks("sinks", query="new") == {}
     assert program.body == "[]"
     assert program.asks("begin", query="new", run="r1", target="x" * MAX_TARGET) == {"epoch": 1, "batch": -1}
-
-
-# -- epochs ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_zombie_can_neither_stage_nor_commit() -> None:
@@ -284,9 +278,6 @@ def test_what_is_aborted_or_forgotten_leaves_nothing() -> None:
         program.commits(0)
     after = stage.restarts()
     assert all(not after.store.kept(Destination(TRANSACTION, f"staged-{number}")) for number in range(3))
-
-
-# -- crashes -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_crash_at_any_write_leaves_a_batch_staged_or_delivered_and_the_commit_can_be_repeated() -> None:
@@ -414,9 +405,6 @@ def test_a_part_that_cannot_be_read_stops_the_start() -> None:
     stage.syncs()
     with pytest.raises(StoreError, match="a staged batch in the store cannot be read"):
         stage.restarts()
-
-
-# -- what is staged ----------------------------------------------------------------------------------------------------
 
 
 def test_all_kinds_of_messages_reach_all_kinds_of_destinations() -> None:

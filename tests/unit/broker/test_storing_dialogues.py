@@ -181,9 +181,6 @@ def test_a_volatile_message_on_a_temporary_queue_never_reaches_the_store() -> No
     assert stage.store.log == []
 
 
-# -- recovery --------------------------------------------------------------------------------------------------------
-
-
 def test_after_a_power_cut_everything_that_was_answered_is_there_and_says_it_may_be_a_double() -> None:
     stage = Stage()
     producer = stage.peer("p")

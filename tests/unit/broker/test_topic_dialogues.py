@@ -105,9 +105,6 @@ def test_a_message_reaches_a_subscriber_of_overlapping_patterns_once() -> None:
     assert listener.takes() == ["1", "2", "3"]
 
 
-# -- output back-pressure --------------------------------------------------------------------------------------------
-
-
 def test_a_connection_with_much_unsent_gets_nothing_more_until_it_is_sent() -> None:
     stage = Stage()
     peer = stage.peer("a")

@@ -40,9 +40,6 @@ def sends_silently(peer: Peer, target: str, text: str) -> None:
     peer.stage.broker.send(peer.state, message, None, NO_TOKEN, peer.stage.now)
 
 
-# -- sends that fail ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("broker_wide", "of_policy", "fails"),
     [(True, None, True), (True, False, False), (False, True, True), (False, None, False)],
@@ -116,9 +113,6 @@ def test_a_bridge_of_another_broker_waits_where_clients_are_refused() -> None:
     assert not bridge.is_answered(token)
 
 
-# -- without flow control ----------------------------------------------------------------------------------------------
-
-
 def test_without_flow_control_what_does_not_fit_goes_to_the_disk_and_nobody_waits() -> None:
     stage = Stage(policy(producer_flow_control=False))
     producer = stage.peer("p")
@@ -190,9 +184,6 @@ def test_a_topic_without_flow_control_takes_the_broker_s_memory() -> None:
     while new := listener.takes():
         listener.acknowledges(new[-1])
     assert producer.is_answered(token)
-
-
-# -- the store's limit and the disk ------------------------------------------------------------------------------------
 
 
 def test_a_full_store_holds_persistent_sends_up_and_nobody_else() -> None:
@@ -324,9 +315,6 @@ def test_an_acknowledgement_in_a_transaction_is_committed_though_the_store_is_fu
     assert peer.is_answered(token)
 
 
-# -- what waits, and who is told ---------------------------------------------------------------------------------------
-
-
 def test_one_line_per_interval_tells_who_waits_for_what(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     stage = Stage(policy(blocked_producer_warning_interval_ms=10_000))
@@ -425,9 +413,6 @@ def test_a_message_larger_than_memory_is_refused_and_one_larger_than_its_queue_s
     assert not producer.is_answered(token)
     listener.acknowledges("small")
     assert producer.is_answered(token)
-
-
-# -- what counts -------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_slow_client_has_not_read_counts_until_it_reads_or_leaves() -> None:

@@ -37,9 +37,6 @@ def composite(name: str, *targets: str, forward_only: bool = True, copy_message:
     return VirtualSettings((), (settings,))
 
 
-# -- virtual topics ----------------------------------------------------------------------------------------------------
-
-
 def test_each_group_of_a_virtual_topic_gets_every_message_and_shares_it_among_its_consumers() -> None:
     stage = Stage()
     one, two = stage.peer("a").consumes(SHOP), stage.peer("b").consumes(SHOP)
@@ -231,9 +228,6 @@ def test_a_queue_that_the_sender_may_not_write_to_is_passed_by_with_a_line(caplo
     assert f"may not write to {TAX}" in caplog.text
 
 
-# -- composites --------------------------------------------------------------------------------------------------------
-
-
 def test_a_composite_queue_forwards_and_keeps_nothing() -> None:
     stage = Stage(virtual=composite("queue://IN", "queue://A", "topic://T"))
     a, t = stage.peer("a").consumes("queue://A"), stage.peer("t").consumes("topic://T")
@@ -365,9 +359,6 @@ def test_a_filter_that_is_no_selector_is_refused_when_the_broker_is_made() -> No
     bad = ForwardTo(Destination(QUEUE, "A"), "n >")
     with pytest.raises(InvalidSelectorError):
         Stage(virtual=VirtualSettings((), (CompositeDestination(Destination(QUEUE, "IN"), (bad,)),)))
-
-
-# -- mirrored queues ---------------------------------------------------------------------------------------------------
 
 
 def test_a_mirrored_queue_shows_each_message_on_its_topic() -> None:

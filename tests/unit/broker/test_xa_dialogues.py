@@ -101,9 +101,6 @@ def pending(stage: Stage, name: str) -> int:
     return stage.view(name).pending if stage.has(name) else 0
 
 
-# -- names -------------------------------------------------------------------------------------------------------------
-
-
 def test_the_text_of_a_branch_is_the_one_that_clients_know() -> None:
     assert str(XaTransactionId(4711, b"ab\x0a", b"\x01")) == "XID:[4711,globalId=6162a,branchId=1]"
     assert str(XaTransactionId(-1, b"\xff", b"")) == "XID:[-1,globalId=ffffffff,branchId=]"
@@ -115,9 +112,6 @@ def test_a_branch_is_found_by_its_key_alone() -> None:
     assert XaTransactionId(1, b"ab", b"c") != XaTransactionId(1, b"a", b"bc")
     with pytest.raises(ValueError, match="too short"):
         xa_transaction_id(X.key[:7])
-
-
-# -- in one run --------------------------------------------------------------------------------------------------------
 
 
 def test_one_phase_commits_a_branch() -> None:
@@ -363,9 +357,6 @@ def test_memory_is_free_after_either_end(end: Callable[[Manager], int]) -> None:
     assert (stage.memory(), manager.xa._prepared.count, manager.peer.state.branches) == (0, 0, {})
 
 
-# -- through a restart -------------------------------------------------------------------------------------------------
-
-
 def test_a_prepared_branch_survives_a_power_cut_and_can_be_committed() -> None:
     stage, _, _ = in_doubt()
     again = stage.restarts()
@@ -549,9 +540,6 @@ def test_lines_are_used_again() -> None:
     stage.syncs()
     lines = {change.destination.name for change in stage.store.log if change.destination.kind == TRANSACTION}
     assert lines == {"0"}
-
-
-# -- what the store keeps ----------------------------------------------------------------------------------------------
 
 
 def test_a_record_reads_as_it_was_written() -> None:

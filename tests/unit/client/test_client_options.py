@@ -96,9 +96,6 @@ def test_made_up_ids_begin_as_they_shall() -> None:
         parse_url(f"{URL}?jms.clientIDPrefix=" + "x" * 101)
 
 
-# -- acknowledgements --------------------------------------------------------------------------------------------------
-
-
 def taken(broker: PlayedBroker, consumer: ClientConsumer, count: int) -> None:
     broker.dispatches(consumer, *["x"] * count)
     for _ in range(count):
@@ -199,9 +196,6 @@ def test_a_failed_listener_gets_again_what_nobody_else_decides_about(mode: str, 
     broker.takes(consumer)
     consumer.listener_failed(broker.now)
     assert (consumer.next_message(broker.now) is not None) == comes_again
-
-
-# -- the order of messages ---------------------------------------------------------------------------------------------
 
 
 def test_rolled_back_messages_hold_up_those_behind_them_unless_told_otherwise() -> None:
@@ -306,9 +300,6 @@ def test_held_bytes_are_those_of_messages_that_nobody_has_taken() -> None:
     assert broker.client.line.held_bytes == 0
 
 
-# -- temporary destinations --------------------------------------------------------------------------------------------
-
-
 def advisory(broker: PlayedBroker, watch: wire.ConsumerInfo, operation: int, name: str, sequence: int) -> None:
     message = text_message("x", sequence)
     message.data_structure = wire.DestinationInfo(
@@ -351,9 +342,6 @@ def test_advisories_are_acknowledged_and_limited() -> None:
     advisory(broker, watch, 1, "ID:y:1", 1)
     assert "temp-queue://ID:y:1" in broker.client.line.deleted
     assert "temp-queue://ID:x:0" not in broker.client.line.deleted
-
-
-# -- what is asked of the broker ---------------------------------------------------------------------------------------
 
 
 def test_prefetch_and_pending_limits_come_from_the_policy() -> None:

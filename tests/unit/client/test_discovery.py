@@ -26,9 +26,6 @@ def found(uri: str, url: str = MULTICAST) -> BrokerAddress:
     return address
 
 
-# -- URLs --------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "url",
     [
@@ -112,9 +109,6 @@ def test_no_secret_of_a_url_is_in_its_error() -> None:
     assert "c4n4ry" not in str(raised.value)
 
 
-# -- what is found -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("uri", ["stomp://h:1", "vm://x?brokerConfig=xbean:http://evil/", "failover:(tcp://h:1)", "x"])
 def test_what_a_client_does_not_speak_is_passed_over(uri: str) -> None:
     assert found_address(uri, parse_url(MULTICAST)) is None
@@ -146,9 +140,6 @@ def test_s38_a_login_is_for_those_whom_tls_has_verified(
         assert address is not None
         assert may_have_login(address, url, tls) == may
     assert may_have_login(found(uri), parse_url(MULTICAST), tls)
-
-
-# -- when to look ------------------------------------------------------------------------------------------------------
 
 
 def failover_of(options: str = "") -> Failover:

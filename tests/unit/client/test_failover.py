@@ -63,9 +63,6 @@ def transacted(commands: list[wire.Command]) -> list[str]:
     return found
 
 
-# -- where and when ----------------------------------------------------------------------------------------------------
-
-
 def failover_of(url: str) -> Failover:
     parsed = parse_url(url)
     return Failover(parsed.addresses, parsed.reconnect, Still())
@@ -151,9 +148,6 @@ def test_a_single_address_is_tried_once_and_never_again() -> None:
     assert not broker.client.failover.reconnects
     assert not broker.goes()
     assert broker.client.failure is not None
-
-
-# -- what is told again ------------------------------------------------------------------------------------------------
 
 
 def test_the_new_broker_hears_of_everything_in_order(broker: PlayedBroker) -> None:
@@ -300,9 +294,6 @@ def test_a_login_that_the_next_broker_refuses_is_one_failed_attempt(broker: Play
     broker.client.failover.next_address()
     broker.lets_in()
     assert broker.client.is_online
-
-
-# -- what is dropped ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["client", "individual", "dups_ok", "auto"])
@@ -690,9 +681,6 @@ def test_a_failed_connection_tells_everybody(broker: PlayedBroker) -> None:
     assert not isinstance(raised.value, IllegalStateError), "the first reason stands"
 
 
-# -- waits -------------------------------------------------------------------------------------------------------------
-
-
 def test_a_thousand_clients_of_a_broker_that_was_lost_come_back_spread() -> None:
     machine, due = Still(), []
     parsed = parse_url(f"{URL}&initialReconnectDelay=1000")
@@ -736,9 +724,6 @@ def test_where_a_client_has_come_to_is_told_as_it_always_was(caplog: pytest.LogC
     ]
 
 
-# -- preferred brokers -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("options", "order"),
     [
@@ -780,9 +765,6 @@ def test_without_preference_nobody_looks_back() -> None:
     failover.next_address()
     failover.connected(0.0)
     assert failover.probe_at() is None
-
-
-# -- what brokers suggest ----------------------------------------------------------------------------------------------
 
 
 def advises(broker: PlayedBroker, brokers: str = "", to: str = "", rebalance: bool = False) -> str:
@@ -893,9 +875,6 @@ def test_suggestions_have_an_end(broker: PlayedBroker) -> None:
     failover = broker.client.failover
     found = [address.host for address in [failover.next_address() for _ in range(66)] if address is not None]
     assert found == [*(f"h{n}" for n in range(64)), "b", "a"]
-
-
-# -- one-way sends -----------------------------------------------------------------------------------------------------
 
 
 def one_way(broker: PlayedBroker, *texts: str) -> None:

@@ -38,9 +38,6 @@ def all_in(options: str = "", count: int = 2) -> PlayedFanout:
     return fanout
 
 
-# -- the URL -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "url",
     [
@@ -92,9 +89,6 @@ def test_a_fanout_url_that_cannot_be_meant_says_so(url: str, wrong: str) -> None
 def test_no_password_of_a_fanout_url_is_shown() -> None:
     url = parse_url("fanout:(tcp://a:1,tcp://b:1)?jms.password=c4n4ry-pa55word")
     assert "c4n4ry" not in url.addresses[0].url + repr(url)
-
-
-# -- who gets what -----------------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_let_in_before_enough_brokers_are_there() -> None:
@@ -158,9 +152,6 @@ def dispatch(broker: PlayedBranch, consumer: object, body: str, sequence: int) -
     )
 
 
-# -- brokers that come and go ------------------------------------------------------------------------------------------
-
-
 def test_a_broker_that_comes_later_hears_of_everything_but_consumers() -> None:
     fanout = PlayedFanout("", 3)
     one, other, late = fanout.brokers
@@ -220,9 +211,6 @@ def test_a_pull_moves_too() -> None:
     assert names(one.receives()) == ["MessagePull"]
     one.goes()
     assert names(other.answers_all()) == ["ConsumerInfo", "MessagePull"]
-
-
-# -- refusals ----------------------------------------------------------------------------------------------------------
 
 
 def test_what_one_broker_refuses_is_refused() -> None:
@@ -293,9 +281,6 @@ def test_a_hostile_broker_loses_its_own_link_and_nothing_else(chunks: list[bytes
     fanout.passes_on()
     fanout.send(fanout.producer(fanout.session_of("auto"), "topic://T"), "t", False)
     assert bodies(other) == ["t"]
-
-
-# -- the end -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_farewell_reaches_all_and_waits_for_those_that_are_there() -> None:

@@ -55,9 +55,6 @@ def dispatch_octets(broker: PlayedBroker, consumer_number: int) -> bytes:
     )
 
 
-# -- class names -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", GADGETS)
 def test_a_class_name_in_any_exception_is_only_text(broker: PlayedBroker, name: str) -> None:
     loaded = set(sys.modules)
@@ -104,9 +101,6 @@ def test_an_object_message_stays_bytes(broker: PlayedBroker) -> None:
     broker.sends(wire.MessageDispatch(consumer_id=consumer.info.consumer_id, message=message))
     taken = broker.takes(consumer)
     assert (taken.kind, taken.body) == ("object", message.content)
-
-
-# -- lengths and counts ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [-1, 0, -(2**31), 2**31 - 1, 102 * MIB])
@@ -198,9 +192,6 @@ def test_causes_of_causes_end(broker: PlayedBroker) -> None:
         chain = Throwable("a.B", "x", None, chain)
     with pytest.raises(RemoteProtocolError, match="deep"):
         broker.sends(wire.ConnectionError(exception=Throwable("a.B", "x", None, chain)))
-
-
-# -- commands out of place ---------------------------------------------------------------------------------------------
 
 
 def test_no_command_of_a_broker_ends_the_client(broker: PlayedBroker) -> None:

@@ -94,9 +94,6 @@ def test_importing_the_package_alone_loads_no_shell() -> None:
     assert set(done.stdout.split()) <= {"spanwire", "spanwire.client", "spanwire.registry"}
 
 
-# -- what is sent ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["a b", "a.b", "1a", "and", "NULL", "Between", "a:b", "-a", "ä b"])
 def test_a_property_that_no_selector_can_name_is_refused(name: str) -> None:
     with pytest.raises(MessageFormatError, match="a property cannot be called"):
@@ -136,9 +133,6 @@ def test_a_delayed_message_comes_when_its_time_is_over(shell: str, spanwire_brok
             assert (message.text, message.properties["n"]) == ("later", 1)
 
     asyncio.run(scenario())
-
-
-# -- what is received --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shell", SHELLS)

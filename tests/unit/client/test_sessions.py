@@ -39,9 +39,6 @@ def transaction_types(commands: list[wire.Command]) -> list[int]:
     return [command.type for command in commands if isinstance(command, wire.TransactionInfo)]
 
 
-# -- acknowledgement modes ---------------------------------------------------------------------------------------------
-
-
 def test_auto_acknowledges_each_message_as_it_is_handed_over(broker: PlayedBroker) -> None:
     consumer = broker.consumer(broker.session("auto"))
     broker.dispatches(consumer, "a", "b")
@@ -219,9 +216,6 @@ def test_an_unknown_mode_names_the_closest(broker: PlayedBroker) -> None:
         broker.client.add_session("transact")
 
 
-# -- transactions ------------------------------------------------------------------------------------------------------
-
-
 def test_a_transaction_begins_with_its_first_message_and_holds_sends_and_acknowledgements(broker: PlayedBroker) -> None:
     session = broker.session("transacted")
     consumer, producer = broker.consumer(session), broker.producer(session)
@@ -381,9 +375,6 @@ def test_only_a_transacted_session_commits_and_only_the_others_recover(broker: P
         broker.session("transacted").recover(broker.now)
 
 
-# -- sending -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("options", "mode", "persistent", "wait", "answered"),
     [
@@ -493,9 +484,6 @@ def test_a_message_larger_than_the_broker_takes_is_refused_here() -> None:
     producer = broker.producer(broker.session())
     with pytest.raises(ResourceAllocationError, match="larger than the broker's limit of 100000"):
         broker.send(producer, b"x" * 100_000)
-
-
-# -- consumers ---------------------------------------------------------------------------------------------------------
 
 
 def announced(

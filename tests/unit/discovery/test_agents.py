@@ -35,9 +35,6 @@ class Told:
         self.heard.append(f"-{uri}")
 
 
-# -- URIs --------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("uri", "settings"),
     [
@@ -111,9 +108,6 @@ def test_all_agents_have_one_shape() -> None:
     asyncio.run(scenario())
 
 
-# -- who is there ------------------------------------------------------------------------------------------------------
-
-
 def test_comings_and_goings_are_told_once_each() -> None:
     async def scenario() -> list[str]:
         told = Told()
@@ -153,9 +147,6 @@ def test_whoever_is_no_use_is_lost_and_not_found_again_at_once() -> None:
         return told.heard
 
     assert asyncio.run(scenario()) == ["+tcp://a:1", "-tcp://a:1"]
-
-
-# -- what strangers say ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

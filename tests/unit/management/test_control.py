@@ -55,9 +55,6 @@ def test_deep_json_is_refused() -> None:
     assert server().answer(b"[" * 4000)["ok"] is False
 
 
-# -- operations --------------------------------------------------------------------------------------------------------
-
-
 class Client:
     """Duck-typed to the part of `asyncio.Transport` that the server uses."""
 
@@ -194,9 +191,6 @@ def test_each_operation_leaves_one_line_in_the_audit(caplog: pytest.LogCaptureFi
         'control socket, its owner: slow {"destinations": ["Q\\n"]} done',
         "control socket, its owner: refused {} refused: there is no queue Q",
     ]
-
-
-# -- lists -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_long_list_is_made_some_entries_in_each_turn_and_answered_as_a_whole() -> None:

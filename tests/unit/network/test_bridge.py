@@ -49,9 +49,6 @@ def texts(inboxes: list[Inbox]) -> list[list[str]]:
     return [inbox.texts for inbox in inboxes]
 
 
-# -- demand ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_message_crosses_to_the_broker_of_its_consumer() -> None:
     network, a, b, link = pair()
     inbox = b.client().consumes(Q)
@@ -207,9 +204,6 @@ def test_excluded_destinations_stay_and_of_included_ones_no_others_go() -> None:
     assert not settings.wants(parse_destination("topic://X.2"), (), "A")
 
 
-# -- conduit -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("conduit", "audits", "copies"), [(True, True, 1), (False, True, 1), (False, False, 2)])
 def test_each_consumer_gets_a_topic_message_once_unless_there_is_neither_conduit_nor_audit(
     conduit: bool, audits: bool, copies: int
@@ -247,9 +241,6 @@ def test_a_conduit_forwards_whatever_the_selectors() -> None:
     network.settles()
     assert inbox.texts == ["m1", "m3"]
     assert (a.queue("Q")[2], b.queue("Q")[2]) == (0, 2)
-
-
-# -- hops --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("ttl", "delivered"), [(3, TEN), (2, [])])
@@ -334,9 +325,6 @@ def test_the_same_broker_at_the_other_end_is_refused() -> None:
     link.flush()
     link.deliver()
     assert "this broker itself" in link.reasons[0]
-
-
-# -- what crosses ------------------------------------------------------------------------------------------------------
 
 
 def test_id_body_and_properties_stay_the_same_octets() -> None:
@@ -459,9 +447,6 @@ def test_temporary_destinations_stay_here_when_they_are_not_to_be_bridged() -> N
     requester.consumes(str(temporary))
     network.settles()
     assert str(temporary) not in [str(view.destination) for view in b.broker.destination_views()]
-
-
-# -- answers and breaks ------------------------------------------------------------------------------------------------
 
 
 def test_a_message_is_acknowledged_here_only_when_the_remote_broker_has_stored_it() -> None:
@@ -620,9 +605,6 @@ def test_a_remote_broker_that_is_full_stops_the_bridge_and_goes_on_when_it_has_r
     network.settles()
     assert [text[:3] for text in inbox.texts] == [f"{number:03}" for number in range(100)]
     assert network.links[0].reasons == []
-
-
-# -- the start ---------------------------------------------------------------------------------------------------------
 
 
 class OneUser:

@@ -212,9 +212,6 @@ def test_the_addresses_of_brokers_whose_duplex_links_came_in_are_known(url: str,
     assert b.acceptor.linked() == []
 
 
-# -- the settings on their way -----------------------------------------------------------------------------------------
-
-
 def test_the_settings_of_a_duplex_connector_arrive_at_the_other_end() -> None:
     settings = BridgeSettings(
         name="a:b = ü",

@@ -66,9 +66,6 @@ def demand_count(link: Link) -> int:
     return link.bridge.demand_count
 
 
-# -- without a conduit -------------------------------------------------------------------------------------------------
-
-
 def test_pending_messages_of_a_route_are_forwarded_when_another_route_serves_the_subscriber() -> None:
     network = Network()
     a, b, c = (network.site(name) for name in "ABC")
@@ -199,9 +196,6 @@ def test_a_connector_that_becomes_a_conduit_loses_no_message() -> None:
     network.settles()
     send(a, 1)
     assert (subscribe(b, "n > 1").texts, other.texts) == (["m2"], ["m1"])
-
-
-# -- while messages are not answered -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("settings", [BridgeSettings(), UNSHARED])

@@ -40,9 +40,6 @@ def durable_lines(site: Site) -> list[tuple[str, str]]:
 CLIENT_IDS = ("NC_brokerB_inbound_brokerA", "to-B_brokerB_inbound_brokerA", "NC_brokerC_inbound_brokerB")
 
 
-# -- static ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_static_bridge_asks_for_no_advisories_and_consumers_there_are_no_demand() -> None:
     static = (parse_destination("queue://always.include.queue"),)
     network, a, b, link = pair(BridgeSettings(static_bridge=True, static=static))
@@ -108,9 +105,6 @@ def test_what_is_static_goes_although_it_is_not_among_the_included_ones() -> Non
     assert (b.queue("ALWAYS")[0], b.queue("OTHER")[0]) == (1, 0)
 
 
-# -- what is asked for -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("settings", "topics"),
     [
@@ -174,9 +168,6 @@ def test_a_narrow_filter_still_hears_of_what_it_asks_for(settings: BridgeSetting
     send(a, "queue://OTHER", "two")
     network.settles()
     assert [inbox.texts for inbox in inboxes] == [["one"], []]
-
-
-# -- durable -----------------------------------------------------------------------------------------------------------
 
 
 def test_messages_for_a_durable_subscriber_wait_at_the_broker_before_a_broken_link() -> None:
@@ -420,9 +411,6 @@ def test_a_sync_leaves_a_subscription_that_stands_for_brokers_behind_the_remote_
     assert inbox.texts == ["one", "two", "three"]
 
 
-# -- routes ------------------------------------------------------------------------------------------------------------
-
-
 def triangle(suppressed: bool, ttl: int = 3) -> tuple[Network, dict[str, Site]]:
     network = Network()
     sites = {name: network.site(name) for name in "ABC"}
@@ -502,9 +490,6 @@ def test_only_so_many_consumers_are_remembered_that_have_a_better_route() -> Non
     network.settles()
     assert sites["B"].routes.passed_over == 1
     assert demand(network)["BA"] == 3
-
-
-# -- durable subscriptions that came and went while the link was down --------------------------------------------------
 
 
 @pytest.mark.parametrize("duplex", [False, True])

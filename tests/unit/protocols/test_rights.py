@@ -53,9 +53,6 @@ def audit_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "spanwire.audit"]
 
 
-# -- OpenWire ----------------------------------------------------------------------------------------------------------
-
-
 def queue(name: str) -> wire.ActiveMQDestination:
     return wire.ActiveMQQueue(name)
 
@@ -275,8 +272,6 @@ def test_openwire_a_failed_login_is_told_and_the_connection_closed(
     assert world.broker.connection_views() == []
 
 
-# -- STOMP -------------------------------------------------------------------------------------------------------------
-
 STOMP: Final[dict[str, tuple[str, str]]] = {
     "subscribe": ("r", "SUBSCRIBE\nid:1\ndestination:/queue/M.old\n"),
     "subscribe and create": ("ra", "SUBSCRIBE\nid:1\ndestination:/queue/M.new\n"),
@@ -349,9 +344,6 @@ def test_stomp_a_failed_login_is_an_error_and_the_end(caplog: pytest.LogCaptureF
         assert peer.closed
     assert stage.broker.connection_views() == []
     assert len(audit_lines(caplog)) == 4
-
-
-# -- identities --------------------------------------------------------------------------------------------------------
 
 
 def test_s35_a_client_id_in_use_is_refused_to_every_other_user() -> None:
@@ -452,9 +444,6 @@ def test_s6_cve_2026_54475_another_users_temporary_queue_is_not_read_or_removed_
         assert peer.fails(send(pattern)(peer))[0] == "org.apache.activemq.DestinationDoesNotExistException"
         assert peer.fails(consume(pattern)(peer))[0] == "org.apache.activemq.DestinationDoesNotExistException"
     assert any(view.destination == "temp-queue://ID:root:1" for view in world.broker.destination_views())
-
-
-# -- the audit ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_peer_cannot_fill_the_audit_and_what_is_left_out_is_counted(caplog: pytest.LogCaptureFixture) -> None:

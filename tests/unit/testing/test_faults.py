@@ -24,9 +24,6 @@ def sent(url: str, *bodies: str, **options: object) -> None:
             producer.send(body, **options)  # type: ignore[arg-type]
 
 
-# -- time --------------------------------------------------------------------------------------------------------------
-
-
 def test_what_expires_in_an_hour_has_expired_when_an_hour_has_passed() -> None:
     with Broker() as broker:
         sent(broker.url, "short", time_to_live_ms=int(HOUR * 1000))
@@ -73,9 +70,6 @@ def test_time_does_not_go_back() -> None:
     assert clock.added == 5
     assert clock.monotonic() >= time.monotonic() + 4
     assert clock.wall() >= time.time() + 4
-
-
-# -- wires -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_cut_wire_breaks_connections_and_a_mended_one_lets_them_through() -> None:
@@ -158,9 +152,6 @@ def test_a_wire_to_nobody_lets_nobody_through() -> None:
     unused.stop()
 
 
-# -- networks and kills ------------------------------------------------------------------------------------------------
-
-
 def test_a_link_that_is_cut_and_mended_carries_messages_again() -> None:
     with (
         Network("A->B") as network,
@@ -204,9 +195,6 @@ def test_a_killed_broker_without_a_journal_has_nothing() -> None:
         broker.kill()
         broker.start()
         assert broker.queue("Q").pending == 0
-
-
-# -- where messages are ------------------------------------------------------------------------------------------------
 
 
 def test_a_report_tells_who_holds_messages_and_what_waits_behind_durable_subscriptions() -> None:

@@ -86,9 +86,6 @@ def test_no_key_stays_on_the_disk(tmp_path: Path, authority: Authority, monkeypa
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-# -- what the client of ours refuses (CVE-2018-11775) ------------------------------------------------------------------
-
-
 def test_s32_cve_2018_11775_a_certificate_for_another_host_is_refused(tmp_path: Path, authority: Authority) -> None:
     store = KeyStore(authority.issue(hosts=("other.example",)).write_pem(tmp_path / "broker.pem"))
     trust = TrustStore(authority.write_certificate(tmp_path / "authority.pem"))
@@ -110,9 +107,6 @@ def test_s32_an_expired_certificate_is_refused(tmp_path: Path, authority: Author
     trust = TrustStore(authority.write_certificate(tmp_path / "authority.pem"))
     with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
         shakes_hands(context, client_context(ClientTlsSettings(trust)))
-
-
-# -- one line each -----------------------------------------------------------------------------------------------------
 
 
 def test_an_expired_certificate_of_the_broker_is_one_line(tmp_path: Path, authority: Authority) -> None:

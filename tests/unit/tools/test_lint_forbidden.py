@@ -71,6 +71,20 @@ def test_the_line_of_a_fault_is_named() -> None:
     assert check_source(MODULE, "x = 1\n\nexec(x)") == [f"{MODULE}:3: exec: it runs or builds what the data says"]
 
 
+@pytest.mark.parametrize(
+    "text", ['"""What waits."""', '"""Whether a frame waits."""', '"""Holds frames."""\n# -- waiting ----\n']
+)
+def test_a_riddle_and_a_separator_of_chapters_are_found(text: str) -> None:
+    assert len(check_source("src/spanwire/documents/table.py", text)) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ['"""Return whether frames wait."""', '"""Whatchamacallit."""', "# a - b\n# --flag names the file"]
+)
+def test_what_only_looks_like_a_riddle_or_a_separator_is_left_alone(text: str) -> None:
+    assert check_source("src/spanwire/documents/table.py", text) == []
+
+
 def test_only_the_registry_imports_by_name() -> None:
     text = "import importlib\nimportlib.import_module(name)"
     assert check_source("src/spanwire/registry.py", text) == []

@@ -484,9 +484,6 @@ def test_a_completed_frame_gives_its_share_of_the_receive_budget_back() -> None:
     assert stage.turn.budget.used_bytes == 0
 
 
-# -- requests that take long -------------------------------------------------------------------------------------------
-
-
 def holding(*requests: bytes) -> FakeConnection:
     """A connection that acts on the first byte string it gets, and holds ``requests`` behind that."""
     connection = FakeConnection()

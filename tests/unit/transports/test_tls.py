@@ -266,9 +266,6 @@ def test_a_client_that_does_not_believe_the_certificate_is_reported(world: World
     assert dialogue.reports == ["the client ended TLS: unknown ca"]
 
 
-# -- client certificates -----------------------------------------------------------------------------------------------
-
-
 def test_a_verified_certificate_gives_its_subject_as_java_writes_it(world: World) -> None:
     dialogue = Dialogue(world.context(NEED_CLIENT_CERTIFICATE))
     shown = world.authority.issue(C="DE", O="Example, Inc.", OU="Trade", CN="orders")
@@ -347,9 +344,6 @@ def test_a_certificate_that_nobody_asked_for_names_nobody(world: World) -> None:
     assert dialogue.settings is not None and dialogue.settings.certificate_subject is None
 
 
-# -- the end -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_protocol_that_closes_says_goodbye_after_its_last_words(world: World) -> None:
     dialogue, client = connected(world)
     dialogue.inner.to_send = [b"last words"]
@@ -383,9 +377,6 @@ def test_a_lost_client_frees_what_the_protocol_holds(world: World) -> None:
     dialogue, _ = connected(world)
     dialogue.connection.receive_eof(START)
     assert dialogue.inner.eofs == 1
-
-
-# -- CVE-2026-39304 ----------------------------------------------------------------------------------------------------
 
 
 def test_s32_cve_2026_39304_a_flood_of_key_updates_costs_its_own_connection_soon(world: World) -> None:
@@ -431,9 +422,6 @@ def test_the_word_that_nobody_has_read_reaches_the_connection_inside(world: Worl
     dialogue = connected(world)[0]
     dialogue.takes(b"")
     assert dialogue.inner.received == [b""]
-
-
-# -- garbage -----------------------------------------------------------------------------------------------------------
 
 
 @given(pieces=st.lists(st.binary(max_size=400), max_size=10), after_handshake=st.booleans())

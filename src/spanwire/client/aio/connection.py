@@ -81,8 +81,6 @@ class CoreConnection(WireOwner, Beating):
         self._reconnecting: asyncio.Task[None] | None = None
         self._better: asyncio.Task[None] | None = None
 
-    # -- checks --------------------------------------------------------------------------------------------------------
-
     def check_process(self) -> None:
         """Raises `IllegalStateError` after a fork."""
         check_process(self._process)
@@ -198,8 +196,6 @@ class CoreConnection(WireOwner, Beating):
         if not wire.is_writable:
             self.handed = MAX_HANDED
 
-    # -- reading and its limit -----------------------------------------------------------------------------------------
-
     def begins_to_wait(self) -> None:
         """Somebody waits for a message."""
         self._waiters += 1
@@ -242,8 +238,6 @@ class CoreConnection(WireOwner, Beating):
         if wire.interject(self._beat):
             self._written_at = now
         return now + OVERDUE * patience
-
-    # -- the wire's side -----------------------------------------------------------------------------------------------
 
     def received(self, wire: Wire, data: bytes) -> None:
         """Bytes from the broker."""
@@ -330,8 +324,6 @@ class CoreConnection(WireOwner, Beating):
         if not self.core.is_online and failover.sends_end_at() == end:
             self.core.line.give_up_sends(failover.timed_out())
             self._after_input()
-
-    # -- connecting ----------------------------------------------------------------------------------------------------
 
     async def _look_for_better(self) -> None:
         """While another broker is preferred to that of now, see now and then whether it is back."""
@@ -463,8 +455,6 @@ class CoreConnection(WireOwner, Beating):
         )
         return wire
 
-    # -- what sessions share -------------------------------------------------------------------------------------------
-
     def add_consumer(self, core: ClientConsumer, sleeper: Sleeper) -> None:
         """Wake ``sleeper`` when something comes for a consumer."""
         self._sleepers[core.number] = sleeper
@@ -476,8 +466,6 @@ class CoreConnection(WireOwner, Beating):
         self.core.remove_consumer(core)
         if sleeper is not None:
             sleeper.wake()
-
-    # -- the end -------------------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
         """Say farewell, so that everything before is done, and close. A second call does nothing."""

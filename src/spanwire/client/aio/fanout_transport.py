@@ -100,8 +100,6 @@ class FanoutTransport:
         self._tasks: Final[dict[Branch, asyncio.Task[None]]] = {}
         self._reason: str | None = None
 
-    # -- the client's side, from any thread ----------------------------------------------------------------------------
-
     def start(self, feed: InProcessFeed) -> None:
         """Begin to connect."""
         self._feed = feed
@@ -134,8 +132,6 @@ class FanoutTransport:
                 loop.call_soon_threadsafe(wake.set)
             except RuntimeError:
                 return  # the loop has ended
-
-    # -- the loop ------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
@@ -223,8 +219,6 @@ class FanoutTransport:
             due = None if link is None else link.next_timeout()
             if link is not None and due is not None and now >= due and not link.handle_timeout(now):
                 line.end(JmsError(f"the broker at {line.branch.address.url} is silent"))
-
-    # -- brokers -------------------------------------------------------------------------------------------------------
 
     def _add(self, address: BrokerAddress) -> None:
         branch = self.hub.add(address)

@@ -90,8 +90,6 @@ class CoreConnection:
         self._last_look = 0.0
         self.burst: Final = Burst()
 
-    # -- checks --------------------------------------------------------------------------------------------------------
-
     def check_process(self) -> None:
         """Raises `IllegalStateError` after a fork."""
         check_process(self.process)
@@ -104,8 +102,6 @@ class CoreConnection:
     def ready(self) -> Ready:
         """``with connection.ready():`` the lock is held and the broker hears what is sent."""
         return self._ready
-
-    # -- waiting -------------------------------------------------------------------------------------------------------
 
     def wait_online(self) -> None:
         """Wait until the broker hears what is sent; raises when it will not in the time that ``timeout`` grants."""
@@ -201,8 +197,6 @@ class CoreConnection:
     def changed(self) -> None:
         """Whoever waits shall look."""
         self._changed.notify_all()
-
-    # -- bytes ---------------------------------------------------------------------------------------------------------
 
     def look(self) -> None:
         """Take what the broker has sent, without waiting, and write what is left."""
@@ -341,8 +335,6 @@ class CoreConnection:
         self.changed()
         self._keeper_due.notify()
 
-    # -- connecting ----------------------------------------------------------------------------------------------------
-
     def open(self) -> None:
         """Connect for the first time, and start the keeper. Raises `JmsError` or `ConfigurationError`."""
         with self.lock:
@@ -462,8 +454,6 @@ class CoreConnection:
             return InProcessChannel(in_process_transport(address, self._tls))
         return SocketChannel.open(address, tls_context(address, self._tls), timeout)
 
-    # -- the keeper ----------------------------------------------------------------------------------------------------
-
     def _keep(self) -> None:
         with self.lock:
             while not self._is_over and self.core.failure is None:
@@ -516,8 +506,6 @@ class CoreConnection:
         self.core.take_completed()
         self.core.take_woken()
         self.changed()
-
-    # -- the end -------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Say farewell and close. A second call does nothing."""

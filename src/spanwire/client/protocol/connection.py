@@ -109,8 +109,6 @@ class ClientConnection(LinkReceiver):
         """Whether the broker hears what is sent now."""
         return self.state == State.ONLINE
 
-    # -- the shell's side ----------------------------------------------------------------------------------------------
-
     def opened(self, address: BrokerAddress, now: Time) -> None:
         """There is a way to the broker at ``address``: begin to talk."""
         self._now = now
@@ -245,8 +243,6 @@ class ClientConnection(LinkReceiver):
         for consumer in self._consumers.values():
             consumer.fail(error)
 
-    # -- sessions ------------------------------------------------------------------------------------------------------
-
     def add_session(self, acknowledge: str) -> ClientSession:
         """A session; the broker is told at once and does not answer."""
         self.line.check_open()
@@ -283,8 +279,6 @@ class ClientConnection(LinkReceiver):
         """There is no such consumer any more."""
         self._consumers.pop(consumer.number, None)
 
-    # -- destinations and subscriptions --------------------------------------------------------------------------------
-
     def add_temporary(self, kind: int) -> tuple[Destination, Request]:
         """A temporary queue or topic of this connection."""
         self.line.check_open()
@@ -312,8 +306,6 @@ class ClientConnection(LinkReceiver):
             )
         )
 
-    # -- the end -------------------------------------------------------------------------------------------------------
-
     def farewell(self) -> Request | None:
         """The connection leaves; None when the broker cannot be told."""
         if self.state != State.ONLINE:
@@ -334,8 +326,6 @@ class ClientConnection(LinkReceiver):
     def closed(self) -> None:
         """The caller has closed the connection."""
         self.fail(IllegalStateError("the connection is closed"))
-
-    # -- what the broker says ------------------------------------------------------------------------------------------
 
     def negotiated(self, wire_format: WireFormat) -> None:
         """Both sides have said what they can: log in."""

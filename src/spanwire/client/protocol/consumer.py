@@ -97,8 +97,6 @@ class ClientConsumer:
         self._committing = 0  # of those delivered, the first so many are in a commit that is not answered
         self._fresh = 0  # dispatches in the buffer, without those rolled back
 
-    # -- from the broker -----------------------------------------------------------------------------------------------
-
     def announce(self) -> Request:
         """Tell the broker, which may refuse and otherwise begins to dispatch."""
         assert self.info.consumer_id is not None
@@ -179,8 +177,6 @@ class ClientConsumer:
         self.pulling = False
         if self.is_browser and not self.ended:
             self.fail(JmsError("the connection broke during the browse; begin again"))
-
-    # -- to the application --------------------------------------------------------------------------------------------
 
     def next_message(self, now: Time) -> Message | None:
         """The next message for the application; None when there is none to hand over now."""
@@ -374,8 +370,6 @@ class ClientConsumer:
         if self.mode == DUPS_OK or self._optimized:
             self.acknowledge_delivered(NULL)
 
-    # -- acknowledgements ----------------------------------------------------------------------------------------------
-
     @property
     def has_delivered(self) -> bool:
         """Whether something waits to be acknowledged."""
@@ -506,8 +500,6 @@ class ClientConsumer:
         link = line.link
         if link is not None and line.is_online:
             link.send_frame(self._encoder.octets(link.wire_format, destination, transaction, ack_type, ids))
-
-    # -- the end -------------------------------------------------------------------------------------------------------
 
     def close(self) -> Request | None:
         """The consumer leaves. What was delivered and not acknowledged goes to others."""

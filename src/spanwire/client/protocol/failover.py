@@ -191,8 +191,6 @@ class Failover:
             order.append(last)
         return order
 
-    # -- brokers to prefer ---------------------------------------------------------------------------------------------
-
     def _is_preferred(self, address: BrokerAddress) -> bool:
         if self.policy.priority:
             return any(same_place(address, uri) for uri in self.policy.priority)
@@ -220,8 +218,6 @@ class Failover:
         """It is back: the next connection goes there. Gives the reason for which this one ends."""
         self._wanted = address
         return JmsError(f"{address.url} is back, which is preferred")
-
-    # -- what brokers suggest ------------------------------------------------------------------------------------------
 
     def advised(self, connected_brokers: str | None, reconnect_to: str | None, rebalance: bool) -> JmsError | None:
         """A broker tells of others. Gives the reason for which this connection ends, when it is to move."""

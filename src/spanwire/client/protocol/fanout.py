@@ -108,8 +108,6 @@ class FanoutHub:
         self._pulls: Final[dict[str, wire.MessagePull]] = {}
         self._transactions: Final[dict[str, set[Branch]]] = {}
 
-    # -- the client's side ---------------------------------------------------------------------------------------------
-
     def receive_data(self, data: bytes) -> None:
         """Bytes of the client. Raises `ProtocolError` when they are no OpenWire."""
         commands = self._decoder.feed(data)
@@ -250,8 +248,6 @@ class FanoutHub:
         thrown = Throwable(ROLLED_BACK, f"{len(members)} of the brokers of the transaction are left, "
                                         f"minAckCount is {self.policy.min_ack_count}")  # fmt: skip
         self._tell(wire.ExceptionResponse(correlation_id=command.command_id, exception=thrown))
-
-    # -- the brokers' side ---------------------------------------------------------------------------------------------
 
     def add(self, address: BrokerAddress) -> Branch:
         """A broker that may be connected to."""

@@ -68,8 +68,6 @@ class Link:
         self._monitor = InactivityMonitor(0.0, 0.0, now)
         self._encoder.append(wire_format_info(preferences), self.out)
 
-    # -- out -----------------------------------------------------------------------------------------------------------
-
     def send(self, command: DataStructure) -> None:
         """One command; raises `MessageFormatError` for one that cannot be written."""
         try:
@@ -112,8 +110,6 @@ class Link:
     def sent(self, now: float) -> None:
         """Something was written."""
         self._monitor.written(now)
-
-    # -- in ------------------------------------------------------------------------------------------------------------
 
     def authenticated(self) -> None:
         """Allow frames up to the full size from now on."""
@@ -223,8 +219,6 @@ class Link:
         writer.write_nested(command.destination)
         count = command.redelivery_counter
         self._receiver.dispatched(command.consumer_id, writer.out.getvalue(), raw, count if count > 0 else 0)
-
-    # -- time ----------------------------------------------------------------------------------------------------------
 
     def suspend(self, is_suspended: bool, now: float) -> None:
         """While nobody reads, the broker's silence proves nothing."""

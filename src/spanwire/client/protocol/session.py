@@ -78,8 +78,6 @@ class ClientSession:
             raise IllegalStateError("the session is closed")
         self._line.check_open()
 
-    # -- producers and consumers ---------------------------------------------------------------------------------------
-
     def add_producer(self, number: int, destination: Destination | None, defaults: SendDefaults) -> ClientProducer:
         """A producer; `ClientProducer.announce` tells the broker."""
         self.check_open()
@@ -136,8 +134,6 @@ class ClientSession:
         else:
             self.close_producer(producer)
 
-    # -- acknowledgements ----------------------------------------------------------------------------------------------
-
     def acknowledge(self, message: Message) -> None:
         """What `Message.acknowledge` means in this mode: all so far, this one, or nothing."""
         self.check_open()
@@ -161,8 +157,6 @@ class ClientSession:
             raise IllegalStateError("a transacted session is rolled back, not recovered")
         for consumer in self.consumers.values():
             consumer.rollback(now)
-
-    # -- transactions --------------------------------------------------------------------------------------------------
 
     def commit(self, now: Time) -> Request | None:
         """Commit; None when there is nothing to. Raises `TransactionRolledBackError` when it cannot be any more."""
@@ -251,8 +245,6 @@ class ClientSession:
         if left:
             self._left = []
         return left
-
-    # -- the end -------------------------------------------------------------------------------------------------------
 
     def close(self) -> Request | None:
         """The session leaves with all it has; an open transaction is rolled back."""

@@ -96,8 +96,6 @@ class MulticastAgent(asyncio.DatagramProtocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.sendto(beacon.encode(), (self._settings.host, self._settings.port))
 
-    # -- asyncio -------------------------------------------------------------------------------------------------------
-
     def datagram_received(self, data: bytes, addr: tuple[str | int, ...]) -> None:
         """Somebody has spoken to the group."""
         if self._sightings is None:

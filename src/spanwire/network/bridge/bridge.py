@@ -188,8 +188,6 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         counts.received = 0 if self._inbound is None else self._inbound.received
         return counts
 
-    # -- the transport's side ------------------------------------------------------------------------------------------
-
     def receive_data(self, data: bytes, now: Time) -> None:
         """Take bytes from the remote broker and act on every complete frame in them."""
         if self.state is State.CLOSED:
@@ -290,8 +288,6 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         """Bytes held of a frame whose end has not come yet."""
         return self._remote.pending_bytes
 
-    # -- this broker's side --------------------------------------------------------------------------------------------
-
     def completed(self, token: int, error: SpanwireError | None) -> None:
         """What the other direction has sent is stored; this one asks for nothing that is answered later."""
         if self._inbound is not None and not self.closed:
@@ -303,8 +299,6 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             return
         self._remote.says(wire.ShutdownInfo())
         self._fail(Event.ENDED, str(error), self._broker.environment.now())
-
-    # -- commands ------------------------------------------------------------------------------------------------------
 
     def _handle(self, command: wire.Command, now: Time) -> None:
         if isinstance(command, AnswerRun):
@@ -458,8 +452,6 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self._was_told = True
         self._awaits_news = False
         self._crossing.told(subject, now)
-
-    # -- states and the end --------------------------------------------------------------------------------------------
 
     def _go_on(self, event: Event) -> None:
         following = TRANSITIONS.get((self.state, event))

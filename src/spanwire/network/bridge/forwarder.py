@@ -134,8 +134,6 @@ class Crossing(Forwarding):
         if not self._over:
             self.local.reconsider(consumer, now)
 
-    # -- what the remote broker says -----------------------------------------------------------------------------------
-
     def answered(self, correlation_id: int) -> bool:
         """A Response came; False when it is none to a message."""
         entry = self._sent.pop(correlation_id, None)
@@ -225,8 +223,6 @@ class Crossing(Forwarding):
     def synchronised(self, command: wire.BrokerSubscriptionInfo, now: Time) -> None:
         """The remote broker told of its durable subscriptions."""
         self.local.synchronised(command, now)
-
-    # -- the link ------------------------------------------------------------------------------------------------------
 
     def unsent(self, count: int, now: Time) -> None:
         """The transport still holds ``count`` bytes."""

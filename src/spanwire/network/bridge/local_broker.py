@@ -83,8 +83,6 @@ class LocalBroker:
             remote.broker_id, remote.name, remote.url, remote.came_in, address
         )
 
-    # -- demand --------------------------------------------------------------------------------------------------------
-
     def starts(self, now: Time) -> None:
         """The remote broker has accepted the bridge: what goes there whether or not anybody consumes."""
         self._has_started = True
@@ -345,8 +343,6 @@ class LocalBroker:
         demand.leaving = True
         self.demand.remove(demand)
 
-    # -- answers -------------------------------------------------------------------------------------------------------
-
     def answered(self, entry: Forwarded) -> None:
         """The remote broker has this message."""
         entry.settled = True
@@ -431,8 +427,6 @@ class LocalBroker:
         if not demand.touched:
             demand.touched = True
             self._touched.append(demand)
-
-    # -- the end -------------------------------------------------------------------------------------------------------
 
     def leaves(self, now: Time) -> None:
         """The bridge is over. What the remote broker has is not to go there again, also when messages before it were

@@ -207,8 +207,6 @@ class MessageGatherer:
         if not self._is_plain(raw, scanner) or not self._add_plain(raw, scanner, redelivery_count):
             self._add_decoded(raw, scanner, redelivery_count)
 
-    # -- messages as most are ------------------------------------------------------------------------------------------
-
     def _is_plain(self, raw: bytes, scanner: MessageScanner) -> bool:
         """Whether it is a text or bytes message without the rarer headers, of a producer and for a destination that
         are known.
@@ -292,8 +290,6 @@ class MessageGatherer:
             common = Common(self._destination_text, scanner.persistent, scanner.priority, delivery_count, kind)
             self._common = common
             self.gathered.commons.append(common)
-
-    # -- all others ----------------------------------------------------------------------------------------------------
 
     def _add_decoded(self, raw: bytes, scanner: MessageScanner, redelivery_count: int) -> None:
         message = self._decode(raw)

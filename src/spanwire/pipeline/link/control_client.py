@@ -150,8 +150,6 @@ class Control:
         self._sender: Producer | None = None
         self._last = 0
 
-    # -- cursors -------------------------------------------------------------------------------------------------------
-
     def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Held:
         """Make or take over the cursor ``name`` on ``queue`` (a name without ``queue://``). Raises `ControlError`."""
         return _held(self._ask("open", {"cursor": name, "queue": queue, "run": run, "exclusive": exclusive}))
@@ -226,8 +224,6 @@ class Control:
             for row in json.loads(str(self._ask("cursors", {}).body))
         ]  # fmt: skip
 
-    # -- sinks ---------------------------------------------------------------------------------------------------------
-
     def begin(self, query: str, run: str, target: str = "") -> Begun:
         """Make or take over the sink ``query``: what older runs staged is dropped. Raises `FencedError` for one.
 
@@ -288,8 +284,6 @@ class Control:
             SinkView(row["query"], row["epoch"], row["run"], row["batch"], row["staged"], row["user"])
             for row in json.loads(str(self._ask("sinks", {}).body))
         ]
-
-    # -- requests ------------------------------------------------------------------------------------------------------
 
     def _ask(self, action: str, properties: Properties, body: str | None = None) -> Message:
         """The answer; asked for again when it does not come, for it may have been lost with a connection."""

@@ -84,8 +84,6 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._wrote = False
         self._output.append(wire_format_info(self._preferences))
 
-    # -- the transport's side ------------------------------------------------------------------------------------------
-
     def receive_data(self, data: bytes, now: Time) -> None:
         """Take bytes from the peer and act on every complete frame in them."""
         if self._is_ending:
@@ -215,8 +213,6 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         """Bytes held of a frame whose end has not come yet."""
         return self._decoder.pending_bytes
 
-    # -- the broker's side ---------------------------------------------------------------------------------------------
-
     def completed(self, token: int, error: SpanwireError | None) -> None:
         """A send, acknowledgement or commit whose answer was withheld is done."""
         client = self._client
@@ -251,8 +247,6 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             wire.ConnectionControl(connected_brokers=connected_brokers, reconnect_to="", rebalance_connection=rebalance)
         )
         self._broker.mark_dirty(client.state)
-
-    # -- commands ------------------------------------------------------------------------------------------------------
 
     def _handle(self, command: wire.Command, now: Time) -> None:
         working = self._working
@@ -465,8 +459,6 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._output.respond(command.command_id)
         if client.left:
             self._enter(State.LEAVING)
-
-    # -- errors --------------------------------------------------------------------------------------------------------
 
     def _refuse(self, type_id: int, throwable: Throwable, correlation_id: int | None, error: SpanwireError) -> None:
         self._log_refusal(wire.TYPE_NAMES[type_id], error)

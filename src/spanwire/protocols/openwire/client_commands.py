@@ -115,8 +115,6 @@ class ClientCommands(wire.CommandVisitor):
         self.withheld = False
         self.refusal = None
 
-    # -- messages ------------------------------------------------------------------------------------------------------
-
     def message(self, command: wire.MessageFrame) -> None:
         """A message was sent."""
         message = self._message_format.received(command)
@@ -275,8 +273,6 @@ class ClientCommands(wire.CommandVisitor):
         token = command.command_id & UNSIGNED if command.response_required else NO_TOKEN
         self.withheld = not self._broker.commit(self.state, transaction_id, token, self.now)
 
-    # -- announcements -------------------------------------------------------------------------------------------------
-
     def session_info(self, command: wire.SessionInfo) -> None:
         """A session begins."""
         session_id = session_id_of(command.session_id)
@@ -391,8 +387,6 @@ class ClientCommands(wire.CommandVisitor):
         self._broker.unsubscribe(self.state, command.subscription_name or "", self.now)
         self._answer_when_stored(command)
 
-    # -- the rest ------------------------------------------------------------------------------------------------------
-
     def keep_alive_info(self, command: wire.KeepAliveInfo) -> None:
         """A sign of life; one that asks for an answer gets a KeepAliveInfo, not a Response."""
         self.withheld = True
@@ -426,8 +420,6 @@ class ClientCommands(wire.CommandVisitor):
                 )
             except SpanwireError as error:
                 logger.warning("message %s could not be put aside: %s", message_id, error)
-
-    # -- checks --------------------------------------------------------------------------------------------------------
 
     def _check_own(self, connection_id: str) -> None:
         if connection_id != self._connection_id:

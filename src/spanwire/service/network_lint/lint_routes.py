@@ -48,8 +48,6 @@ class RouteLint:
             self._uneven(link)
             self._replay(link)
 
-    # -- 2: how far ----------------------------------------------------------------------------------------------------
-
     def _measure(self, queue: Destination, goal: str, needed: dict[tuple[PlannedLink, bool], tuple[int, str]]) -> None:
         """Which links stop messages that a network without limits would bring to ``goal``: for each, by whether it is
         the consumer that is too far, how many hops are needed and to which broker.
@@ -87,8 +85,6 @@ class RouteLint:
                     f'set networkTTL="{hops}", if messages are to come that far',
                 )  # fmt: skip
 
-    # -- 3: several ways to one consumer -------------------------------------------------------------------------------
-
     def _count(self, queue: Destination, goal: str) -> None:
         for name, there in self._plan.demand(queue, goal).items():
             paths = sorted({demand.path for demand in there}, key=len)
@@ -103,8 +99,6 @@ class RouteLint:
                         f"there when the consumer moves",
                         'set consumerTTL="1" (messageTTL may be higher), or suppressDuplicateQueueSubscriptions="true"',
                     )  # fmt: skip
-
-    # -- 4, 5 and 6: who counts as one consumer ------------------------------------------------------------------------
 
     def _selectors(self, queue: Destination, near: str) -> None:
         others = [name for name in self._plan.brokers if name != near]
@@ -149,8 +143,6 @@ class RouteLint:
                 'exclude <topic physicalName="&gt;"/> here and give topics a connector of their own with a conduit',
             )  # fmt: skip
 
-    # -- 7: duplex links -----------------------------------------------------------------------------------------------
-
     def _both_ways(self) -> None:
         """The way back of a duplex link, and another connector that leads that way, too."""
         for back in self._plan.links:
@@ -171,8 +163,6 @@ class RouteLint:
                         f"{back.settings.name} and {other.settings.name}",
                         'leave duplex="true" at one end and remove the other connector',
                     )  # fmt: skip
-
-    # -- 14: messages whose consumer has moved -------------------------------------------------------------------------
 
     def _replay(self, link: PlannedLink) -> None:
         queue = probe(link.settings, QUEUE)

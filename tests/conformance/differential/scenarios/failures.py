@@ -21,9 +21,6 @@ STANDARD_ACK: Final = 2
 INDIVIDUAL_ACK: Final = 4
 
 
-# -- connections -------------------------------------------------------------------------------------------------------
-
-
 def conn_duplicate_client_id(jms: Stage) -> None:
     jms.connection(client_id="dup")
     jms.tries(lambda: jms.connection(client_id="dup"))
@@ -53,9 +50,6 @@ def conn_broker_stops(jms: Stage) -> None:
     session.connection.heard()
     jms.connection().session().consumer(jms.queue("Q")).receives_nothing()
     producer.sends("a")
-
-
-# -- selectors, browsers, windows --------------------------------------------------------------------------------------
 
 
 def with_selector(text: str) -> Callable[[Stage], None]:
@@ -133,9 +127,6 @@ def browse_topic(jms: Stage) -> None:
     connection.survives()
 
 
-# -- durable subscriptions ---------------------------------------------------------------------------------------------
-
-
 def dur_unsubscribe_active(jms: Stage) -> None:
     session = jms.connection(client_id="du1").session()
     session.subscriber("topic://T.d1", "n")
@@ -173,9 +164,6 @@ def dur_destroy_active_topic(jms: Stage) -> None:
     session.subscriber("topic://T.d7", "n")
     session.connection.destroys("topic://T.d7")
     session.connection.survives()
-
-
-# -- temporary destinations --------------------------------------------------------------------------------------------
 
 
 def tmp_send_deleted_own(jms: Stage) -> None:
@@ -258,9 +246,6 @@ def tmp_browse_other(jms: Stage) -> None:
     session = jms.connection().session()
     session.browses(queue)
     session.connection.survives()
-
-
-# -- local transactions and acknowledgements ---------------------------------------------------------------------------
 
 
 def tx_commit_unknown(jms: Stage) -> None:
@@ -385,9 +370,6 @@ def ack_closed_consumer(jms: Stage) -> None:
     session.connection.survives()
 
 
-# -- commands that no well-behaved client sends ------------------------------------------------------------------------
-
-
 def raw_unknown_session(jms: Stage) -> None:
     connection = jms.connection()
     connection.raw("producer", to="queue://RAWQ", session=999)
@@ -486,9 +468,6 @@ def cli_closed_consumer(jms: Stage) -> None:
     consumer.closes()
     consumer.receives_nothing()
     session.connection.survives()
-
-
-# -- XA, as Java's resource shows it -----------------------------------------------------------------------------------
 
 
 def _branch(jms: Stage, *, work: bool, ended: bool = True, steps: Callable[[Session], None]) -> None:
@@ -705,9 +684,6 @@ def xa_start_prepared(jms: Stage) -> None:
         session.begins("x")
 
     _branch(jms, work=True, steps=steps)
-
-
-# -- XA, as the broker shows it ----------------------------------------------------------------------------------------
 
 
 def _raw_branch(jms: Stage, *types: int, work: bool = True) -> None:

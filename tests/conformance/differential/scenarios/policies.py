@@ -33,9 +33,6 @@ def _watcher(jms: Stage, name: str) -> Consumer:
     return jms.connection().session().consumer(f"topic://ActiveMQ.Advisory.Consumer.{name}")
 
 
-# -- what topics keep for consumers to come --------------------------------------------------------------------------
-
-
 def a_topic_keeps_as_many_bytes_as_its_policy_says(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer("topic://KEPTBYTES.T").sends("a", "b", "c", "d", "e")
@@ -132,9 +129,6 @@ def what_is_kept_expires(jms: Stage) -> None:
     session.consumer(f"topic://LASTTWO.SHORT{RETROACTIVE}").drains()
 
 
-# -- how much waits, and which of it goes ----------------------------------------------------------------------------
-
-
 def a_limit_may_depend_on_the_prefetch(jms: Stage) -> None:
     slow = jms.connection(TWO_AT_A_TIME).session().consumer("topic://RATE.T")
     _sends(jms, "topic://RATE.T", *"abcdefghijkl")
@@ -194,9 +188,6 @@ def what_a_slow_consumer_loses_is_a_dead_letter(jms: Stage) -> None:
     session.producer("topic://LETTERS.T").sends("volatile", volatile=True)
     session.consumer("queue://DLQ.LETTERS.T").receives(3, silence=True)
     slow.drains()
-
-
-# -- slow consumers --------------------------------------------------------------------------------------------------
 
 
 def a_slow_consumer_is_ended(jms: Stage) -> None:
@@ -263,9 +254,6 @@ def an_idle_consumer_is_left_alone(jms: Stage) -> None:
     idle.receives(1, silence=True)
 
 
-# -- prefetch --------------------------------------------------------------------------------------------------------
-
-
 def a_topic_s_policy_may_set_the_prefetch(jms: Stage) -> None:
     default = jms.connection().session().consumer("topic://FEWOUT.T")
     chosen = jms.connection("jms.prefetchPolicy.all=4").session().consumer("topic://FEWOUT.T")
@@ -309,9 +297,6 @@ def a_policy_may_set_the_prefetch_of_durable_subscribers(jms: Stage) -> None:
     connection.dies()  # what was out comes again with the flag
     _waits(jms, 500)
     jms.connection(client_id=jms.scenario).session().subscriber("topic://DURABLEFEW.T", "s").receives(4, silence=True)
-
-
-# -- memory ----------------------------------------------------------------------------------------------------------
 
 
 def without_flow_control_a_full_topic_loses_nothing_below_its_limit(jms: Stage) -> None:

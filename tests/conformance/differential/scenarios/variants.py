@@ -15,9 +15,6 @@ def _mirror(jms: Stage, name: str) -> str:
     return MIRROR + jms.queue(name).removeprefix("queue://")
 
 
-# -- mirrored queues
-
-
 def what_is_sent_to_a_queue_is_seen_on_its_mirror(jms: Stage) -> None:
     session = jms.connection().session()
     watcher = session.consumer(_mirror(jms, "Q"))
@@ -72,9 +69,6 @@ def a_mirror_nobody_watches_keeps_nothing(jms: Stage) -> None:
     jms.counts(jms.queue("Q"))
 
 
-# -- client ids that move
-
-
 def the_newest_connection_has_the_client_id(jms: Stage) -> None:
     first = jms.connection(client_id=f"{jms.scenario}.id")
     first.session("client").consumer(jms.queue("Q"))
@@ -119,9 +113,6 @@ def other_client_ids_are_left_alone(jms: Stage) -> None:
     first.survives()
 
 
-# -- durable subscriptions that stay away
-
-
 def a_durable_subscription_that_stays_away_is_gone(jms: Stage) -> None:
     session = jms.connection(client_id=f"{jms.scenario}.id").session()
     session.subscriber(jms.topic("T"), "s").closes()
@@ -137,9 +128,6 @@ def a_durable_subscriber_that_is_there_for_long_keeps_its_subscription(jms: Stag
     jms.passes(6_000)
     session.producer(jms.topic("T")).sends("a")
     subscriber.receives(1, silence=True)
-
-
-# -- slashes
 
 
 def both_separators_name_one_queue(jms: Stage) -> None:
@@ -188,9 +176,6 @@ def an_anonymous_producer_and_a_transaction_know_slashes(jms: Stage) -> None:
     jms.connection().session().consumer(f"{jms.queue('A')}.B").receives(1, silence=True)
 
 
-# -- users of messages
-
-
 def a_message_names_the_user_of_its_connection(jms: Stage) -> None:
     consumer = jms.connection().session().consumer(jms.queue("Q"))
     jms.connection(user="alice", password="secret").session().producer(jms.queue("Q")).sends("a")
@@ -213,9 +198,6 @@ def a_selector_sees_the_user(jms: Stage) -> None:
     jms.connection(user="bob", password="secret").session().producer(jms.queue("Q")).sends("b")
     session = jms.connection().session()
     session.browses(jms.queue("Q"), "JMSXUserID = 'bob'")
-
-
-# -- policies of temporary destinations
 
 
 def _in_order_of_their_priorities(jms: Stage, permanent: bool) -> None:
@@ -247,9 +229,6 @@ def an_entry_for_temporary_topics_says_nothing_of_others(jms: Stage) -> None:
     session = jms.connection().session()
     session.producer(jms.topic("T")).sends("a", "b", "c")
     session.consumer(jms.topic("T")).receives_nothing()
-
-
-# -- temporary destinations that a send makes
 
 
 def a_send_makes_the_temporary_destination_of_a_connection_that_is_gone(jms: Stage) -> None:

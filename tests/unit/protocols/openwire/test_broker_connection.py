@@ -48,9 +48,6 @@ def forced(**wire_format: str) -> ConnectionSettings:
     return ConnectionSettings(options={f"wireFormat.{name}": value for name, value in wire_format.items()})
 
 
-# -- handshake ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_broker_offers_version_12_loose_and_uncached_at_once() -> None:
     peer = World().peer()
     peer.flush()
@@ -225,9 +222,6 @@ def test_who_never_says_anything_is_closed_at_the_deadline() -> None:
     assert peer.connection.closed
 
 
-# -- keep-alives -------------------------------------------------------------------------------------------------------
-
-
 def test_a_silent_broker_sends_a_keep_alive_each_third_of_the_period() -> None:
     world = World()
     peer = world.connect()
@@ -338,9 +332,6 @@ def test_a_connection_that_leaves_is_answered_when_its_waiting_sends_are_through
     assert peer.told() == ["Response"] * (1 + last_asks)
     assert world.broker.statistics().memory_bytes == 0
     assert world.broker.statistics().connections == 1
-
-
-# -- sending and taking ------------------------------------------------------------------------------------------------
 
 
 def test_a_consumer_is_answered_before_its_first_dispatch() -> None:
@@ -638,9 +629,6 @@ def test_a_window_producer_gets_back_the_size_of_each_message() -> None:
     peer.receives_nothing()
 
 
-# -- the store ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_persistent_send_is_answered_when_it_is_stored() -> None:
     world = World(store=LateStore())
     peer = world.connect()
@@ -774,9 +762,6 @@ def test_a_message_with_too_many_properties_is_refused(transacted: bool) -> None
     assert peer.dispatched() == []
 
 
-# -- transactions ------------------------------------------------------------------------------------------------------
-
-
 def test_a_rolled_back_send_never_was() -> None:
     world = World()
     peer = world.connect()
@@ -851,9 +836,6 @@ def test_a_transaction_that_lost_an_acknowledgement_cannot_be_committed() -> Non
 def test_an_unknown_transaction_type_is_refused() -> None:
     peer = World().connect()
     assert peer.fails(peer.transaction(99))[1] == "Transaction info type unknown: 99"
-
-
-# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_bad_selector_is_told_as_activemq_does() -> None:
@@ -983,9 +965,6 @@ def test_commands_without_effect_are_answered() -> None:
     peer.succeeds(wire.MessageDispatchNotification(destination=QUEUE))
 
 
-# -- leaving -----------------------------------------------------------------------------------------------------------
-
-
 def test_a_client_that_leaves_in_order_leaves_nothing_behind() -> None:
     world = World()
     peer = world.connect()
@@ -1047,9 +1026,6 @@ def test_temporary_destinations_end_with_their_connection() -> None:
         "org.apache.activemq.DestinationDoesNotExistException",
         f"temp-queue://{reply.physical_name}",
     )
-
-
-# -- versions and encodings --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("version", range(1, 13))
@@ -1232,9 +1208,6 @@ def test_a_message_that_cannot_be_converted_does_not_stop_the_others() -> None:
     assert [text_of(message) for message in peer.dispatched()] == ["whole"]
     counts = {view.destination: (view.dequeued, view.in_flight) for view in world.broker.destination_views()}
     assert counts["queue://Q"] == (1, 1)
-
-
-# -- the log -----------------------------------------------------------------------------------------------------------
 
 
 def test_mistakes_of_a_peer_are_one_line_each_and_not_endless(caplog: pytest.LogCaptureFixture) -> None:

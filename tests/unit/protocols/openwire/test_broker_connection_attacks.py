@@ -70,9 +70,6 @@ def negotiated(world: World) -> OpenWirePeer:
     return peer
 
 
-# -- exceptions as code ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("command", FROM_BROKERS_ONLY[:2], ids=lambda command: type(command).__name__)
 def test_s1_cve_2023_46604_an_exception_from_an_unauthenticated_peer_ends_its_connection(command: Any) -> None:
     peer = negotiated(World())
@@ -107,9 +104,6 @@ def test_s1_the_cause_of_a_poison_acknowledgement_is_text(caplog: pytest.LogCapt
     peer.receives_nothing()
 
 
-# -- lengths -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("octets", ["00000000", "ffffffff", "7fffffff", "0000000101", "000000020a00", "00000001ff"])
 def test_s2_a_frame_that_cannot_be_ends_its_connection_and_no_other(octets: str) -> None:
     world = World()
@@ -127,9 +121,6 @@ def test_s2_garbage_instead_of_a_message_ends_its_connection() -> None:
     cut = octets[4:-9]
     peer.sends_octets(len(cut).to_bytes(4, "big") + cut)
     assert peer.connection.closed
-
-
-# -- before the login --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("type_id", COMMANDS, ids=lambda type_id: wire.TYPE_NAMES[type_id])
@@ -216,9 +207,6 @@ def test_s3_artemis_cve_2026_49362_a_destination_cannot_be_made_before_the_login
     assert world.broker.connection_views() == []
 
 
-# -- remote shutdown ---------------------------------------------------------------------------------------------------
-
-
 def test_s4_cve_2014_3576_a_control_command_stops_nothing_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world = World()
@@ -241,9 +229,6 @@ def test_s4_cve_2015_7559_a_shutdown_or_close_request_ends_the_senders_connectio
     assert peer.connection.closed
     other.succeeds(wire.FlushCommand())
     assert len(world.broker.connection_views()) == 1
-
-
-# -- identity ----------------------------------------------------------------------------------------------------------
 
 
 def commands_in_the_name_of(victim: OpenWirePeer, sender: OpenWirePeer) -> list[Any]:
@@ -332,9 +317,6 @@ def test_s5_the_ids_of_a_connection_that_left_are_not_inherited() -> None:
     assert "invalid (null) producer state" in (second.fails(second.text_message(QUEUE, "x"))[1] or "")
 
 
-# -- temporary and composite names -------------------------------------------------------------------------------------
-
-
 def with_temporary_queue(world: World) -> tuple[OpenWirePeer, wire.ActiveMQTempQueue]:
     owner = world.connect()
     reply = wire.ActiveMQTempQueue(owner.connection_id + ":1")
@@ -412,9 +394,6 @@ def test_s7_a_composite_with_one_forbidden_part_is_refused_as_a_whole() -> None:
         consume = wire.ConsumerInfo(consumer_id=peer.consumer_id(), destination=destination, prefetch_size=1)
         assert peer.fails(consume)[0] == SECURITY, name
     assert all(view.enqueued == 0 for view in world.broker.destination_views())
-
-
-# -- implicit administration, advisories -------------------------------------------------------------------------------
 
 
 def test_s8_cve_2026_46605_making_and_removing_destinations_needs_the_right_to() -> None:
@@ -498,9 +477,6 @@ def test_s9_no_advisory_tells_a_password() -> None:
     assert {info.password for info in infos} == {""}
 
 
-# -- objects in bodies -------------------------------------------------------------------------------------------------
-
-
 def test_s10_cve_2015_5254_an_object_message_passes_as_it_is() -> None:
     payload = b"\xac\xed\x00\x05sr\x00\x2eorg.apache.commons.collections.map.LazyMap" + bytes(range(256))
     world = World()
@@ -520,9 +496,6 @@ def test_s10_cve_2015_5254_an_object_message_passes_as_it_is() -> None:
     assert set(sys.modules) == before
 
 
-# -- the wire format renegotiated --------------------------------------------------------------------------------------
-
-
 def test_s13_a_wire_format_info_sent_again_with_larger_limits_ends_the_connection() -> None:
     world = World()
     peer = world.connect(settings=ConnectionSettings(max_frame_size=100_000))
@@ -540,9 +513,6 @@ def test_s13_the_frame_limit_is_the_connectors_however_large_the_peers() -> None
     peer.chunk = 1000
     peer.sends(peer.text_message(QUEUE, "x" * 100_000))
     assert peer.connection.closed
-
-
-# -- wildcards ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -581,9 +551,6 @@ def test_s34_names_are_equal_only_when_every_character_is() -> None:
             )
         )
     assert peer.dispatched() == []
-
-
-# -- memory ------------------------------------------------------------------------------------------------------------
 
 
 def test_refused_commands_without_end_cost_no_memory() -> None:

@@ -217,8 +217,6 @@ def test_any_text_is_a_map_or_refused(text: str) -> None:
             pass
 
 
-# -- on a connection ---------------------------------------------------------------------------------------------------
-
 SENT = '{"map":{"entry":{"string":"size","int":3}}}'
 
 

@@ -191,8 +191,6 @@ def test_s25_no_password_shows_in_what_was_read(caplog: pytest.LogCaptureFixture
     assert "********" in shown
 
 
-# -- JAAS --------------------------------------------------------------------------------------------------------------
-
 LOGIN_CONFIG = """
 /* several
    lines */
@@ -312,9 +310,6 @@ def test_a_broken_login_configuration_names_its_line_and_no_value(text: str) -> 
         read_login_config("\n" + text, "login.config")
     assert str(raised.value).startswith("login.config:2: ")
     assert CANARY not in str(raised.value)
-
-
-# -- who may be reached from other machines ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -180,9 +180,6 @@ def test_the_element_reads_as_toml(tmp_path: Path) -> None:
     assert found.tls.key_store.path == Path("/k/b.pem")
 
 
-# -- detection ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("options", "protocols"),
     [
@@ -198,9 +195,6 @@ def test_a_detecting_connector_takes_the_named_protocols(options: str, protocols
 def test_protocols_of_later_versions_and_unknown_ones_are_told_apart() -> None:
     assert "the protocol mqtt is not yet supported" in refused("auto://h:1?protocols=mqtt,stomp")
     assert "unknown protocol 'stompp'; did you mean stomp?" in refused("auto://h:1?protocols=stompp")
-
-
-# -- what a connector grants -------------------------------------------------------------------------------------------
 
 
 def test_deadlines_have_defaults_and_cannot_be_switched_off() -> None:
@@ -232,9 +226,6 @@ def test_a_grant_cannot_be_switched_off() -> None:
     assert "must be a whole number from 1" in refused(
         "tcp://h:1", attributes='maximumConsumersAllowedPerConnection="0"'
     )
-
-
-# -- certificates that log in ------------------------------------------------------------------------------------------
 
 
 def certified(directory: Path, users: str, options: str = "", module: str = "TextFileCertificateLoginModule") -> str:

@@ -96,9 +96,6 @@ def read_map_text(body: bytes, transformation: str) -> dict[str, PropertyValue]:
         raise MessageFormatError(f"the text is no map: {error}") from None
 
 
-# -- elements as values ------------------------------------------------------------------------------------------------
-
-
 def _entries(root: Element, depth: int) -> dict[str, PropertyValue]:
     entries: dict[str, PropertyValue] = {}
     for entry in root.children:
@@ -154,9 +151,6 @@ def _octets(text: str) -> bytes:
         return base64.b64decode("".join(text.split()), validate=True)
     except binascii.Error as error:
         raise ValueError(str(error)) from None
-
-
-# -- JSON as elements --------------------------------------------------------------------------------------------------
 
 
 def _read_json(text: str) -> Element:

@@ -110,8 +110,6 @@ class SecurityInterpreter:
             self.findings.error(plugins[0].line, "more than one authorizationMap; keep one")
         return found[0] if found else None
 
-    # -- logging in ----------------------------------------------------------------------------------------------------
-
     def _simple(self, plugin: Element) -> AuthenticationConfiguration:
         settings = Settings(plugin, self.findings)
         modules: list[LoginModuleConfiguration] = []
@@ -229,8 +227,6 @@ class SecurityInterpreter:
     def _base(self, entry: LoginModuleEntry) -> Path:
         """Where the files of a module lie: beside the login.config unless it says otherwise."""
         return self.login_config.parent / self.replace(entry.options.get("baseDir", ""))
-
-    # -- access lists --------------------------------------------------------------------------------------------------
 
     def _map(self, element: Element) -> AuthorizationConfiguration:
         entries: list[AuthorizationEntry] = []
