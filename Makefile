@@ -168,7 +168,7 @@ bench-client: peers venv $(VENV)/.bench  ## the Python client beside stomp.py, s
 bench-instructions: venv  ## instructions of the broker for a message, counted by valgrind
 	$(call with_best_build,-m tests.bench.instructions $(BENCH_ARGS))
 
-measure: venv  ## import time and generated lines (MEASURE_ARGS=--compile: time to compile, too)
+measure: venv  ## import time, generated lines and language of docstrings (MEASURE_ARGS=--compile: time to compile, too)
 	$(BIN)/python tools/measure_build.py $(MEASURE_ARGS)
 
 client-conformance: peers venv  ## the client's conformance suite against all brokers that can be had

@@ -143,7 +143,7 @@ class Structure:
         self.fields = merged_fields(row)
 
     def is_visited(self) -> bool:
-        """Whether a connection reacts to it."""
+        """Return True if a connection reacts to the command."""
         return self.name in VISITED
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 def packages_of(environment: Path) -> Path:
-    """Where an environment made by this Python keeps its packages."""
+    """Return the folder of packages of an environment that this Python made."""
     variables = {"base": str(environment), "platbase": str(environment)}
     return Path(sysconfig.get_path("purelib", "venv", variables))
 

@@ -36,7 +36,7 @@ TIMEOUT_S: Final = 60
 
 
 class SetupError(Exception):
-    """What went wrong and what to do, in one line."""
+    """A failed step of the set-up: the fault and its remedy in one line."""
 
 
 class Links(HTMLParser):

@@ -1,4 +1,5 @@
-"""Print what the build costs: generated lines, import of the broker, start of a broker in a test, and time to compile.
+"""Print figures of the build and the sources: generated lines, import of the broker, start of a broker in a test, time
+to compile, language of docstrings.
 
 Figures with a budget: generated code at most 8,000 lines (checked by lint), import of the broker on the pure build at
 most 100 ms, start of an in-process broker of `spanwire.testing` at most 100 ms, compilation at most 3 minutes on 2
@@ -21,6 +22,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tools import prose  # noqa: E402 -- runs as a script, too
 from tools.lint_forbidden import MAX_GENERATED_LINES, generated_lines  # noqa: E402 -- runs as a script, too
 
 IMPORT_BUDGET_MS: Final = 100
@@ -75,6 +77,7 @@ def main() -> int:
     compiled = ROOT / ".venv-compiled/bin/python"
     if compiled.exists():
         sys.stdout.write(f"import {MODULE}, compiled: {import_ms(compiled):.0f} ms\n")
+    sys.stdout.write("\n".join(prose.table()) + "\n")
     if arguments.compile:
         sys.stdout.write(f"compilation: {compile_s():.0f} s (budget {COMPILE_BUDGET_S} s on 2 cores)\n")
     return 0
