@@ -158,7 +158,7 @@ class BrokerService:
         """Reads no more and waits until the disk has what was sent and every client its answer: who gets none sends
         again, or gives the message to another consumer, and then there are two.
         """
-        turn.read_no_more()
+        turn.stop_reading()
         self.broker.begin_stop(self.environment.now())
         turn.wake()
         waited = 0.0

@@ -25,19 +25,19 @@ class Admission:
         """Count a new socket from ``host``; or the reason why it must be closed, and then it is not counted."""
         if self.count >= self._max_connections:
             return f"{self.count} connections are open, the limit of this broker"
-        of_host = self._by_host.get(host, 0)
-        if of_host >= self._max_connections_per_address and not is_loopback(host):
-            return f"{of_host} connections of {host} are open, the limit for one address"
-        self._by_host[host] = of_host + 1
+        host_count = self._by_host.get(host, 0)
+        if host_count >= self._max_connections_per_address and not is_loopback(host):
+            return f"{host_count} connections of {host} are open, the limit for one address"
+        self._by_host[host] = host_count + 1
         self.count += 1
         return None
 
     def leave(self, host: str) -> None:
         """A counted socket is gone."""
         self.count -= 1
-        of_host = self._by_host[host] - 1
-        if of_host:
-            self._by_host[host] = of_host
+        host_count = self._by_host[host] - 1
+        if host_count:
+            self._by_host[host] = host_count
         else:
             del self._by_host[host]
 
@@ -50,22 +50,22 @@ class ReceiveBudget:
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes: Final = limit_bytes
         self.used_bytes = 0
-        self._held: Final[dict[object, int]] = {}
+        self._pending: Final[dict[object, int]] = {}
 
-    def hold(self, holder: object, pending_bytes: int) -> None:
+    def set_pending(self, holder: object, pending_bytes: int) -> None:
         """``holder`` has ``pending_bytes`` of an incomplete frame now."""
-        before = self._held.pop(holder, 0)
+        before = self._pending.pop(holder, 0)
         if pending_bytes:
-            self._held[holder] = pending_bytes
+            self._pending[holder] = pending_bytes
         self.used_bytes += pending_bytes - before
 
-    def held(self, holder: object) -> int:
+    def pending(self, holder: object) -> int:
         """What ``holder`` has."""
-        return self._held.get(holder, 0)
+        return self._pending.get(holder, 0)
 
     def holders(self) -> list[object]:
         """All that have something, in the order in which they got theirs."""
-        return list(self._held)
+        return list(self._pending)
 
     def is_exceeded(self) -> bool:
         """Whether there is more than the limit."""
@@ -73,17 +73,17 @@ class ReceiveBudget:
 
     def is_overrun_without(self, holder: object) -> bool:
         """Whether the others have more than `OVERRUN_PERCENT` of the limit."""
-        return 0 < self.limit_bytes * OVERRUN_PERCENT < (self.used_bytes - self.held(holder)) * 100
+        return 0 < self.limit_bytes * OVERRUN_PERCENT < (self.used_bytes - self.pending(holder)) * 100
 
     def largest(self, other_than: object) -> object:
         """Who holds most, but for one; None when nobody else holds anything."""
-        found: object = None
+        holder_of_most: object = None
         most = 0
-        for holder, held in self._held.items():
-            if held > most and holder is not other_than:
-                found = holder
-                most = held
-        return found
+        for holder, pending in self._pending.items():
+            if pending > most and holder is not other_than:
+                holder_of_most = holder
+                most = pending
+        return holder_of_most
 
 
 def is_loopback(host: str) -> bool:

@@ -214,7 +214,7 @@ class Flushable(Protocol):
         """Look at its connection's timers."""
         ...
 
-    def heard(self) -> None:
+    def note_activity(self) -> None:
         """Its peer counts as heard from just now."""
         ...
 
@@ -222,11 +222,11 @@ class Flushable(Protocol):
         """Whether its connection would take bytes now."""
         ...
 
-    def hold_back(self, held_back: bool) -> None:
+    def set_throttled(self, is_throttled: bool) -> None:
         """Do not read, until told otherwise: there is no memory for more of its frame."""
         ...
 
-    def read_no_more(self) -> None:
+    def stop_reading(self) -> None:
         """Take nothing from its peer any more."""
         ...
 

@@ -41,7 +41,7 @@ class TransportConnector:
         self._listener: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._port = settings.port
-        self._refused = 0
+        self._unlogged_refusals = 0
         self._refusal_logged = 0.0
         self._hosts: Final[dict[StreamTransport, str]] = {}
         updates, rebalances = settings.updates_clients, settings.rebalances_clients
@@ -111,7 +111,7 @@ class TransportConnector:
             self._listener.close()
             self._listener = None
 
-    def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
+    def accept(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """The connection for a new socket; None, with a log line, over a limit."""
         peer = transport.get_extra_info("peername")
         if not isinstance(peer, tuple):
@@ -119,7 +119,7 @@ class TransportConnector:
         host = str(peer[0])
         reason = self._over_limit(host)
         if reason is not None:
-            self._refused_connection(host, reason, now)
+            self._log_refusal(host, reason, now)
             return None
         self.connection_count += 1
         self._hosts[transport] = host
@@ -142,13 +142,13 @@ class TransportConnector:
             cluster=self.cluster,
         )
         try:
-            return self._connection(settings, lambda reason, at: self._refused_connection(host, reason, at), now)
+            return self._connection(settings, lambda reason, at: self._log_refusal(host, reason, at), now)
         except Exception:
             logger.exception("connection of %s refused: unexpected error", host)
-            self.gone(transport)
+            self.release(transport)
             return None
 
-    def gone(self, transport: StreamTransport) -> None:
+    def release(self, transport: StreamTransport) -> None:
         """An accepted socket is closed."""
         self.connection_count -= 1
         self._admission.leave(self._hosts.pop(transport))
@@ -171,9 +171,9 @@ class TransportConnector:
             return f"{self.connection_count} connections are open, maximumConnections of connector {self.settings.name}"
         return self._admission.enter(host)
 
-    def _refused_connection(self, host: str, reason: str, now: Time) -> None:
-        self._refused += 1
+    def _log_refusal(self, host: str, reason: str, now: Time) -> None:
+        self._unlogged_refusals += 1
         if now.monotonic - self._refusal_logged >= REFUSAL_LOG_INTERVAL:
-            logger.warning("%d connection(s) refused, the last one from %s: %s", self._refused, host, reason)
-            self._refused = 0
+            logger.warning("%d connection(s) refused, the last one from %s: %s", self._unlogged_refusals, host, reason)
+            self._unlogged_refusals = 0
             self._refusal_logged = now.monotonic

@@ -33,36 +33,36 @@ class Rationing:
         self._budget: Final[ReceiveBudget] = budget
         self._sockets: Final[dict[object, Flushable]] = sockets
         self._read_on_bytes: Final[int] = read_on_bytes
-        self._waiting: Final[dict[object, None]] = {}
-        self._first: object = None  # the connection that reads over the budget
-        self._first_bytes = 0
-        self._first_since = 0.0
+        self._throttled: Final[dict[object, None]] = {}
+        self._reader: object = None  # the connection that reads over the budget
+        self._reader_bytes = 0
+        self._reader_since = 0.0
         self._is_behind = False  # the disk
         self._behind_since = 0.0
-        self._all_wait = False  # until the disk has caught up
+        self._are_all_throttled = False  # until the disk has caught up
 
-    def received(self, connection: object, pending_bytes: int, now: Time) -> None:
+    def update_pending(self, connection: object, pending_bytes: int, now: Time) -> None:
         """``connection`` holds that much of an incomplete frame now; 0 when it is complete, or the connection gone.
 
         One that is not read can still bring its frame to the end, with bytes that came before it was held back. It is
         read again as soon as it holds less than `READ_ON_BYTES`.
         """
         budget = self._budget
-        before = budget.held(connection)
-        budget.hold(connection, pending_bytes)
-        if pending_bytes < before and connection is self._first:
-            self._first = None
-        if pending_bytes < self._read_on_bytes and connection in self._waiting:
-            self._let_read(connection)
-        if self._all_wait:
-            self._hold_back(connection)
+        before = budget.pending(connection)
+        budget.set_pending(connection, pending_bytes)
+        if pending_bytes < before and connection is self._reader:
+            self._reader = None
+        if pending_bytes < self._read_on_bytes and connection in self._throttled:
+            self._resume(connection)
+        if self._are_all_throttled:
+            self._throttle(connection)
             self._end_overrun(now)
         elif budget.is_exceeded():
-            self._ration(connection, now)
-        elif self._waiting:
-            self._let_all_read()
+            self._restrict(connection, now)
+        elif self._throttled:
+            self._resume_all()
 
-    def disk(self, is_behind: bool, now: Time) -> None:
+    def set_disk_behind(self, is_behind: bool, now: Time) -> None:
         """Whether the disk is behind with what was received. Nobody completes a large frame then: it would only wait in
         memory, and there may be one for each connection. A disk that does not catch up in `BEHIND_SECONDS` may be full,
         and what makes room on it may come behind such a frame; so then all read on.
@@ -70,111 +70,111 @@ class Rationing:
         if is_behind and not self._is_behind:
             self._behind_since = now.monotonic
         self._is_behind = is_behind
-        all_wait = is_behind and now.monotonic - self._behind_since < BEHIND_SECONDS
-        if all_wait == self._all_wait:
+        throttles_all = is_behind and now.monotonic - self._behind_since < BEHIND_SECONDS
+        if throttles_all == self._are_all_throttled:
             return
-        self._all_wait = all_wait
-        first = self._first
-        if all_wait:
+        self._are_all_throttled = throttles_all
+        reader = self._reader
+        if throttles_all:
             for holder in self._budget.holders():
-                self._hold_back(holder)
-            socket = self._sockets.get(first)
-            if socket is not None and first not in self._waiting:
-                self._waiting[first] = None
-                socket.hold_back(True)
+                self._throttle(holder)
+            socket = self._sockets.get(reader)
+            if socket is not None and reader not in self._throttled:
+                self._throttled[reader] = None
+                socket.set_throttled(True)
         elif not self._budget.is_exceeded():
-            self._let_all_read()
-        elif first is not None:
-            self._first_since = now.monotonic
-            if first in self._waiting:
-                self._let_read(first)
-        elif not self._choose(now):
-            self._let_all_read()
+            self._resume_all()
+        elif reader is not None:
+            self._reader_since = now.monotonic
+            if reader in self._throttled:
+                self._resume(reader)
+        elif not self._choose_reader(now):
+            self._resume_all()
 
-    def look(self, now: Time) -> None:
+    def check_progress(self, now: Time) -> None:
         """Called now and then: takes the turn from a connection that reads over the budget and does not go on, and
         gives it to another one if nobody has it, since a connection that the broker let wait may want to read again.
         """
-        self.disk(self._is_behind, now)
-        if self._all_wait:
+        self.set_disk_behind(self._is_behind, now)
+        if self._are_all_throttled:
             return
-        first = self._first
-        if first is None:
-            if self._waiting:
-                self._choose(now)
+        reader = self._reader
+        if reader is None:
+            if self._throttled:
+                self._choose_reader(now)
             return
-        held = self._budget.held(first)
-        if held >= self._first_bytes + STALL_BYTES:
-            self._first_bytes = held
-            self._first_since = now.monotonic
-        elif now.monotonic - self._first_since >= STALL_SECONDS:
-            self._first_since = now.monotonic
-            socket = self._sockets.get(first)
+        pending = self._budget.pending(reader)
+        if pending >= self._reader_bytes + STALL_BYTES:
+            self._reader_bytes = pending
+            self._reader_since = now.monotonic
+        elif now.monotonic - self._reader_since >= STALL_SECONDS:
+            self._reader_since = now.monotonic
+            socket = self._sockets.get(reader)
             if socket is None or socket.wants_read():
-                self._first = None
-                self._give_up(first, STALLED, now)
+                self._reader = None
+                self._give_up(reader, STALLED, now)
             else:  # the broker itself lets it wait: another's turn
-                self._first = None
-                if self._choose(now):
-                    self._hold_back(first)
+                self._reader = None
+                if self._choose_reader(now):
+                    self._throttle(reader)
 
-    def _ration(self, connection: object, now: Time) -> None:
+    def _restrict(self, connection: object, now: Time) -> None:
         """Over the budget."""
-        if self._first is None:
-            if not self._choose(now):
+        if self._reader is None:
+            if not self._choose_reader(now):
                 return
             for holder in self._budget.holders():
-                self._hold_back(holder)
+                self._throttle(holder)
         else:
-            self._hold_back(connection)
+            self._throttle(connection)
         self._end_overrun(now)
 
     def _end_overrun(self, now: Time) -> None:
         """Far over the budget those that hold most have to go."""
-        while self._budget.is_overrun_without(self._first):
-            self._give_up(self._budget.largest(self._first), TOO_MANY, now)
+        while self._budget.is_overrun_without(self._reader):
+            self._give_up(self._budget.largest(self._reader), TOO_MANY, now)
 
-    def _choose(self, now: Time) -> bool:
+    def _choose_reader(self, now: Time) -> bool:
         """Let the one that holds most, and that the broker would read from, read; False when there is none."""
         chosen: object = None
         most = 0
         for holder in self._budget.holders():
             socket = self._sockets.get(holder)
-            held = self._budget.held(holder)
-            if held > most and socket is not None and socket.wants_read():
+            pending = self._budget.pending(holder)
+            if pending > most and socket is not None and socket.wants_read():
                 chosen = holder
-                most = held
+                most = pending
         if chosen is None:
             return False
-        self._first = chosen
-        self._first_bytes = most
-        self._first_since = now.monotonic
-        if chosen in self._waiting:
-            self._let_read(chosen)
+        self._reader = chosen
+        self._reader_bytes = most
+        self._reader_since = now.monotonic
+        if chosen in self._throttled:
+            self._resume(chosen)
         return True
 
-    def _hold_back(self, holder: object) -> None:
+    def _throttle(self, holder: object) -> None:
         """Do not read from ``holder``, if it is not the one that may, nor holds next to nothing."""
-        if holder is self._first or holder in self._waiting or self._budget.held(holder) < self._read_on_bytes:
+        if holder is self._reader or holder in self._throttled or self._budget.pending(holder) < self._read_on_bytes:
             return
         socket = self._sockets.get(holder)
         if socket is not None:
-            self._waiting[holder] = None
-            socket.hold_back(True)
+            self._throttled[holder] = None
+            socket.set_throttled(True)
 
-    def _let_read(self, holder: object) -> None:
-        del self._waiting[holder]
+    def _resume(self, holder: object) -> None:
+        del self._throttled[holder]
         socket = self._sockets.get(holder)
         if socket is not None:
-            socket.hold_back(False)
+            socket.set_throttled(False)
 
-    def _let_all_read(self) -> None:
-        self._first = None
-        for holder in list(self._waiting):
-            self._let_read(holder)
+    def _resume_all(self) -> None:
+        self._reader = None
+        for holder in list(self._throttled):
+            self._resume(holder)
 
     def _give_up(self, holder: object, reason: str, now: Time) -> None:
         socket = self._sockets.get(holder)
-        self.received(holder, 0, now)
+        self.update_pending(holder, 0, now)
         if socket is not None:
             socket.give_up(reason, now)

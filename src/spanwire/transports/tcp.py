@@ -17,12 +17,12 @@ async def resolve(settings: ConnectorSettings) -> list[tuple[socket.AddressFamil
     """The addresses that the host of a connector stands for, IPv4 first; raises `TransportError` when there is none."""
     host = settings.host or ANY_HOST
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)
+        infos = await asyncio.get_running_loop().getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)
     except (OSError, ValueError) as error:
         raise TransportError(
             f"connector {settings.name}: the host of {settings.uri()} is unknown ({_reason(error)}); correct the uri"
         ) from error
-    addresses = list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
+    addresses = list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in infos))
     return sorted(addresses, key=lambda item: item[0] != socket.AF_INET)
 
 
@@ -46,14 +46,14 @@ def bind(settings: ConnectorSettings, family: socket.AddressFamily, host: str) -
 def bind_error(settings: ConnectorSettings, error: OSError) -> TransportError:
     """One line about a socket that cannot listen."""
     if error.errno == errno.EADDRINUSE:
-        what = f"port {settings.port} is in use; stop what listens there or change the uri"
+        cause = f"port {settings.port} is in use; stop what listens there or change the uri"
     elif error.errno in (errno.EACCES, errno.EPERM):
-        what = f"no permission for port {settings.port}; choose one above 1023"
+        cause = f"no permission for port {settings.port}; choose one above 1023"
     elif error.errno == errno.EADDRNOTAVAIL:
-        what = f"{settings.host} is no address of this machine; correct the uri"
+        cause = f"{settings.host} is no address of this machine; correct the uri"
     else:
-        what = _reason(error)
-    return TransportError(f"connector {settings.name}: cannot listen at {settings.uri()}: {what}")
+        cause = _reason(error)
+    return TransportError(f"connector {settings.name}: cannot listen at {settings.uri()}: {cause}")
 
 
 def tune(accepted: socket.socket, settings: ConnectorSettings) -> None:

@@ -71,7 +71,7 @@ class TlsConnection:
         self._barren_bytes = 0
         self._unread_replies = 0
         self._closed = False
-        self._said_goodbye = False
+        self._close_notify_sent = False
         self._is_unread = False  # there is ciphertext behind requests that are held
 
     @property
@@ -90,9 +90,9 @@ class TlsConnection:
         for start in range(0, len(view), FEED_BYTES):
             if self._closed:
                 return
-            piece = view[start : start + FEED_BYTES]
-            self._incoming.write(piece)
-            self._barren_bytes += len(piece)
+            chunk = view[start : start + FEED_BYTES]
+            self._incoming.write(chunk)
+            self._barren_bytes += len(chunk)
             before = self._outgoing.pending
             self._advance(now)
             self._unread_replies += self._outgoing.pending - before
@@ -118,17 +118,17 @@ class TlsConnection:
 
     def data_to_send(self) -> list[bytes]:
         """Take what is to be written, encrypted."""
-        out: list[bytes] = []
+        ciphertext: list[bytes] = []
         inner = self._inner
-        if inner is not None and not self._said_goodbye:
+        if inner is not None and not self._close_notify_sent:
             chunks = inner.data_to_send()
             if chunks:
-                self._encrypt(chunks, out)
+                self._encrypt(chunks, ciphertext)
             if inner.closed or self._closed:
-                self._say_goodbye()
+                self._send_close_notify()
         if self._outgoing.pending:
-            out.append(self._outgoing.read())
-        return out
+            ciphertext.append(self._outgoing.read())
+        return ciphertext
 
     def unsent(self, count: int) -> None:
         """The transport still holds ``count`` bytes; ciphertext is little longer than what it hides."""
@@ -195,7 +195,7 @@ class TlsConnection:
         except _WrongAddressError:
             self._fail("the client's certificate is not made out to its address", now)
         except ssl.SSLError as error:
-            self._fail(_words(error), now)
+            self._fail(_failure_text(error), now)
 
     def _shake_hands(self) -> ProtocolConnection:
         """The connection inside; raises `ssl.SSLWantReadError` while the handshake is not done."""
@@ -213,20 +213,20 @@ class TlsConnection:
         self._barren_bytes = 0
         return inner
 
-    def _encrypt(self, chunks: list[bytes], out: list[bytes]) -> None:
+    def _encrypt(self, chunks: list[bytes], ciphertext: list[bytes]) -> None:
         """Small chunks share records."""
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         view = memoryview(data)
         try:
             for start in range(0, len(view), ENCRYPT_BYTES):
                 self._engine.write(view[start : start + ENCRYPT_BYTES])
-                out.append(self._outgoing.read())
+                ciphertext.append(self._outgoing.read())
         except ssl.SSLError:
-            self._closed = self._said_goodbye = True  # the client ended TLS; nobody reads any more
+            self._closed = self._close_notify_sent = True  # the client ended TLS; nobody reads any more
 
-    def _say_goodbye(self) -> None:
+    def _send_close_notify(self) -> None:
         """What comes next is the end, and nobody cut the connection."""
-        self._said_goodbye = True
+        self._close_notify_sent = True
         try:
             self._engine.unwrap()
         except ssl.SSLError:
@@ -238,15 +238,15 @@ class TlsConnection:
             self._report(reason, now)
 
 
-def _words(error: ssl.SSLError) -> str:
+def _failure_text(error: ssl.SSLError) -> str:
     """Why TLS broke, for the log."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate was refused: {error.verify_message}"
     reason = error.reason or "unknown error"
-    known = _FAULTS.get(reason)
-    if known is not None:
-        return known
-    told = reason.lower().replace("_", " ")
+    fault = _FAULTS.get(reason)
+    if fault is not None:
+        return fault
+    text = reason.lower().replace("_", " ")
     if "ALERT" in reason:
-        return f"the client ended TLS: {told.rpartition('alert ')[2]}"
-    return f"TLS broke: {told}"
+        return f"the client ended TLS: {text.rpartition('alert ')[2]}"
+    return f"TLS broke: {text}"

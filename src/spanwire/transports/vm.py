@@ -113,7 +113,7 @@ class Lane:
         return first
 
 
-class Debt:
+class UnprocessedBytes:
     """How many bytes a client has received and not processed yet."""
 
     def __init__(self) -> None:
@@ -121,12 +121,12 @@ class Debt:
         self._bytes = 0
         self._watched = False
 
-    def grow(self, count: int) -> None:
+    def add(self, count: int) -> None:
         """The client received bytes."""
         with self._lock:
             self._bytes += count
 
-    def shrink(self, count: int) -> bool:
+    def remove(self, count: int) -> bool:
         """The client processed bytes; True when the broker waits to hear that."""
         with self._lock:
             self._bytes = max(0, self._bytes - count)
@@ -136,7 +136,7 @@ class Debt:
             return True
 
     def unsent(self) -> int:
-        """Bytes that a socket's buffers would not have taken. If there are any, a later `shrink` says when not."""
+        """Bytes that a socket's buffers would not have taken. If there are any, a later `remove` says when not."""
         with self._lock:
             if self._bytes < VM_BUFFER_BYTES:
                 return 0
@@ -145,7 +145,7 @@ class Debt:
 
 
 class VmTransport(asyncio.Transport):
-    """The broker's end, as the pump uses it. All of it belongs to the broker's loop but `arrived` and `taken`."""
+    """The broker's end, as the pump uses it. Only `on_data_available` and `taken` may be called in other threads."""
 
     def __init__(self, loop: PostingLoop, lane: Lane, feed: Feed, number: int) -> None:
         super().__init__({"peername": (CONNECTOR_NAME, number)})
@@ -153,7 +153,7 @@ class VmTransport(asyncio.Transport):
         self._thread: Final = threading.get_ident()
         self._lane: Final = lane
         self._feed: Final = feed
-        self._debt: Final = Debt()
+        self._unprocessed: Final = UnprocessedBytes()
         self._pump: SocketPump | None = None
         self._reading = True
         self._closing = False
@@ -167,13 +167,13 @@ class VmTransport(asyncio.Transport):
 
     # What clients call, from their threads; raises `RuntimeError` when the broker's loop has ended
 
-    def arrived(self) -> None:
+    def on_data_available(self) -> None:
         """There is something in the lane."""
         self._call(self._deliver)
 
     def taken(self, count: int) -> None:
         """The client processed bytes."""
-        if self._debt.shrink(count):
+        if self._unprocessed.remove(count):
             self._call(self._drained)
 
     def _call(self, action: Action) -> None:
@@ -187,12 +187,12 @@ class VmTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Hand bytes to the client."""
         if not self._closing:
-            self._debt.grow(len(data))
+            self._unprocessed.add(len(data))
             self._feed.received(bytes(data))
 
     def get_write_buffer_size(self) -> int:
         """What the client leaves unprocessed, above what a socket's own buffers would have taken."""
-        return self._debt.unsent()
+        return self._unprocessed.unsent()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         """`SocketPump.resume_writing` always comes when nothing is unsent any more."""
@@ -251,9 +251,9 @@ class VmTransport(asyncio.Transport):
         self._lane.end()
         self._lane.take()
         self._feed.closed(reason)
-        self._loop.call_soon(self._lose)
+        self._loop.call_soon(self._report_loss)
 
-    def _lose(self) -> None:
+    def _report_loss(self) -> None:
         pump, self._pump = self._pump, None
         if pump is not None:
             pump.connection_lost(None)
@@ -301,7 +301,7 @@ class VmConnector:
 
     # The pump's Acceptor
 
-    def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
+    def accept(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """The connection for a new client; None, with a log line, over a limit."""
         factory = self._factory
         reason = NOT_RUNNING if factory is None else self._admission.enter(VM_HOST)
@@ -320,11 +320,11 @@ class VmConnector:
             return factory(settings, now)
         except Exception:
             logger.exception("a connection to %s is refused: unexpected error", self.uri)
-            self.gone(transport)
+            self.release(transport)
             _refuse(transport)
             return None
 
-    def gone(self, transport: StreamTransport) -> None:
+    def release(self, transport: StreamTransport) -> None:
         """A connection is closed."""
         self.connection_count -= 1
         self._admission.leave(VM_HOST)
@@ -371,7 +371,7 @@ class VmClient:
         self._check()
         wake, has_room = self.lane.put(data)
         if wake:
-            self._arrived()
+            self._signal_data()
         return has_room
 
     def taken(self, count: int) -> None:
@@ -391,7 +391,7 @@ class VmClient:
             return
         self._over = True
         if self.lane.end():
-            self._arrived()
+            self._signal_data()
 
     # The feed, with the promise that `closed` comes once and nothing after it
 
@@ -412,12 +412,12 @@ class VmClient:
         if self._feed is not None and not was_over:
             self._feed.closed(None if reason is None else f"{self.address}: {reason}")
 
-    def _arrived(self) -> None:
+    def _signal_data(self) -> None:
         transport = self._transport
         if transport is None:
             return
         try:
-            transport.arrived()
+            transport.on_data_available()
         except RuntimeError:  # the broker's loop has ended
             self.closed(STOPPED)
 

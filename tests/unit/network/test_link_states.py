@@ -87,19 +87,19 @@ class Far:
         self.site = site
         self.turn = turn
 
-    def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
+    def accept(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         settings = ConnectionSettings("tcp://127.0.0.1:40000")
         return OpenWireBrokerConnection(self.site.broker, settings, now, self.site.acceptor)
 
-    def gone(self, transport: StreamTransport) -> None:
+    def release(self, transport: StreamTransport) -> None:
         """Nothing is counted here."""
 
 
 class WatchedLink(Link):
     """Keeps its bridges."""
 
-    def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
-        made = super().accepted(transport, now)
+    def accept(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
+        made = super().accept(transport, now)
         assert isinstance(made, NetworkBridge)
         self.bridges = [*getattr(self, "bridges", []), made]
         return made

@@ -49,12 +49,12 @@ def test_everything_else_is_not_loopback(host: str) -> None:
 
 def test_the_receive_budget_names_who_holds_most() -> None:
     budget = ReceiveBudget(100)
-    budget.hold("a", 60)
+    budget.set_pending("a", 60)
     assert not budget.is_exceeded()
-    budget.hold("b", 50)
+    budget.set_pending("b", 50)
     assert budget.is_exceeded()
     assert budget.largest(None) == "a"
     assert budget.largest("a") == "b"
     assert not budget.is_overrun_without("a")
-    budget.hold("a", 0)
+    budget.set_pending("a", 0)
     assert budget.used_bytes == 50

@@ -34,7 +34,7 @@ class Door:
     def knocks(self, host: str, now: Time = NOW) -> asyncio.Transport | None:
         """A socket from ``host``; None when it is not taken."""
         transport = cast(asyncio.Transport, FakeSocket(peer=(host, 5000)))
-        return transport if self.connector.accepted(transport, now) is not None else None
+        return transport if self.connector.accept(transport, now) is not None else None
 
 
 DEFAULT = ConnectorSettings(name="c", scheme="tcp", host="0.0.0.0", port=1, protocol="openwire")
@@ -49,7 +49,7 @@ def test_s45_one_address_takes_no_more_than_its_share_and_a_neighbour_gets_in() 
     assert door.knocks("2001:db8::1") is not None
     first = taken[0]
     assert first is not None
-    door.connector.gone(first)
+    door.connector.release(first)
     assert door.knocks("10.0.0.1") is not None
 
 
@@ -96,7 +96,7 @@ def test_a_connection_is_told_what_its_connector_grants() -> None:
 def test_a_detecting_connector_makes_nothing_before_the_first_bytes() -> None:
     door = Door(replace(DEFAULT, protocol="auto", protocols=("openwire", "stomp")))
     transport = cast(asyncio.Transport, FakeSocket(peer=("10.0.0.1", 5000)))
-    connection = door.connector.accepted(transport, NOW)
+    connection = door.connector.accept(transport, NOW)
     assert connection is not None and door.made == []
     connection.receive_data(b"STOMP\n", NOW)
     assert len(door.made) == 1

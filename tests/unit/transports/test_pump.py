@@ -39,7 +39,7 @@ class Stage:
         self.broker = FakeBroker()
         self.store = FakeStore(self.broker.journal)
         self.turn = Turn(self.loop, self.broker, self.loop, self.store, ReceiveBudget(budget_bytes))
-        self.gone: list[StreamTransport] = []
+        self.release: list[StreamTransport] = []
         self.next_connection: ProtocolConnection | None = None
 
     def connect(self, connection: FakeConnection) -> tuple[SocketPump, FakeSocket]:
@@ -54,11 +54,11 @@ class _Acceptor:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
-    def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
+    def accept(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         return self._stage.next_connection
 
-    def gone(self, transport: StreamTransport) -> None:
-        self._stage.gone.append(transport)
+    def release(self, transport: StreamTransport) -> None:
+        self._stage.release.append(transport)
 
 
 @pytest.fixture
@@ -273,7 +273,7 @@ def test_a_closed_connection_writes_what_is_left_and_closes_the_socket(stage: St
 def test_at_the_end_nothing_more_is_taken_and_answers_still_go_out(stage: Stage) -> None:
     connection = FakeConnection()
     pump, socket = stage.connect(connection)
-    stage.turn.read_no_more()
+    stage.turn.stop_reading()
     pump.data_received(b"too late")
     connection.to_send.append(b"answer")
     stage.loop.settle()
@@ -285,7 +285,7 @@ def test_at_the_end_nothing_more_is_taken_and_answers_still_go_out(stage: Stage)
 def test_a_broker_that_stops_reads_until_the_peer_has_closed_so_that_no_answer_is_lost(stage: Stage) -> None:
     connection = FakeConnection()
     pump, socket = stage.connect(connection)
-    stage.turn.read_no_more()
+    stage.turn.stop_reading()
     stage.loop.settle()
     connection.to_send.append(b"the last answer")
     stage.turn.close_all()
@@ -313,7 +313,7 @@ def test_a_lost_socket_frees_the_connection_and_is_counted_out(stage: Stage) -> 
     pump, socket = stage.connect(connection)
     pump.connection_lost(ConnectionResetError())
     assert connection.eofs == 1
-    assert [id(transport) for transport in stage.gone] == [id(socket)]
+    assert [id(transport) for transport in stage.release] == [id(socket)]
     assert stage.turn.connection_count == 0
 
 
@@ -547,7 +547,7 @@ def test_requests_that_are_held_are_not_taken_after_the_end_of_reading(stage: St
     pump, socket = stage.connect(connection)
     stage.loop.settle()
     pump.data_received(b"1")
-    pump.read_no_more()
+    pump.stop_reading()
     stage.loop.settle()
     assert connection.received == [b"1"]
     assert pump.eof_received() is False

@@ -37,17 +37,17 @@ class Sender:
         """So many bytes arrive that were read from the socket before it was held back."""
         whole, self.pending = divmod(self.pending + count, self.size)
         self.frames += whole
-        self.stage.rationing.received(self, self.pending, self.stage.now())
+        self.stage.rationing.update_pending(self, self.pending, self.stage.now())
 
     def wants_read(self) -> bool:
         return self.wants
 
-    def heard(self) -> None:
+    def note_activity(self) -> None:
         return None
 
-    def read_no_more(self) -> None: ...
+    def stop_reading(self) -> None: ...
 
-    def hold_back(self, held_back: bool) -> None:
+    def set_throttled(self, held_back: bool) -> None:
         assert held_back != self.held_back
         self.held_back = held_back
 
@@ -77,7 +77,7 @@ class Stage:
 
     def passes(self, seconds: float) -> None:
         self.seconds += seconds
-        self.rationing.look(self.now())
+        self.rationing.check_progress(self.now())
 
 
 def test_twenty_large_frames_come_in_through_a_budget_of_two_and_a_half() -> None:
@@ -100,7 +100,7 @@ def test_while_the_disk_is_behind_nobody_completes_a_large_frame() -> None:
     for sender in senders[:19]:
         sender.sends(100)
     done = sum(sender.frames for sender in senders)
-    stage.rationing.disk(True, stage.now())
+    stage.rationing.set_disk_behind(True, stage.now())
     for _ in range(50):
         senders[19].sends(READ_ON + 1)
         for sender in senders:
@@ -108,7 +108,7 @@ def test_while_the_disk_is_behind_nobody_completes_a_large_frame() -> None:
         small.sends(READ_ON - 1)
     assert sum(sender.frames for sender in senders) == done
     assert small.frames == 50
-    stage.rationing.disk(False, stage.now())
+    stage.rationing.set_disk_behind(False, stage.now())
     for _ in range(400):
         for sender in senders:
             sender.sends(50)
@@ -120,17 +120,17 @@ def test_a_disk_that_does_not_catch_up_stops_nobody_for_ever() -> None:
     stage = Stage(250 * 10)
     sender = Sender(stage, 100 * 10)
     sender.sends(500)
-    stage.rationing.disk(True, stage.now())
+    stage.rationing.set_disk_behind(True, stage.now())
     stage.passes(BEHIND_SECONDS - 1)
     assert sender.held_back
     stage.passes(2)
     sender.sends(500)
     assert sender.frames == 1
     sender.sends(500)
-    stage.rationing.disk(True, stage.now())
+    stage.rationing.set_disk_behind(True, stage.now())
     assert not sender.held_back
-    stage.rationing.disk(False, stage.now())
-    stage.rationing.disk(True, stage.now())
+    stage.rationing.set_disk_behind(False, stage.now())
+    stage.rationing.set_disk_behind(True, stage.now())
     assert sender.held_back
 
 
@@ -143,9 +143,9 @@ def test_when_the_disk_has_caught_up_one_at_a_time_reads_over_the_budget() -> No
         for sender in senders:
             sender.sends(20)
     assert stage.budget.is_exceeded()
-    stage.rationing.disk(True, stage.now())
+    stage.rationing.set_disk_behind(True, stage.now())
     assert all(sender.held_back for sender in senders)
-    stage.rationing.disk(False, stage.now())
+    stage.rationing.set_disk_behind(False, stage.now())
     assert [sender.held_back for sender in senders].count(False) == 1
     most = 0
     for _ in range(400):
@@ -165,12 +165,12 @@ def test_the_one_that_reads_over_the_budget_is_not_given_up_while_the_disk_is_be
             sender.sends(100)
     first = max(senders, key=lambda sender: sender.pending)
     assert first.pending > 2 * 250 * 10
-    stage.rationing.disk(True, stage.now())
+    stage.rationing.set_disk_behind(True, stage.now())
     assert first.held_back
     small = Sender(stage, 1_000)
     small.sends(READ_ON - 1)
     stage.passes(BEHIND_SECONDS - 1)
-    stage.rationing.disk(False, stage.now())
+    stage.rationing.set_disk_behind(False, stage.now())
     assert not first.held_back
     stage.passes(STALL_SECONDS - 1)
     first.sends(100)
@@ -181,10 +181,10 @@ def test_one_that_leaves_while_the_disk_is_behind_is_forgotten() -> None:
     stage = Stage(250 * 10)
     sender = Sender(stage, 100 * 10)
     sender.sends(500)
-    stage.rationing.disk(True, stage.now())
+    stage.rationing.set_disk_behind(True, stage.now())
     del stage.sockets[sender]
-    stage.rationing.received(sender, 0, stage.now())
-    stage.rationing.disk(False, stage.now())
+    stage.rationing.update_pending(sender, 0, stage.now())
+    stage.rationing.set_disk_behind(False, stage.now())
     assert stage.budget.used_bytes == 0
 
 
@@ -294,7 +294,7 @@ def test_one_held_back_that_the_broker_would_not_read_is_read_when_it_would() ->
     other.receives(80)
     waiting.wants = other.wants = False
     first.reason = "left"
-    stage.rationing.received(first, 0, stage.now())
+    stage.rationing.update_pending(first, 0, stage.now())
     del stage.sockets[first]
     assert waiting.held_back
     assert other.held_back
@@ -333,7 +333,7 @@ def test_whatever_happens_somebody_can_always_go_on(
         if step == "time":
             stage.passes(STALL_SECONDS)
         elif step in ("behind", "caught up"):
-            stage.rationing.disk(step == "behind", stage.now())
+            stage.rationing.set_disk_behind(step == "behind", stage.now())
         elif sender.reason:
             continue
         elif step == "send":
@@ -343,17 +343,17 @@ def test_whatever_happens_somebody_can_always_go_on(
         elif step == "leave":
             sender.reason = "left"
             del stage.sockets[sender]
-            stage.rationing.received(sender, 0, stage.now())
+            stage.rationing.update_pending(sender, 0, stage.now())
         else:
             sender.wants = step == "go on"
         assert is_behind or all(one.pending >= READ_ON for one in senders if one.held_back and not one.reason)
     for sender in senders:
         sender.wants = True
     if stays_behind:
-        stage.rationing.disk(True, stage.now())
+        stage.rationing.set_disk_behind(True, stage.now())
         stage.passes(BEHIND_SECONDS)
     else:
-        stage.rationing.disk(False, stage.now())
+        stage.rationing.set_disk_behind(False, stage.now())
     stage.passes(STALL_SECONDS)
     stage.passes(0.0)
     alive = [sender for sender in senders if not sender.reason]

@@ -28,12 +28,12 @@ class SweptSocket:
     def wants_read(self) -> bool:
         return True
 
-    def heard(self) -> None:
+    def note_activity(self) -> None:
         return None
 
-    def read_no_more(self) -> None: ...
+    def stop_reading(self) -> None: ...
 
-    def hold_back(self, held_back: bool) -> None:
+    def set_throttled(self, is_throttled: bool) -> None:
         return None
 
     def close(self, now: Time) -> None:

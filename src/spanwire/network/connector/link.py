@@ -270,7 +270,7 @@ class Link:
 
     # The pump's side
 
-    def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
+    def accept(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """The socket is open."""
         remote = self._trying
         connected = transport.get_extra_info("socket")
@@ -284,7 +284,7 @@ class Link:
         self._bridge.tells_silence = not self._told_silence
         return self._bridge
 
-    def gone(self, transport: StreamTransport) -> None:
+    def release(self, transport: StreamTransport) -> None:
         """The socket is closed."""
         self._ended.set()
 

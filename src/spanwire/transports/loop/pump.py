@@ -34,12 +34,12 @@ UNEXPECTED: Final = "connection of %s closed: unexpected error"
 class Acceptor(Protocol):
     """The connector that owns the listening socket (`spanwire.transports.connector.TransportConnector`)."""
 
-    def accepted(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
+    def accept(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """The connection for a new socket; None when the socket must be closed."""
         ...
 
-    def gone(self, transport: StreamTransport) -> None:
-        """A socket for which `accepted` gave a connection is closed."""
+    def release(self, transport: StreamTransport) -> None:
+        """A socket for which `accept` gave a connection is closed."""
         ...
 
 
@@ -57,20 +57,20 @@ class SocketPump:
         self._connection: ProtocolConnection | None = None
         self._carrier: Carrier | None = None
         self._attached: object = None
-        self._held: Final[deque[memoryview]] = deque()
+        self._unprocessed: Final[deque[memoryview]] = deque()
         self._pending_bytes = 0
         self._reading = True
-        self._held_back = False
-        self._at_end = False  # nothing is taken any more
-        self._is_over = False  # the peer has said that nothing follows
-        self._goes_on = False  # `_take_held` is about to be called
+        self._is_throttled = False
+        self._input_stopped = False  # nothing is taken any more
+        self._peer_ended = False  # the peer has said that nothing follows
+        self._is_scheduled = False  # `_process_next` is about to be called
         self._closing = False
         self._armed = False
 
     def connection_made(self, transport: StreamTransport) -> None:
         """A client connected."""
         now = self._turn.clock.now()
-        connection = self._acceptor.accepted(transport, now)
+        connection = self._acceptor.accept(transport, now)
         if connection is None:
             transport.abort()
             return
@@ -85,39 +85,39 @@ class SocketPump:
 
     def data_received(self, data: bytes) -> None:
         """Bytes arrived."""
-        if self._connection is None or self._closing or self._at_end:
+        if self._connection is None or self._closing or self._input_stopped:
             return
-        if self._held or self._connection.holds_requests or len(data) > MAX_BYTES_PER_CALLBACK:
+        if self._unprocessed or self._connection.holds_requests or len(data) > MAX_BYTES_PER_CALLBACK:
             view = memoryview(data)
             for start in range(0, len(data), MAX_BYTES_PER_CALLBACK):
-                self._held.append(view[start : start + MAX_BYTES_PER_CALLBACK])
-            if not self._goes_on:
-                self._take_held()
+                self._unprocessed.append(view[start : start + MAX_BYTES_PER_CALLBACK])
+            if not self._is_scheduled:
+                self._process_next()
         else:
             self._act(data, self._turn.clock.now())
 
-    def heard(self) -> None:
+    def note_activity(self) -> None:
         """As if bytes had arrived, without any."""
         if self._connection is not None and not self._closing:
             self._connection.receive_data(b"", self._turn.clock.now())
 
     def eof_received(self) -> bool:
         """The client writes no more: take what it wrote, in later turns what takes long, answer, close."""
-        self._is_over = True
-        if not self._goes_on:
-            self._take_held()
+        self._peer_ended = True
+        if not self._is_scheduled:
+            self._process_next()
         return not self._closing
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
         self._closing = True
-        self._held.clear()
+        self._unprocessed.clear()
         connection, transport = self._connection, self._transport
         if connection is None or transport is None:
             return
-        self._leave(self._turn.clock.now())
+        self._disconnect(self._turn.clock.now())
         self._turn.detach(self._attached)
-        self._acceptor.gone(transport)
+        self._acceptor.release(transport)
         self._connection = None
 
     def pause_writing(self) -> None:
@@ -141,7 +141,7 @@ class SocketPump:
             if connection.closed:
                 self.close(now)
                 return
-            self._follow_wish(connection, transport)
+            self._update_reading(connection, transport)
         except Exception:
             logger.exception(UNEXPECTED, self._peer())
             self._drop(now)
@@ -152,7 +152,7 @@ class SocketPump:
         if connection is None or self._closing:
             return
         try:
-            if self._held_back or self._at_end:
+            if self._is_throttled or self._input_stopped:
                 connection.receive_data(b"", now)
             due = connection.next_timeout()
             if due is not None and due <= now.monotonic:
@@ -163,12 +163,12 @@ class SocketPump:
                 self._turn.touch(self)
             if due is not None and not self._armed and due < now.monotonic + SWEEP_INTERVAL:
                 self._armed = True
-                self._turn.loop.call_later(max(MIN_TIMER, due - now.monotonic), self._due)
+                self._turn.loop.call_later(max(MIN_TIMER, due - now.monotonic), self._on_timer)
         except Exception:
             logger.exception(UNEXPECTED, self._peer())
             self._drop(now)
 
-    def _due(self) -> None:
+    def _on_timer(self) -> None:
         """A timer that could not wait for the next sweep, such as a short heart-beat."""
         self._armed = False
         self.sweep(self._turn.clock.now())
@@ -177,15 +177,15 @@ class SocketPump:
         """Whether the connection would take bytes now."""
         return self._connection is not None and not self._closing and self._connection.wants_read
 
-    def hold_back(self, held_back: bool) -> None:
+    def set_throttled(self, is_throttled: bool) -> None:
         """Do not read, until told otherwise."""
-        self._held_back = held_back
+        self._is_throttled = is_throttled
         self._turn.touch(self)
 
-    def read_no_more(self) -> None:
+    def stop_reading(self) -> None:
         """Take nothing from the peer any more, not even what has arrived; what it gets is written as ever."""
-        self._at_end = True
-        self._held.clear()
+        self._input_stopped = True
+        self._unprocessed.clear()
         self._turn.touch(self)
 
     def close(self, now: Time) -> None:
@@ -198,15 +198,15 @@ class SocketPump:
         except Exception:
             logger.exception(UNEXPECTED, self._peer())
         self._closing = True
-        self._held.clear()
-        self._leave(now)
-        if self._at_end and transport.can_write_eof():
-            self._end(transport)
+        self._unprocessed.clear()
+        self._disconnect(now)
+        if self._input_stopped and transport.can_write_eof():
+            self._linger(transport)
             return
         transport.close()
         self._turn.loop.call_later(CLOSE_LINGER, transport.abort)
 
-    def _end(self, transport: StreamTransport) -> None:
+    def _linger(self, transport: StreamTransport) -> None:
         """Let the peer read to the end and close. What it sends meanwhile is read and dropped: a socket that is closed
         with bytes unread resets the connection, and the peer may lose the answers that are on their way to it.
         """
@@ -245,7 +245,7 @@ class SocketPump:
     def _count_pending(self, pending_bytes: int, now: Time) -> None:
         if pending_bytes != self._pending_bytes:
             self._pending_bytes = pending_bytes
-            self._turn.received(self._attached, pending_bytes, now)
+            self._turn.update_pending(self._attached, pending_bytes, now)
 
     def _attach(self, connection: object) -> None:
         """Be known as the socket of ``connection``: the broker marks that one when it has something to send."""
@@ -255,43 +255,43 @@ class SocketPump:
         self._attached = connection
         self._turn.attach(connection, self)
 
-    def _take_held(self) -> None:
+    def _process_next(self) -> None:
         """Let the connection go on with what it holds, and feed held pieces for `CALLBACK_BUDGET`; the rest follows in
         the next turn, so that the others get theirs.
         """
-        self._goes_on = False
+        self._is_scheduled = False
         connection = self._connection
         now = self._turn.clock.now()
         end = now.monotonic + CALLBACK_BUDGET
         is_first = True
-        while connection is not None and not self._closing and not self._at_end:
+        while connection is not None and not self._closing and not self._input_stopped:
             if connection.holds_requests:
                 if not is_first:
                     break
                 self._act(None, now)
-            elif self._held and (is_first or self._may_read(connection)):
-                self._act(bytes(self._held.popleft()), now)
+            elif self._unprocessed and (is_first or self._may_read(connection)):
+                self._act(bytes(self._unprocessed.popleft()), now)
             else:
                 break
             is_first = False
             now = self._turn.clock.now()
             if now.monotonic >= end:
                 break
-        if connection is not None and self._is_over and not self._closing:
-            if self._at_end or not (self._held or connection.holds_requests):
+        if connection is not None and self._peer_ended and not self._closing:
+            if self._input_stopped or not (self._unprocessed or connection.holds_requests):
                 self.flush(now)
                 self.close(now)
 
     def _may_read(self, connection: ProtocolConnection) -> bool:
-        return self._is_over or (connection.wants_read and not self._held_back)
+        return self._peer_ended or (connection.wants_read and not self._is_throttled)
 
-    def _follow_wish(self, connection: ProtocolConnection, transport: StreamTransport) -> None:
-        may_read = self._may_read(connection) and not self._at_end
-        holds = connection.holds_requests and not self._at_end
-        if (holds or (self._held and may_read)) and not self._goes_on:
-            self._goes_on = True
-            self._turn.loop.call_soon(self._take_held)
-        reading = may_read and not self._held and not holds and not self._is_over
+    def _update_reading(self, connection: ProtocolConnection, transport: StreamTransport) -> None:
+        may_read = self._may_read(connection) and not self._input_stopped
+        has_requests = connection.holds_requests and not self._input_stopped
+        if (has_requests or (self._unprocessed and may_read)) and not self._is_scheduled:
+            self._is_scheduled = True
+            self._turn.loop.call_soon(self._process_next)
+        reading = may_read and not self._unprocessed and not has_requests and not self._peer_ended
         if reading != self._reading:
             self._reading = reading
             if reading:
@@ -299,7 +299,7 @@ class SocketPump:
             else:
                 transport.pause_reading()
 
-    def _leave(self, now: Time) -> None:
+    def _disconnect(self, now: Time) -> None:
         """Let the connection free what it holds in the broker. It may be told twice."""
         connection = self._connection
         if connection is None:
@@ -315,8 +315,8 @@ class SocketPump:
         transport = self._transport
         assert transport is not None
         self._closing = True
-        self._held.clear()
-        self._leave(now)
+        self._unprocessed.clear()
+        self._disconnect(now)
         transport.abort()
 
     def _peer(self) -> str:

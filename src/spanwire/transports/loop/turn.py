@@ -75,7 +75,7 @@ class Turn:
 
     def detach(self, connection: object) -> None:
         """The socket of ``connection`` is gone, or carries another one from now on: it is held back no more."""
-        self._rationing.received(connection, 0, self.clock.now())
+        self._rationing.update_pending(connection, 0, self.clock.now())
         self._sockets.pop(connection, None)
 
     @property
@@ -93,7 +93,7 @@ class Turn:
     def time_moved(self) -> None:
         """The clock was set forward: everybody counts as heard from just now, and what is due by it happens now."""
         for socket in list(self._sockets.values()):
-            socket.heard()
+            socket.note_activity()
         if self._timer is not None:
             self._timer.cancel()
         self._run()
@@ -104,9 +104,9 @@ class Turn:
             self._scheduled = True
             self.loop.call_soon(self._end)
 
-    def received(self, connection: object, pending_bytes: int, now: Time) -> None:
+    def update_pending(self, connection: object, pending_bytes: int, now: Time) -> None:
         """``connection`` holds that much of an incomplete frame; over the common budget others wait."""
-        self._rationing.received(connection, pending_bytes, now)
+        self._rationing.update_pending(connection, pending_bytes, now)
 
     def give_up_all(self, reason: str) -> None:
         """Close every socket at once."""
@@ -114,10 +114,10 @@ class Turn:
         for socket in list(self._sockets.values()):
             socket.give_up(reason, now)
 
-    def read_no_more(self) -> None:
+    def stop_reading(self) -> None:
         """Take nothing from any peer any more; answers still go out."""
         for socket in list(self._sockets.values()):
-            socket.read_no_more()
+            socket.stop_reading()
 
     def close_all(self) -> None:
         """Close every socket after writing what is left."""
@@ -133,7 +133,7 @@ class Turn:
         self._flush(now)
         if self._store is not None:
             self._store.turn(now.monotonic)
-            self._rationing.disk(self._broker.is_behind(), now)
+            self._rationing.set_disk_behind(self._broker.is_behind(), now)
         self._arm(now)
 
     def _flush(self, now: Time) -> None:
@@ -147,9 +147,9 @@ class Turn:
                 socket.touched = False
                 socket.flush(now)
             for connection in dirty:
-                found = self._sockets.get(connection)
-                if found is not None:
-                    found.flush(now)
+                attached = self._sockets.get(connection)
+                if attached is not None:
+                    attached.flush(now)
         self.wake()
 
     def _arm(self, now: Time) -> None:
@@ -182,7 +182,7 @@ class Turn:
 
     def _sweep(self) -> None:
         self._sweep_timer = self.loop.call_later(SWEEP_INTERVAL, self._sweep)
-        self._rationing.look(self.clock.now())
+        self._rationing.check_progress(self.clock.now())
         self._sweep_some(list(self._sockets.values()), 0)
 
     def _sweep_some(self, sockets: list[Flushable], start: int) -> None:
