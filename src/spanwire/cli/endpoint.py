@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import unicodedata
 from pathlib import Path
 from typing import Final
 
@@ -97,11 +96,3 @@ def destination(options: argparse.Namespace) -> Destination:
 def rate(count: int, seconds: float) -> str:
     """``0.31 s (3225/s)``."""
     return f"{seconds:.2f} s ({count / seconds if seconds > 0 else 0:.0f}/s)"
-
-
-def printable(text: str) -> str:
-    """A text of a stranger on one line, without anything that steers a terminal."""
-    return "".join(
-        character if character == " " or unicodedata.category(character)[0] not in "CZ" else f"\\u{ord(character):04x}"
-        for character in text
-    )

@@ -13,6 +13,7 @@ from spanwire import registry
 from spanwire._build import version_text
 from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import SpanwireError
+from spanwire.model.text import printable
 
 FAILURE: Final = 1
 USAGE_ERROR: Final = 2
@@ -74,8 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(words[1:])
     except SpanwireError as error:
         for line in str(error).splitlines():
-            shown = "".join(character if character.isprintable() else "?" for character in line)
-            sys.stderr.write(f"spanwire {words[0]}: {shown}\n")
+            sys.stderr.write(f"spanwire {words[0]}: {printable(line)}\n")
         return FAILURE
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader went away; the rest goes nowhere

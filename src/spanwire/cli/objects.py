@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from spanwire.cli.endpoint import printable
 from spanwire.management.control import ControlClient
+from spanwire.model.text import escaped
 
 TYPES: Final = (
     "Broker", "Connector", "NetworkConnector", "Connection", "Subscription", "DurableSubscription", "Queue", "Topic",
@@ -102,11 +102,9 @@ class ViewedObject:
 
     def text(self, wanted: Sequence[str] = ()) -> str:
         """``Name = value`` lines, with ``wanted`` those of these attributes only; no value can steer a terminal."""
-        lines = [f"type = {self.type}", f"Name = {printable(self.name)}"]
+        lines = [f"type = {self.type}", f"Name = {escaped(self.name)}"]
         lines += [
-            f"{name} = {printable(str(value))}"
-            for name, value in self.attributes.items()
-            if not wanted or name in wanted
+            f"{name} = {escaped(str(value))}" for name, value in self.attributes.items() if not wanted or name in wanted
         ]
         return "\n".join(lines) + "\n"
 

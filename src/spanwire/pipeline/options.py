@@ -47,11 +47,11 @@ from spanwire.documents.spelling import suggestion
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
+from spanwire.model.units import MIB
 from spanwire.pipeline.columns.body_types import BODY_KINDS
 from spanwire.pipeline.destinations import ADVISORIES, MAX_PRIORITY, source_named, target_named
 from spanwire.tls.settings import ClientTlsSettings, KeyStore, TrustStore
 
-MIB: Final = 1024 * 1024
 DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
 BROWSE: Final = "browse"
 CONSUME: Final = "consume"

@@ -13,9 +13,9 @@ from typing import Final, Protocol
 
 from spanwire.model.environment import Time
 from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION, MAX_PRODUCERS_PER_CONNECTION
+from spanwire.model.units import MIB
 from spanwire.protocols.cluster import ClusterClients
 
-MIB: Final = 1024 * 1024
 MAX_FRAME_SIZE: Final = 101 * MIB  # largest body (100 MiB) and its headers
 MAX_OPENWIRE_FRAME_BEFORE_LOGIN: Final = 64 * 1024  # a ConnectionInfo or BrokerInfo is far smaller
 MAX_INTRODUCTION: Final = 1024 * 1024  # bytes of a bridge's durable subscriptions, some thousand, before its login

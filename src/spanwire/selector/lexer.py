@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.model.errors import InvalidSelectorError
+from spanwire.model.text import printable
 
 # Kinds of token. The text of a KEYWORD is in upper case, that of a STRING is without quotes.
 END: Final = 0
@@ -40,7 +41,7 @@ _SYMBOLS: Final = "=<>+-*/%(),"
 def quoted(text: str) -> str:
     """`text` in double quotes on one line, cut at MAX_QUOTED_LENGTH; what a terminal cannot show becomes ``?``."""
     shown = text if len(text) <= MAX_QUOTED_LENGTH else text[:MAX_QUOTED_LENGTH] + "..."
-    return '"' + "".join([letter if letter.isprintable() else "?" for letter in shown]) + '"'
+    return '"' + printable(shown) + '"'
 
 
 class Token:

@@ -14,11 +14,11 @@ from typing import Final, Protocol, runtime_checkable
 from spanwire.model.environment import Time
 from spanwire.model.errors import SpanwireError
 from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION, MAX_PRODUCERS_PER_CONNECTION
+from spanwire.model.units import KIB
 from spanwire.protocols.base import LOGIN_DEADLINE, MAX_FRAME_SIZE, ConnectionSettings, ProtocolConnection
 from spanwire.registry import AUTO
 from spanwire.tls.settings import TlsSettings
 
-KIB: Final = 1024
 MAX_CONNECTIONS: Final = 10_000  # over all connectors; the system's own file limit is often lower
 MAX_CONNECTIONS_PER_ADDRESS: Final = 1_000  # from one remote address; loopback is exempt
 ACCEPT_BACKLOG: Final = 4_096  # connections the kernel completes before we accept them: its own upper bound, somaxconn

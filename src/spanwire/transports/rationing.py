@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.model.environment import Time
+from spanwire.model.units import KIB
 from spanwire.transports.admission import ReceiveBudget
-from spanwire.transports.base import KIB, Flushable
+from spanwire.transports.base import Flushable
 
 READ_ON_BYTES: Final = 64 * KIB  # of a frame; who holds less reads on: logins, acknowledgements, most messages
 STALL_SECONDS: Final = 10.0  # in which the one that reads must bring `STALL_BYTES` or the end of its frame

@@ -12,10 +12,11 @@ from typing import Final
 
 from spanwire.broker.security.audit_log import host_of
 from spanwire.model.environment import Time
+from spanwire.model.units import KIB
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.protocols.detect import Report
 from spanwire.tls.subject import is_made_out_to, subject_of
-from spanwire.transports.base import KIB, Carrier, ConnectionFactory
+from spanwire.transports.base import Carrier, ConnectionFactory
 
 HANDSHAKE_DEADLINE: Final = 10.0  # seconds; a connector's shorter time to log in holds for the handshake, too
 MAX_RECORD: Final = 16 * KIB  # plaintext of one record

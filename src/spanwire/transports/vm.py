@@ -20,9 +20,10 @@ from typing import Final, Protocol
 
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError
+from spanwire.model.units import KIB
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.transports.admission import Admission
-from spanwire.transports.base import KIB, ConnectionFactory, EventLoop, StreamTransport
+from spanwire.transports.base import ConnectionFactory, EventLoop, StreamTransport
 from spanwire.transports.loop.pump import SocketPump
 from spanwire.transports.loop.turn import Turn
 

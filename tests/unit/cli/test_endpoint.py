@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from spanwire.cli.endpoint import printable, rate
+from spanwire.cli.endpoint import rate
 from spanwire.cli.messages.dstat import table
-
-
-def test_texts_of_strangers_cannot_steer_a_terminal() -> None:
-    assert printable("a b\u00e9\u20ac") == "a b\u00e9\u20ac"
-    assert printable("\x1b[2J\r\n\u202e\u2028") == "\\u001b[2J\\u000d\\u000a\\u202e\\u2028"
 
 
 def test_a_rate_of_no_time_is_told() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from spanwire.model.units import MIB
 from spanwire.pipeline.arrow.schema import COLUMNS
-from spanwire.pipeline.options import COMMON, MAX_BYTES, MAX_RECEIVE_TIMEOUT_MS, MAX_ROWS, MIB, READ, WRITE
+from spanwire.pipeline.options import COMMON, MAX_BYTES, MAX_RECEIVE_TIMEOUT_MS, MAX_ROWS, READ, WRITE
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/howto/spark.md").read_text(encoding="utf-8")

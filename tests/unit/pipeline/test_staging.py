@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spanwire.model.errors import JmsError
+from spanwire.model.units import MIB
 from spanwire.pipeline.arrow.segments import read_rows, row_count
 from spanwire.pipeline.link.batch_receiver import MAX_TAKEN, BatchReceiver
-from spanwire.pipeline.options import MIB, ReadOptions, read_options
+from spanwire.pipeline.options import ReadOptions, read_options
 from spanwire.pipeline.source.staging import MAX_UNSETTLED, Staging
 from tests.support.pipeline_messages import FakeQueue, Raw, id_of, raw
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.errors import AuthenticationError, JmsError
+from spanwire.model.units import MIB
 from spanwire.pipeline.arrow.segments import read_rows, row_count
-from spanwire.pipeline.options import MIB, read_options
+from spanwire.pipeline.options import read_options
 from spanwire.pipeline.source.staging import Staging
 from tests.support.pipeline_messages import FakeQueue, id_of, raw
 

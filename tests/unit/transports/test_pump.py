@@ -8,13 +8,13 @@ from typing import cast
 import pytest
 
 from spanwire.model.environment import Time
+from spanwire.model.units import KIB
 from spanwire.protocols.base import ProtocolConnection
 from spanwire.transports.admission import ReceiveBudget
 from spanwire.transports.base import (
     CLOSE_LINGER,
     DIRECT_WRITE_BYTES,
     END_LINGER,
-    KIB,
     MAX_BYTES_PER_CALLBACK,
     SWEEP_INTERVAL,
     StreamTransport,

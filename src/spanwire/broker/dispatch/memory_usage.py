@@ -7,7 +7,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
-MIB: Final = 1024 * 1024
+from spanwire.model.units import MIB
+
 DEFAULT_MEMORY_LIMIT_BYTES: Final = 1024 * MIB  # memoryUsage of the broker when the configuration names none
 RESUME_SHARE: Final = 90  # percent of a limit below which waiting sends go on
 OVERSHOOT_SHARE: Final = 10  # percent over its limit that the last message taken may bring

@@ -34,8 +34,8 @@ from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.security.access_control import Rights
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, TRANSACTION, Destination
 from spanwire.model.message import Message
+from spanwire.model.units import MIB
 
-MIB: Final = 1024 * 1024
 MAX_SINKS: Final = 1_000  # of one broker
 MAX_TARGET: Final = 2_048  # characters of what a sink is for: the longest name of a destination twice
 MAX_PARTS: Final = 10_000  # staged for all sinks: each is a line of the store

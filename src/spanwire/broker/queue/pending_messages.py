@@ -15,8 +15,8 @@ from spanwire.broker.queue.scan_position import LineCursor
 from spanwire.broker.queue.sequence_ranges import SparedSequences
 from spanwire.model.destination import QUEUE
 from spanwire.model.message import DEFAULT_PRIORITY, Message
+from spanwire.model.units import MIB
 
-MIB: Final = 1024 * 1024
 MAX_RESIDENT_MESSAGES: Final = 16_384  # persistent messages of one queue kept in memory ahead of dispatch
 READ_AHEAD_MESSAGES: Final = 2_048  # messages in memory or being read below which the next page is read
 MAX_READS: Final = 4  # pages of one queue that are being read

@@ -51,8 +51,8 @@ from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
 from spanwire.model.message_view import STRING_VALUE
+from spanwire.model.units import MIB
 
-MIB: Final = 1024 * 1024
 MAX_DELIVERIES: Final = 100  # messages delivered in one turn, and read from the store at a time
 MAX_READ_BYTES: Final = 4 * MIB  # of them, unless one alone has more
 RETRY_MS: Final = 1_000  # until a message is delivered for which there was no room

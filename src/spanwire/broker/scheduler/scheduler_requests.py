@@ -24,6 +24,7 @@ from spanwire.model.errors import JmsError, MessageFormatError, ProtocolError, R
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import Message
 from spanwire.model.message_view import STRING_VALUE, MessageView, PropertyValue
+from spanwire.model.units import MIB
 
 MANAGEMENT: Final = "activemq.scheduler.management"  # in lower case, how the name of the destination begins
 NAME_LENGTH: Final = len(MANAGEMENT)
@@ -35,7 +36,6 @@ REMOVE: Final = "REMOVE"
 REMOVE_ALL: Final = "REMOVEALL"
 COPY_TYPE: Final = "Advisory"  # the JMSType of what answers BROWSE
 
-MIB: Final = 1024 * 1024
 MAX_BROWSES: Final = 16  # requests to browse that wait for their answers
 MAX_COPIES: Final = 100  # messages read from the store for one of them at a time
 MAX_COPY_BYTES: Final = 4 * MIB  # of them, unless one alone has more

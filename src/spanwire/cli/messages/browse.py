@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
-from spanwire.cli.endpoint import DEFAULT_BROKER_URL, connect, destination, endpoint_options, printable
+from spanwire.cli.endpoint import DEFAULT_BROKER_URL, connect, destination, endpoint_options
 from spanwire.cli.log_lines import local_time
 from spanwire.cli.running import control_client, named_configuration
 from spanwire.client.messages.message import Message
 from spanwire.management.running_brokers import running_brokers
 from spanwire.model.destination import Destination
 from spanwire.model.errors import AuthenticationError, ConfigurationError
+from spanwire.model.text import escaped
 from spanwire.protocols.openwire.messages.message_format import format_id_of
 from spanwire.protocols.readable import BASE64, readable_or_fault
 from spanwire.service.service import message_formats
@@ -122,12 +123,12 @@ def described(row: Row) -> str:
     """A message on one line, with the brokers that it came through."""
     persistent = "persistent" if row.get("persistent") else "non-persistent"
     path = row.get("broker_path")
-    came = f" BrokerPath=[{printable(', '.join(path))}]" if isinstance(path, list) and path else ""  # as ActiveMQ's
-    head = f"{printable(str(row['message_id']))} {row.get('kind', '')} {persistent} priority={row.get('priority')}"
+    came = f" BrokerPath=[{escaped(', '.join(path))}]" if isinstance(path, list) and path else ""  # as ActiveMQ's
+    head = f"{escaped(str(row['message_id']))} {row.get('kind', '')} {persistent} priority={row.get('priority')}"
     body = _body(row)
     if row.get("kind") == "BytesMessage" and isinstance(row.get("body"), str):
         body = f"({len(body.encode('utf-8'))} bytes)"
-    return f"{head}{came} {printable(body[:SHOWN_BODY])}"
+    return f"{head}{came} {escaped(body[:SHOWN_BODY])}"
 
 
 def _as_json(row: Row) -> str:
@@ -142,14 +143,14 @@ def paragraph(row: Row) -> str:
     for words, name in HEADERS:
         value = row.get(name)
         if value:
-            lines.append(f"  {words}: {_time(value) if name == 'expiration_ms' else printable(str(value))}")
+            lines.append(f"  {words}: {_time(value) if name == 'expiration_ms' else escaped(str(value))}")
     properties = row.get("properties")
     for name, value in sorted(properties.items()) if isinstance(properties, dict) else []:
-        words = "died of" if name == CAUSE else f"property {printable(name)}"
-        lines.append(f"  {words}: {printable(value if isinstance(value, str) else json.dumps(value))}")
+        words = "died of" if name == CAUSE else f"property {escaped(name)}"
+        lines.append(f"  {words}: {escaped(value if isinstance(value, str) else json.dumps(value))}")
     body = _body(row)
     if len(body) > SHOWN_BODY or row.get("kind") == "BytesMessage":
-        lines.append(f"  body: {printable(body)}")
+        lines.append(f"  body: {escaped(body)}")
     return "\n".join(lines)
 
 

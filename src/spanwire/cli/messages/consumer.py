@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser
-from spanwire.cli.endpoint import connect, destination, endpoint_options, printable, rate
+from spanwire.cli.endpoint import connect, destination, endpoint_options, rate
 from spanwire.client.blocking import Consumer, Session
 from spanwire.client.messages.content_types import AcknowledgeMode
 from spanwire.client.messages.message import Message
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
+from spanwire.model.text import escaped
 
 DEFAULT_COUNT: Final = 1000  # ActiveMQ's default
 MODES: Final[dict[str, AcknowledgeMode]] = {
@@ -92,7 +93,7 @@ def _settle(session: Session, message: Message, options: argparse.Namespace) -> 
 def _shown(message: Message) -> str:
     body = message.body
     if isinstance(body, str):
-        return printable(body)
+        return escaped(body)
     if isinstance(body, bytes):
         return f"({len(body)} bytes)"
     return f"({message.kind})"

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 
 from spanwire.cli.arguments import Parser, placement
-from spanwire.cli.endpoint import printable
 from spanwire.cli.running import control_client
+from spanwire.model.text import escaped
 
 
 def delete(arguments: Sequence[str]) -> int:
@@ -22,7 +22,7 @@ def delete(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     found = control_client(options).ask("delete", destinations=options.destinations)
     for row in found if isinstance(found, list) else []:
-        sys.stdout.write(f"{printable(str(row['destination']))}: deleted\n")
+        sys.stdout.write(f"{escaped(str(row['destination']))}: deleted\n")
     return 0
 
 
@@ -40,5 +40,5 @@ def disconnect(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     found = control_client(options).ask("disconnect", client=options.client)
     for row in found if isinstance(found, list) else []:
-        sys.stdout.write(f"{printable(str(row['connection_id']))}: disconnected\n")
+        sys.stdout.write(f"{escaped(str(row['connection_id']))}: disconnected\n")
     return 0

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
-from spanwire.cli.endpoint import printable
 from spanwire.cli.messages.subscription import ask_subscriptions, subscription_table
 from spanwire.cli.running import control_client
+from spanwire.model.text import escaped
 
 SCHEMES: Final = {"queues": ("queue://", "temp-queue://"), "topics": ("topic://", "temp-topic://")}
 ADVISORIES: Final = "topic://ActiveMQ.Advisory."
@@ -58,7 +58,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def table(rows: list[dict[str, object]]) -> str:
     """The rows under their headings, one line each."""
-    names = [printable(str(row["destination"])) for row in rows]
+    names = [escaped(str(row["destination"])) for row in rows]
     width = max([NARROWEST_NAME, *(len(name) for name in names)])
     lines = [f"{'Name':<{width}}" + "".join(f"  {heading:>10}" for heading, _ in COLUMNS)]
     for name, row in zip(names, rows, strict=True):

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
-from spanwire.cli.endpoint import printable
 from spanwire.cli.running import control_client
+from spanwire.model.text import escaped
 
 PAUSING: Final = (
     "Dispatch nothing more from queues of a running broker. They go on taking messages, what consumers hold may be "
@@ -36,5 +36,5 @@ def _change(command: str, description: str, arguments: Sequence[str]) -> int:
     for row in found if isinstance(found, list) else []:
         state = "paused" if row["paused"] else "dispatching"
         waiting = f", {row['waiting']} messages wait"
-        sys.stdout.write(f"{printable(str(row['destination']))}: {state}{waiting}\n")
+        sys.stdout.write(f"{escaped(str(row['destination']))}: {state}{waiting}\n")
     return 0

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
-from spanwire.cli.endpoint import printable
 from spanwire.cli.running import control_client
+from spanwire.model.text import escaped
 
 SHARED_DEAD_LETTERS: Final = "ActiveMQ.DLQ"
 PATIENCE_S: Final = 3_600.0  # for a purge: ten million messages take minutes
@@ -27,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     client = control_client(options, PATIENCE_S)
     for row in _rows(client.ask("purge", destinations=options.queues, selector=options.msgsel)):
-        sys.stdout.write(f"{printable(str(row['destination']))}: {row['removed']} messages removed\n")
+        sys.stdout.write(f"{escaped(str(row['destination']))}: {row['removed']} messages removed\n")
     return 0
 
 
@@ -52,7 +52,7 @@ def dead_letters(arguments: Sequence[str]) -> int:
     queues = options.queues or [SHARED_DEAD_LETTERS]
     for row in _rows(client.ask("retry", destinations=queues, selector=options.msgsel, **limit)):
         left = f", {row['left']} left that have no place to go back to" if row["left"] else ""
-        sys.stdout.write(f"{printable(str(row['destination']))}: {row['retried']} messages retried{left}\n")
+        sys.stdout.write(f"{escaped(str(row['destination']))}: {row['retried']} messages retried{left}\n")
     return 0
 
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
-from spanwire.cli.endpoint import printable
 from spanwire.cli.process.list import duration
 from spanwire.cli.running import control_client
 from spanwire.management.control import ControlClient
+from spanwire.model.text import escaped
 
 USAGE_ERROR: Final = 2
 USAGE: Final = """usage: spanwire subscription ACTION [OPTIONS]
@@ -70,7 +70,7 @@ def _remove(arguments: Sequence[str]) -> int:
     options = parser.parse(arguments)
     found = control_client(options).ask("remove-subscription", client_id=options.client_id, name=options.name)
     removed = found.get("removed") if isinstance(found, dict) else None
-    name = f"{printable(options.name)} of client {printable(options.client_id)}"
+    name = f"{escaped(options.name)} of client {escaped(options.client_id)}"
     sys.stdout.write(f"durable subscription {name}: removed, with {removed} messages\n")
     return 0
 
@@ -101,4 +101,4 @@ def _cells(row: dict[str, object]) -> tuple[str, ...]:
     selector = f" where {row['selector']}" if row["selector"] else ""
     numbers = (str(row[key]) for key in ("pending", "in_flight", "enqueued", "dequeued"))
     topic = str(row["topic"]) + selector
-    return tuple(printable(cell) for cell in (str(row["client_id"]), str(row["name"]), state, *numbers, topic))
+    return tuple(escaped(cell) for cell in (str(row["client_id"]), str(row["name"]), state, *numbers, topic))

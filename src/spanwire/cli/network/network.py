@@ -12,13 +12,14 @@ from dataclasses import asdict
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
-from spanwire.cli.endpoint import login_options, password, printable, tls_settings
+from spanwire.cli.endpoint import login_options, password, tls_settings
 from spanwire.cli.network.network_map import MAX_BROKERS, Login, ask, lines
 from spanwire.cli.network.network_simulate import run as simulate
 from spanwire.cli.process.status import counted
 from spanwire.cli.running import control_client
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
+from spanwire.model.text import escaped
 from spanwire.network.plan import NetworkPlan, Route
 from spanwire.service.network_lint.network_clients import read_clients
 from spanwire.service.network_lint.network_lint import NetworkLint
@@ -268,4 +269,4 @@ def _link(row: dict[str, object]) -> str:
 
 
 def _print(line: str) -> None:
-    sys.stdout.write(printable(line) + "\n")
+    sys.stdout.write(escaped(line) + "\n")

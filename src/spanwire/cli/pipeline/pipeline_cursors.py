@@ -15,6 +15,7 @@ from typing import Final
 from spanwire.cli.arguments import Parser
 from spanwire.client import blocking
 from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.model.text import printable
 from spanwire.pipeline.link.control_client import Control, CursorView, SinkView
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
@@ -136,23 +137,17 @@ def _line_of(view: CursorView) -> str:
     what = f"holds {held} messages, {view.start} to {view.end}" if held else "holds none"
     what = "released" if view.released else what
     alone = ", exclusive" if view.exclusive and not view.released else ""
-    return _printable(
-        f"{view.name}: {view.destination}, epoch {view.epoch}, {what}{alone}, {_who(view.run, view.user)}"
-    )
+    return printable(f"{view.name}: {view.destination}, epoch {view.epoch}, {what}{alone}, {_who(view.run, view.user)}")
 
 
 def _line_of_sink(view: SinkView) -> str:
     last = f"batch {view.batch} is committed" if view.batch >= 0 else "no batch is committed"
     staged = f", staged messages: {view.staged}" if view.staged else ""
-    return _printable(f"{view.query}: epoch {view.epoch}, {last}{staged}, {_who(view.run, view.user)}")
+    return printable(f"{view.query}: epoch {view.epoch}, {last}{staged}, {_who(view.run, view.user)}")
 
 
 def _who(run: str, user: str) -> str:
     return f"run {run} of {user}"
-
-
-def _printable(line: str) -> str:
-    return "".join(mark if mark.isprintable() else "?" for mark in line)
 
 
 def _broker_options(parser: Parser) -> None:

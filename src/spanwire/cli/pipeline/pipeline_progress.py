@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, TextIO
 
+from spanwire.model.text import printable
+
 if TYPE_CHECKING:
     from spanwire.pipeline.routes.supervisor import News  # which needs Py4J; some commands do without Spark
 
@@ -62,8 +64,3 @@ def line_of(news: News) -> str:
         return f"{news.route}: {news.text}"
     behind = f", {news.behind_ms / 1000:.1f} s behind" if news.behind_ms else ""
     return f"{news.route}: batch {news.batch}, {news.text}, {news.rows_per_s:.0f} rows/s{behind}"
-
-
-def printable(line: str) -> str:
-    """A line without marks that move a cursor."""
-    return "".join([mark if mark.isprintable() else "?" for mark in line])

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement, start_options
-from spanwire.cli.endpoint import printable
 from spanwire.cli.running import named_configuration
 from spanwire.model.errors import ConfigurationError
+from spanwire.model.text import escaped
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.values.diagnostics import RefusedConfigurationError
 from spanwire.service.readiness import inspection, start_warnings
@@ -59,9 +59,9 @@ def _check(arguments: Sequence[str]) -> int:
     except ConfigurationError as error:
         obstacles, warnings = str(error).splitlines(), []
     for line in obstacles:
-        sys.stdout.write(f"obstacle: {printable(line)}\n")
+        sys.stdout.write(f"obstacle: {escaped(line)}\n")
     for line in warnings:
-        sys.stdout.write(f"warning: {printable(line)}\n")
+        sys.stdout.write(f"warning: {escaped(line)}\n")
     verdict = "spanwire start refuses this configuration" if obstacles else "spanwire start accepts this configuration"
     sys.stdout.write(f"{_counted(len(obstacles), 'obstacle')}, {_counted(len(warnings), 'warning')}: {verdict}\n")
     return REFUSED if obstacles else 0

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from typing import Final
 
 from spanwire.cli.arguments import Parser
-from spanwire.cli.endpoint import printable
 from spanwire.management.running_brokers import ListedBroker, running_brokers
+from spanwire.model.text import escaped
 
 HEADINGS: Final = ("Name", "PID", "Uptime", "Listens at", "Data directory", "Configuration")
 
@@ -53,7 +53,7 @@ def _cells(broker: ListedBroker, wall_ms: int) -> tuple[str, ...]:
         broker.data_directory,
         broker.configuration or "(built-in default)",
     )
-    return tuple(printable(cell) for cell in cells)
+    return tuple(escaped(cell) for cell in cells)
 
 
 def duration(seconds: int) -> str:

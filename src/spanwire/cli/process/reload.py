@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
-from spanwire.cli.endpoint import printable
 from spanwire.cli.running import control_client
+from spanwire.model.text import escaped
 
 DESCRIPTION: Final = (
     "Have a running broker read its configuration again. It takes over policies, virtual destinations, network "
@@ -24,5 +24,5 @@ def run(arguments: Sequence[str]) -> int:
     found = control_client(parser.parse(arguments)).ask("reload")
     lines = [str(line) for line in found] if isinstance(found, list) else []
     for line in lines or ["nothing has changed"]:
-        sys.stdout.write(printable(line) + "\n")
+        sys.stdout.write(escaped(line) + "\n")
     return 0

@@ -9,8 +9,8 @@ from typing import Final
 
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.running import control_client
+from spanwire.model.units import KIB
 
-KIB: Final = 1024
 IN_USAGE: Final = (
     "memory_bytes", "memory_limit_bytes", "store_bytes", "store_limit_bytes", "temporary_limit_bytes", "disk_full",
 )  # fmt: skip

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from spanwire.cli.arguments import Parser
-from spanwire.cli.endpoint import printable
 from spanwire.model.destination import Destination
 from spanwire.model.errors import SpanwireError, StoreError
+from spanwire.model.text import escaped
+from spanwire.model.units import MIB
 from spanwire.model.written_destination import written_destination
 from spanwire.protocols.readable import readable_or_fault
 from spanwire.service.service import message_formats
@@ -34,7 +35,6 @@ USAGE_ERROR: Final = 2
 TERMINAL_INTERVAL_S: Final = 0.1
 LOG_INTERVAL_S: Final = 5.0
 MAX_SHOWN: Final = 200  # damages printed one by one
-MIB: Final = 1024 * 1024
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -115,7 +115,7 @@ def _repair_on(disk: Disk, options: argparse.Namespace) -> int:
         sys.stdout.write("there is nothing to repair\n")
         return 0
     sys.stdout.write(damages(found) + "what is saved:\n" + report(found, _segments(disk)))
-    lost = [f"  {line.lost} of {printable(line.name)}" for line in found.lines if line.lost]
+    lost = [f"  {line.lost} of {escaped(line.name)}" for line in found.lines if line.lost]
     if lost:
         sys.stdout.write("messages that are lost, as far as that can be told:\n" + "\n".join(lost) + "\n")
     if found.loses and not options.yes:
@@ -202,7 +202,7 @@ def report(found: Inspection, segments: int) -> str:
 
 def damages(found: Inspection) -> str:
     """One line for each damage, the first `MAX_SHOWN`."""
-    lines = [f"damage: {printable(finding.line())}" for finding in found.findings[:MAX_SHOWN]]
+    lines = [f"damage: {escaped(finding.line())}" for finding in found.findings[:MAX_SHOWN]]
     if len(found.findings) > MAX_SHOWN:
         lines.append(f"and {len(found.findings) - MAX_SHOWN} more")
     return "\n".join(lines) + "\n"
@@ -212,7 +212,7 @@ def _row(line: LineReport) -> str:
     oldest = "-"
     if 0 < line.oldest_ms < 1 << 47:
         oldest = datetime.fromtimestamp(line.oldest_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    return f"{line.messages:>10}  {line.bytes:>15}  {oldest:<20}  {printable(line.name)}"
+    return f"{line.messages:>10}  {line.bytes:>15}  {oldest:<20}  {escaped(line.name)}"
 
 
 def _segments(disk: Disk) -> int:

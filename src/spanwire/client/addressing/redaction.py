@@ -7,6 +7,7 @@ from typing import Final
 
 from spanwire.client.addressing.options import MAX_WORD
 from spanwire.discovery.composite import LISTS
+from spanwire.model.text import printable
 
 AUTHORITY: Final = re.compile(r"//(?:\[([0-9A-Fa-f:.%]+)\]|([\w.\-]*))(?::([0-9]{1,5}))?/?", re.ASCII)
 ALL_OPTIONS: Final = re.compile(r"\?.*", re.DOTALL)
@@ -30,7 +31,7 @@ def redacted(text: str) -> str:
         shown = AFTER_SLASHES.sub(_shown_authority, shown)
         if "//" not in text:  # the scheme was forgotten, and nobody knows where a password ends
             shown = "…"
-    shown = "".join([character if character.isprintable() else " " for character in shown])
+    shown = printable(shown, " ")
     return shown if len(shown) <= 2 * MAX_WORD else shown[: 2 * MAX_WORD] + "…"
 
 

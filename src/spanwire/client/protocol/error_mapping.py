@@ -21,6 +21,7 @@ from spanwire.model.errors import (
     TransactionRolledBackError,
     XaError,
 )
+from spanwire.model.text import printable
 from spanwire.protocols.openwire.codec.schema import Throwable
 
 SECURITY_NAMES: Final = ("SecurityException", "JMSSecurityException")
@@ -94,5 +95,4 @@ def deepest_text(thrown: Throwable) -> str:
 
 def one_line(text: str) -> str:
     """A broker's text on one line, without control characters, and not too long."""
-    printable = "".join([character if character.isprintable() else " " for character in text[:MAX_TEXT]])
-    return " ".join(printable.split())
+    return " ".join(printable(text[:MAX_TEXT], " ").split())

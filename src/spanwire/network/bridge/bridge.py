@@ -33,6 +33,7 @@ from spanwire.model.errors import (
     StoreError,
 )
 from spanwire.model.routing import UNNAMED
+from spanwire.model.text import printable
 from spanwire.network.bridge.duplex_bridge import advisory_in
 from spanwire.network.bridge.forwarder import Crossing
 from spanwire.network.bridge.inbound_bridge import InboundBridge
@@ -465,7 +466,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             return
         self._go_on(event)
         self.closed_since = now.monotonic
-        self.reason = "".join([character if character.isprintable() else "?" for character in reason[:300]])
+        self.reason = printable(reason[:300])
         if self._crossing is not None:
             self._crossing.leave(now)
         if self._inbound is not None:

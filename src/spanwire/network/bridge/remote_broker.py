@@ -19,6 +19,7 @@ from spanwire.broker.security.audit_log import printable
 from spanwire.model.acks import STANDARD_ACK
 from spanwire.model.ids import ProducerId
 from spanwire.model.secret import Secret
+from spanwire.model.units import MIB
 from spanwire.network.bridge.settings_codec import properties_of
 from spanwire.network.demand.demand import BRIDGE_SESSION
 from spanwire.network.settings import BridgeSettings
@@ -37,7 +38,6 @@ from spanwire.protocols.openwire.exceptions import throwable_text
 from spanwire.protocols.openwire.messages.identities import wire_producer_id
 from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES, OutputBuffer
 
-MIB: Final = 1024 * 1024
 MAX_REMOTE_FRAME_BYTES: Final = 4 * MIB  # a remote broker sends a bridge answers and advisories, no messages
 ADVISORY_PREFETCH: Final = 1_000
 ADVISORY_ACK_AT: Final = ADVISORY_PREFETCH * 3 // 4  # ActiveMQ's advisoryAckPercentage

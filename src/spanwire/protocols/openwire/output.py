@@ -6,14 +6,13 @@ from typing import Final
 
 from librt.strings import BytesWriter, write_i32_be
 
+from spanwire.model.units import KIB, MIB
 from spanwire.protocols.openwire.codec._marshallers import Response
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
 from spanwire.protocols.openwire.codec.schema import DataStructure
 from spanwire.protocols.openwire.codec.wire_format import WireFormat
 from spanwire.protocols.openwire.messages.large_message import LargeMessage
 
-KIB: Final = 1024
-MIB: Final = 1024 * KIB
 MAX_UNREAD_ANSWER_BYTES: Final = 8 * MIB  # answers a peer may leave unread; a real one reads while it sends
 SEPARATE_CHUNK_BYTES: Final = 32 * KIB  # larger messages are not copied into the buffer (the transport's DIRECT_WRITE)
 

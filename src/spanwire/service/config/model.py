@@ -22,11 +22,11 @@ from spanwire.broker.scheduler.schedule import DEFAULT_MAX_REPEAT, SchedulerSett
 from spanwire.broker.security.authorization_map import AccessList, AuthorizationEntry
 from spanwire.model.destination import Destination
 from spanwire.model.secret import Secret
+from spanwire.model.units import MIB
 from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.service.machine.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
 
-MIB: Final = 1024 * 1024
 DEFAULT_BROKER_NAME: Final = "localhost"  # ActiveMQ's own default
 BUILT_IN: Final = "built-in default"  # the source of the configuration that no file holds
 DEFAULT_SEGMENT_BYTES: Final = 32 * MIB  # journalMaxFileLength of ActiveMQ's kahaDB

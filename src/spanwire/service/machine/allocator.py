@@ -11,7 +11,8 @@ import ctypes
 import sys
 from typing import Final
 
-MIB: Final = 1024 * 1024
+from spanwire.model.units import MIB
+
 M_TRIM_THRESHOLD: Final = -1  # glibc, mallopt(3)
 M_TOP_PAD: Final = -2
 M_MMAP_THRESHOLD: Final = -3

@@ -10,6 +10,7 @@ from spanwire.broker.metadata import Fact, check_fact
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
+from spanwire.model.units import MIB
 from spanwire.stores.journal.index.index import Arrival, Entry, SharedBody, StoredDestination
 from spanwire.stores.journal.segments.record import (
     BODY,
@@ -29,7 +30,6 @@ from spanwire.stores.journal.segments.record import (
 )
 from spanwire.stores.journal.segments.transfers import FIXED_BYTES, RUN_BYTES, TransferRuns, encode_transfer
 
-MIB: Final = 1024 * 1024
 MAX_BATCH_BYTES: Final = 4 * MIB  # encoding one batch must not hold the loop for more than some milliseconds
 MAX_BATCH_RECORDS: Final = 4_096  # the same; a record costs half a microsecond
 MAX_UNIT_BYTES: Final = 1024 * MIB  # a transaction lies in one batch and so in one segment of at most 4 GiB

@@ -22,6 +22,7 @@ from librt.strings import BytesWriter, write_i32_be
 
 from spanwire.model.errors import MessageFormatError, ProtocolError
 from spanwire.model.message_view import BLOB, BYTES, MAP, OBJECT, PLAIN, STREAM, TEXT
+from spanwire.model.units import MIB
 from spanwire.protocols.octets import OctetReader, encode_text
 from spanwire.protocols.openwire.codec._marshallers import (
     ACTIVE_MQ_BLOB_MESSAGE,
@@ -34,7 +35,6 @@ from spanwire.protocols.openwire.codec._marshallers import (
 )
 from spanwire.protocols.primitive_map import MAX_BODY_VALUES, decode_map, decode_stream
 
-MIB: Final = 1024 * 1024
 MAX_INFLATED_OCTETS: Final = 100 * MIB  # the largest body
 MAX_INFLATION: Final = 100  # times the compressed octets; a zlib bomb reaches 1,030
 FREE_INFLATED_OCTETS: Final = MIB  # up to here any ratio is harmless: real texts of one repeated line

@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.protocols.base import MAX_FRAME_SIZE, MAX_STOMP_FRAME_BEFORE_LOGIN, MIB
+from spanwire.model.units import MIB
+from spanwire.protocols.base import MAX_FRAME_SIZE, MAX_STOMP_FRAME_BEFORE_LOGIN
 from spanwire.protocols.stomp.codec.encoding import unescaped
 from spanwire.protocols.stomp.codec.errors import StompProtocolError
 from spanwire.protocols.stomp.codec.frames import CLIENT_COMMANDS, CONNECT, SEND, STOMP, V1_0, V1_2, Frame, HeaderBlock

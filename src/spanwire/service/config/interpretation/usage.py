@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spanwire.documents.element import Element
+from spanwire.model.units import MIB
 from spanwire.service.config.model import DiskLimit, UsageConfiguration
 from spanwire.service.config.readers.java_options import heap_bytes
 from spanwire.service.config.security.security import Inner
@@ -14,7 +15,6 @@ from spanwire.service.config.tables import attribute_table as words
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings
 
-MIB: Final = 1024 * 1024
 MIN_MEMORY_BYTES: Final = 1 * MIB  # a frame before the login, one page of a queue and a few messages must fit
 MIN_DISK_BYTES: Final = 8 * MIB  # eight segments of the smallest size
 MAX_INT: Final = 2**31 - 1  # a Java int, milliseconds of 24 days
