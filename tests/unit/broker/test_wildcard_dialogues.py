@@ -182,3 +182,27 @@ def test_a_durable_subscription_that_cannot_be_changed_stays_as_it_was() -> None
         peer.consumes("topic://D.*", durable="s", selector="a = 1")
     destination_map.served -= MAX_SERVED
     assert len(peer.consumes("topic://D.*", durable="s").deliveries) == 2
+
+
+def test_a_durable_consumer_that_is_refused_for_want_of_room_leaves_no_subscription_behind() -> None:
+    stage = Stage()
+    stage.peer("w").consumes("topic://D.*")
+    stage.peer("m").creates("topic://D.1")
+    limited(stage, 1)
+    peer = stage.peer("a", client_id="a")
+    with pytest.raises(ResourceAllocationError, match=NARROWER):
+        peer.consumes("topic://D.2", durable="s")
+    assert stage.broker.durable_subscriptions() == []
+    assert not stage.has("topic://D.2")
+
+
+def test_a_durable_consumer_that_is_refused_for_want_of_room_leaves_its_subscription_as_it_was() -> None:
+    stage = Stage()
+    stage.peer("w").consumes("topic://D.*")
+    peer = stage.peer("a", client_id="a")
+    peer.consumes("topic://D.1", durable="s").leaves()
+    stage.peer("p").sends("topic://D.1", "1")
+    limited(stage, 1)
+    with pytest.raises(ResourceAllocationError, match=NARROWER):
+        peer.consumes("topic://D.2", durable="s")
+    assert peer.consumes("topic://D.1", durable="s").takes() == ["1"]

@@ -65,8 +65,13 @@ class Destinations(Attaching):
     def ensure_all(
         self, state: ConnectionState, destinations: list[Destination], by_send: bool = False
     ) -> list[BrokerDestination]:
-        """All of these, in order; the rights to make those that are missing are checked before the first is made.
-        ``by_send`` says that something is to be sent to them.
+        """Return all of these, in order, after `check_all`."""
+        self.check_all(state, destinations, by_send)
+        return self.make_all(state, destinations)
+
+    def check_all(self, state: ConnectionState, destinations: list[Destination], by_send: bool = False) -> None:
+        """Raise `JmsError` unless those that are missing may be made and there is room for them. ``by_send`` says that
+        something is to be sent to them.
         """
         missing: list[Destination] = []
         for destination in destinations:
@@ -75,6 +80,9 @@ class Destinations(Attaching):
                 missing.append(destination)
         if missing:
             self._map.check_room(missing)
+
+    def make_all(self, state: ConnectionState, destinations: list[Destination]) -> list[BrokerDestination]:
+        """Return all of these, in order, which `check_all` has let through; make those that are missing."""
         homes: list[BrokerDestination] = []
         for destination in destinations:
             found = self._map.find(destination)

@@ -101,8 +101,10 @@ class Consuming(ConsumerRemover):
             selector = self._selectors.parse(info.selector)
         parts = info.destination.parts()
         self._check_parts(state, info, parts)
+        named = [part for part in parts if not part.is_pattern]
+        self._destinations.check_all(state, named)  # before a durable subscription is made, changed or handed over
         durable = None if info.subscription_name is None else self._durables.claim(state, info, selector)
-        homes = self._destinations.ensure_all(state, [part for part in parts if not part.is_pattern])
+        homes = self._destinations.make_all(state, named)
         if durable is not None:
             selector = None  # what it does not let through never came into the line
         subscription = self._made(state, info, consumer, selector, automatic)
