@@ -13,11 +13,12 @@ from spanwire.broker.dispatch.broker_context import MAX_RINGS, BrokerContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.topic_policy import FIXED_COUNT, RecoveryPolicy, TopicPolicy
 from spanwire.broker.queue.queue import MAX_DISPATCHED
 from spanwire.broker.routing.consumers import MAX_PULLS_OVER
 from spanwire.broker.routing.message_return import LEAVING_STEPS
 from spanwire.broker.topic.topic import Topic
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.message import Message
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage
 from tests.support.dialogue.spoken_advisories import SpokenAdvisories
@@ -277,9 +278,13 @@ class Heard:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
+        self.released: list[tuple[Topic, int]] = []
 
     def hand(self, topic: Topic, message: Message) -> None:
         self.messages.append(message)
+
+    def let_go(self, topic: Topic) -> None:
+        self.released.append((topic, len(self.messages)))
 
 
 def test_more_advisories_than_may_wait_are_told_in_order_and_none_is_lost() -> None:
@@ -294,9 +299,80 @@ def test_more_advisories_than_may_wait_are_told_in_order_and_none_is_lost() -> N
     for message in messages:
         telling.tell(topic, message)
     assert heard.messages == messages[:5]
+    telling.forget(topic)
+    assert heard.released == []
     while telling.work():
         pass
     assert heard.messages == messages
+    assert heard.released == [(topic, len(messages))]
+
+
+@pytest.mark.parametrize("ends", ["consumer and queue", "connection"])
+def test_many_listeners_hear_that_a_consumer_went_also_when_its_queue_goes_at_once(ends: str) -> None:
+    stage = Stage(advisory_format=SpokenAdvisories())
+    crowd = stage.peer("a")
+    listeners = [crowd.consumes("topic://ActiveMQ.Advisory.Consumer.>") for _ in range(TOLD_AT_ONCE + 10)]
+    peer = stage.peer("b")
+    queue = peer.temporary()
+    listener = peer.consumes(queue)
+    told_slices(stage, crowd)
+    for one in listeners:
+        assert len(one.takes()) == 1
+    if ends == "connection":
+        peer.leaves()
+    else:
+        listener.leaves()
+        peer.removes(queue)
+    told_slices(stage, crowd)
+    gone = [f"-{listener.info.consumer_id} consumerCount=0"]
+    assert [one.takes() for one in listeners] == [gone] * len(listeners)
+    assert all(not one.subscription.homes for one in listeners)
+    assert stage.memory() > 0, "what was told is not acknowledged yet"
+    crowd.leaves()
+    slices(stage)
+    assert stage.memory() == 0
+
+
+def test_a_destination_that_comes_back_before_many_have_heard_that_it_went_is_told_of_in_order() -> None:
+    stage = Stage(advisory_format=SpokenAdvisories())
+    crowd = stage.peer("a")
+    listeners = [crowd.consumes("topic://ActiveMQ.Advisory.Consumer.>") for _ in range(TOLD_AT_ONCE + 10)]
+    peer = stage.peer("b")
+    first = peer.consumes("queue://Q")
+    first.leaves()
+    peer.removes("queue://Q")
+    second = peer.consumes("queue://Q")
+    told_slices(stage, crowd)
+    names = [f"+{first.info.consumer_id}", f"-{first.info.consumer_id}", f"+{second.info.consumer_id}"]
+    for one in listeners:
+        assert [text.split()[0] for text in one.takes()] == names
+        assert len(one.subscription.homes) == 1
+    second.leaves()
+    told_slices(stage, crowd)
+    assert all(len(one.takes()) == 1 for one in listeners)
+
+
+def test_what_a_forgotten_advisory_topic_keeps_for_consumers_to_come_goes_with_it() -> None:
+    recovery = TopicPolicy(recovery=RecoveryPolicy(FIXED_COUNT, 100))
+    policy = PolicyEntry(parse_destination("topic://ActiveMQ.Advisory.>"), topic=recovery)
+    stage = Stage(policy, advisory_format=SpokenAdvisories())
+    crowd = stage.peer("a")
+    for _ in range(TOLD_AT_ONCE + 10):
+        crowd.consumes("topic://ActiveMQ.Advisory.Consumer.>")
+    peer = stage.peer("b")
+    peer.consumes("queue://Q").leaves()
+    peer.removes("queue://Q")
+    told_slices(stage, crowd)
+    crowd.leaves()
+    slices(stage)
+    assert stage.memory() == 0
+
+
+def told_slices(stage: Stage, crowd: Peer) -> None:
+    """Let all listeners of one connection hear what waits."""
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+        crowd.flushes()
 
 
 def test_a_queue_dispatches_a_part_of_what_waits_at_once() -> None:

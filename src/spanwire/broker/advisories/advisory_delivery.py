@@ -28,22 +28,38 @@ class Handing(Protocol):
         """Hand ``message`` to all of them."""
         ...
 
+    def let_go(self, topic: Topic) -> None:
+        """Detach the listeners of ``topic``, which is forgotten."""
+        ...
+
 
 class Telling(BrokerDestination):
-    """The line of advisories that are told in slices. A job of the broker and no place for messages of clients."""
+    """The line of advisories that are told in slices. A job of the broker and no place for messages of clients. In it
+    are also the topics that are forgotten: their listeners go behind what they are still to hear.
+    """
 
     def __init__(self, handing: Handing, context: BrokerContext) -> None:
         everything = Destination(TOPIC, ADVISORY_PREFIX + ">")
         super().__init__(everything, PolicyEntry(everything), MemoryUsage(0))
         self._handing: Final[Handing] = handing
         self._context: Final[BrokerContext] = context
-        self._untold: Final[deque[tuple[Topic, Message]]] = deque()
+        self._untold: Final[deque[tuple[Topic, Message | None]]] = deque()
 
     def tell(self, topic: Topic, message: Message) -> None:
         """Hand ``message`` on, at once where few listen and nothing waits before it."""
         if not self._untold and len(topic.subscriptions) <= TOLD_AT_ONCE:
             self._handing.hand(topic, message)
             return
+        self._add(topic, message)
+
+    def forget(self, topic: Topic) -> None:
+        """Let the listeners of ``topic``, which is forgotten, go when they have heard all that waits for its slice."""
+        if self._untold:
+            self._add(topic, None)
+        else:
+            self._handing.let_go(topic)
+
+    def _add(self, topic: Topic, message: Message | None) -> None:
         if len(self._untold) >= MAX_UNTOLD:
             self._next()
         self._untold.append((topic, message))
@@ -51,8 +67,12 @@ class Telling(BrokerDestination):
 
     def _next(self) -> int:
         topic, message = self._untold.popleft()
-        self._handing.hand(topic, message)
-        return 1 + len(topic.subscriptions)
+        steps = 1 + len(topic.subscriptions)
+        if message is None:
+            self._handing.let_go(topic)
+        else:
+            self._handing.hand(topic, message)
+        return steps
 
     def work(self) -> bool:
         """One slice; True while more wait."""

@@ -234,10 +234,15 @@ class Advisories(News, Handing):
         for subscription in topic.subscriptions:
             if topic_name in subscription.info.destination.parts():
                 return
-        for subscription in topic.subscriptions:
-            del subscription.homes[topic]
-        topic.subscriptions.clear()
         self._destinations.remove(topic_name)
+        self._telling.forget(topic)
+
+    def let_go(self, topic: Topic) -> None:
+        """Detach the listeners of ``topic``, which is forgotten."""
+        for subscription in topic.subscriptions:
+            subscription.homes.pop(topic, None)
+        topic.subscriptions.clear()
+        topic.drop()  # it may keep for consumers to come what was handed on since it was forgotten
 
     def consumer_added(self, info: ConsumerInfo, destination: Destination, count: int) -> None:
         """``destination`` has one more consumer, ``count`` in all."""
