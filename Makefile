@@ -28,7 +28,7 @@ SOURCES := $(shell find src -name '*.py')
 CODE := src tests tools $(wildcard examples)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv client-conformance compiled spark peers lint format test test-all test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark soak soak-load soak-spark fuzz measure lock clean
+.PHONY: help venv client-conformance compiled spark peers lint format docs test test-all test-pure test-compiled demo bench bench-client bench-instructions bench-network bench-rights bench-selectors bench-spark soak soak-load soak-spark fuzz measure lock clean
 
 help:  ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,14 +94,22 @@ peers:  ## the brokers and clients that tests talk to; root installs them with a
 	@test -n "$(PYTHON)"
 	@bash tools/peers.sh "$(PYTHON)"
 
-lint: venv  ## format, ruff, mypy, import contracts, forbidden constructs, generated files
+lint: venv docs  ## format, ruff, mypy, import contracts, forbidden constructs, generated files, the documentation
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/lint_forbidden.py
+	$(BIN)/python tools/lint_docs.py
 	@set -e; for generator in $(wildcard tools/generate_*.py); do \
 	    echo "$$generator --check"; $(BIN)/python $$generator --check; done
+
+$(VENV)/.docs: $(VENV)/.ready requirements/docs.txt
+	$(BIN)/python $(LOCKED) -r requirements/docs.txt
+	@touch $@
+
+docs: $(VENV)/.docs  ## the documentation as a site in build/site; a broken link or anchor is an error
+	$(BIN)/zensical build --clean --strict
 
 format: venv  ## rewrite the code as ruff formats it
 	$(BIN)/ruff check --fix-only --select I $(CODE)

@@ -92,8 +92,8 @@ HEAD: Final = """\
 # Words of activemq.xml
 
 Every element and attribute that Spanwire knows, and what becomes of it. TOML spells them in snake_case. Written by
-`tools/generate_configuration_reference.py` from the tables that the readers use; [how to configure a
-broker](../howto/configuration.md) explains.
+`tools/generate_configuration_reference.py` from the tables that the readers use; [Take over an
+activemq.xml](../guides/configuration/take-over-activemq-xml.md) explains the rest.
 
 | status | meaning |
 |---|---|

@@ -41,6 +41,7 @@ def wishes() -> dict[str, list[str]]:
         "runtime": runtime + extras["speed"],
         "test": extras["test"],
         "lint": extras["lint"],
+        "docs": extras["docs"],
         "demo": extras["demo"],
         "bench": extras["bench"],
         "spark": extras["spark"],

@@ -1,6 +1,7 @@
 """Spanwire, a message broker that speaks the wire protocols of the ActiveMQ family.
 
-The packages below are layers; `docs/architecture.md` names them top to bottom and follows one message through them.
+The packages below are layers; `docs/internals/architecture.md` names them top to bottom and follows one
+message through them.
 Importing this module imports none of them.
 """
 

@@ -1,8 +1,8 @@
 """``make bench``: Spanwire beside ActiveMQ Classic, alternating in one run on the same machine.
 
 Every run checks loss, doubles and order. Rates are lower bounds on a shared machine; the broker's CPU time per message
-is the figure to compare. Results go to ``docs/benchmarks/`` with the commit and the machine. ``QUICK=1`` runs once
-instead of thrice.
+is the figure to compare. Results go to ``docs/internals/benchmarks/`` with the commit and the machine. ``QUICK=1`` runs
+once instead of thrice.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pure", type=Path, default=ROOT / ".venv/bin/python", help="interpreter of the pure build")
     parser.add_argument("--compiled", type=Path, default=ROOT / ".venv-compiled/bin/python")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs/benchmarks")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/internals/benchmarks")
     parser.add_argument("--only", default="", help="run only workloads whose name contains this")
     options = parser.parse_args()
     quick = os.environ.get("QUICK") == "1"

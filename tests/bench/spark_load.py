@@ -280,7 +280,7 @@ def main() -> int:
         metavar="NAME=VALUE",
         help="of format spanwire; cursor=x reads by cursors",
     )
-    parser.add_argument("--output", type=Path, default=ROOT / "docs/benchmarks")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs/internals/benchmarks")
     options = parser.parse_args()
     sections = options.only or list(SECTIONS)
     report = Report()

@@ -188,7 +188,7 @@ def test_a_bad_option_names_the_closest(shell: str) -> None:
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_the_programs_of_the_page_run(spanwire: BrokerProcess, number: int) -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs/howto/client.md").read_text("utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs/guides/client/first-program.md").read_text("utf-8")
     program = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[number]
     program = program.replace("tcp://localhost:61616", spanwire.openwire_uri())
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)

@@ -3,7 +3,7 @@
 Proven of the pure core, with a store that answers late, memory for some thirty messages and restarts in between:
 nothing is invented (I2), what is delivered again says so (I3), order (I6), order within groups (I7), one exclusive
 consumer at a time (I8), one dead letter each (I10), nothing expired is delivered (I11), selectors (I12), browsing
-changes nothing (I17), and nobody waits for nothing. The numbers are those of docs/reliability.md.
+changes nothing (I17), and nobody waits for nothing. The numbers are those of docs/concepts/promises.md.
 """
 
 from __future__ import annotations

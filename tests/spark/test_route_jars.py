@@ -103,7 +103,7 @@ def jars(*names: str) -> list[Path]:
     """The folders with jars of these names; the test is skipped where they are not."""
     home = os.environ.get(JARS, "")
     if not home:
-        pytest.skip(f"{JARS} does not name a folder with jars (docs/howto/routes.md)")
+        pytest.skip(f"{JARS} does not name a folder with jars (docs/guides/routes/kafka-delta-iceberg.md)")
     folders = [Path(home) / name for name in names]
     missing = [str(folder) for folder in folders if not list(folder.glob("*.jar"))]
     if missing:

@@ -16,7 +16,7 @@ Nothing here knows the broker: a message is a text that is unique in the ledger,
     assert verdict.ok, verdict.report()
 
 Ledgers that several processes wrote are JSON lines (`Ledger.lines`, `read_ledger`), merged in any order that keeps each
-line behind those it depends on. The promises, of the reliability chapter in ``docs/architecture.md``:
+line behind those it depends on. The promises, of the reliability chapter in ``docs/internals/architecture.md``:
 
 - nothing granted is lost: it was acknowledged, buried or is pending (``lost``)
 - nothing comes out that was not attempted (``invented``)

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "limits.md").read_text("utf-8")
-TURNS = (ROOT / "docs" / "reference" / "turns.md").read_text("utf-8")
+TURNS = (ROOT / "docs" / "internals" / "turns.md").read_text("utf-8")
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in PAGE.splitlines()

@@ -1,8 +1,8 @@
 """What this version does otherwise than ActiveMQ Classic: on purpose, or because it cannot do it yet.
 
-`DEVIATIONS` names the lines of a transcript that differ on purpose (`docs/deviations.md` says why). `NOT_YET` names the
-scenarios that a later version makes equal. Where Spanwire refuses, ``refusal`` is what it says; where it goes on
-without the feature, the feature is one whose configuration it refuses by name unless it is started with
+`DEVIATIONS` names the lines of a transcript that differ on purpose (`docs/reference/deviations.md` says why). `NOT_YET`
+names the scenarios that a later version makes equal. Where Spanwire refuses, ``refusal`` is what it says; where it goes
+on without the feature, the feature is one whose configuration it refuses by name unless it is started with
 ``--skip-unsupported``, or ``silent`` says that nothing tells the user.
 """
 

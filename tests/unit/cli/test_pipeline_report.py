@@ -8,7 +8,7 @@ import pytest
 from spanwire.cli.main import main
 from spanwire.pipeline.report.model import MAX_SHOWN_IDS
 
-PAGE = Path(__file__).resolve().parents[3] / "docs/howto/report.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs/guides/report.md"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,9 @@ from spanwire.client.addressing.address import parse_url
 from spanwire.client.addressing.options import JMS, SOCKET, TLS
 from spanwire.client.addressing.reconnect_policy import FAILOVER
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/howto/client.md").read_text("utf-8")
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PAGES = [*sorted((DOCS / "guides/client").glob("*.md")), DOCS / "reference/client-urls.md"]
+PAGE = "\n".join(path.read_text("utf-8") for path in PAGES)
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 

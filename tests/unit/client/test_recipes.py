@@ -17,7 +17,7 @@ from typing import Any
 from spanwire.client import Message, connect
 from spanwire.testing import Broker
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/howto/recipes.md").read_text("utf-8")
+PAGE = (Path(__file__).resolve().parents[3] / "docs/guides/client/recipes.md").read_text("utf-8")
 PROGRAMS: dict[str, str] = dict(re.findall(r"^## (.+?)\n.*?```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE))
 WAIT_S = 20.0
 

@@ -18,7 +18,7 @@ from spanwire.protocols.openwire.codec.schema import Throwable
 from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, wire_format_info
 from tests.unit.network.test_rogue_remotes import Q, Remote
 
-PAGE = Path(__file__).parents[3] / "docs" / "howto" / "networks.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "link-states.md"
 NEVER = "-"
 SILENCE_S = 31.0  # longer than the start and than the inactivity of a wire format
 

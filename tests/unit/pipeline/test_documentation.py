@@ -10,11 +10,12 @@ from spanwire.pipeline.arrow.schema import COLUMNS
 from spanwire.pipeline.options import COMMON, MAX_BYTES, MAX_RECEIVE_TIMEOUT_MS, MAX_ROWS, READ, WRITE
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs/howto/spark.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "docs/reference/spark.md").read_text(encoding="utf-8")
+GUIDES = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/guides/spark").glob("*.md"))
 
 
 def section(title: str) -> str:
-    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    return REFERENCE.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
 def first_cells(text: str) -> list[str]:
@@ -28,7 +29,7 @@ def test_every_option_is_on_the_page_and_no_other() -> None:
 
 
 def test_every_option_in_the_examples_exists() -> None:
-    named = set(re.findall(r'\.?option\("(\w+)"', PAGE)) - {"path", "checkpointLocation"}
+    named = set(re.findall(r'\.?option\("(\w+)"', GUIDES)) - {"path", "checkpointLocation"}
     assert named <= {*COMMON, *READ, *WRITE}
 
 

@@ -14,7 +14,9 @@ from spanwire.testing.queue import DestinationLook
 
 pytest_plugins = ["pytester"]
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs/howto/testing.md").read_text("utf-8")
+GUIDES = Path(__file__).resolve().parents[3] / "docs/guides/testing"
+FIRST = (GUIDES / "fixtures.md").read_text("utf-8")
+PAGE = "\n".join([FIRST, *(path.read_text("utf-8") for path in GUIDES.glob("*.md") if path.name != "fixtures.md")])
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 PROGRAM = """
 from spanwire.client import blocking

@@ -19,7 +19,7 @@ from spanwire.routes.endpoints import FILE_FORMATS
 from spanwire.routes.model import BROKER, Endpoint
 
 # The newest that were tried, as Spark's --packages takes them, and the newest Spark that each works with; the whole
-# table is in docs/howto/routes.md.
+# table is in docs/guides/routes/kafka-delta-iceberg.md.
 JARS: Final = {
     "delta": ("io.delta:delta-spark_4.1_2.13:4.4.0", (4, 2)),
     "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", (4, 1)),

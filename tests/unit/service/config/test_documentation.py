@@ -10,7 +10,8 @@ import pytest
 from spanwire.service.config.loading import read_configuration
 
 DOCS = Path(__file__).parents[4] / "docs"
-PAGES = ("howto/configuration.md", "security.md", "tls.md")
+FOLDERS = ("guides/configuration", "operations/security")
+PAGES = sorted(page.relative_to(DOCS).as_posix() for folder in FOLDERS for page in (DOCS / folder).glob("*.md"))
 EXAMPLES = [
     (page, kind, text)
     for page in PAGES
@@ -19,7 +20,7 @@ EXAMPLES = [
 
 
 def test_the_page_about_configuring_shows_toml() -> None:
-    assert any(page == "howto/configuration.md" and kind == "toml" for page, kind, _ in EXAMPLES)
+    assert any(page == "guides/configuration/toml.md" and kind == "toml" for page, kind, _ in EXAMPLES)
 
 
 @pytest.mark.parametrize(("page", "text"), [(page, text) for page, kind, text in EXAMPLES if kind == "toml"])
@@ -30,7 +31,7 @@ def test_an_example_in_toml_loads_without_a_warning(page: str, text: str) -> Non
 
 
 def test_the_obstacles_that_the_page_shows_are_those_that_are_told() -> None:
-    shown = " ".join((DOCS / "howto" / "configuration.md").read_text("utf-8").split())
+    shown = " ".join((DOCS / "guides/configuration/take-over-activemq-xml.md").read_text("utf-8").split())
     text = (
         "<broker><transportConnectors><transportConnector uri='amqp://0.0.0.0:5672?x=1'/></transportConnectors>"
         "<plugins><destinationDotFilePlugin/></plugins>"
