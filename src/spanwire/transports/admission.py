@@ -1,4 +1,4 @@
-"""Who may still connect, and how much all half-received frames together may hold."""
+"""Limits on the number of connections, and on the bytes of all half-received frames together."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 
 from spanwire.transports.base import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS
 
-OVERRUN_PERCENT: Final = 200  # of the receive budget, above which a connection has to go: many have begun small frames
+OVERRUN_PERCENT: Final = 200  # of the receive budget; above, connections are closed: many have begun small frames
 
 
 class Admission:
-    """Counts the open sockets of all connectors, in total and by remote host. Leaves closing to the caller."""
+    """Counts the open sockets of all connectors, in total and by remote host. The caller closes sockets."""
 
     def __init__(
         self, max_connections: int = MAX_CONNECTIONS, max_connections_per_address: int = MAX_CONNECTIONS_PER_ADDRESS
@@ -22,7 +22,11 @@ class Admission:
         self.count = 0
 
     def enter(self, host: str) -> str | None:
-        """Count a new socket from ``host``; or the reason why it must be closed, and then it is not counted."""
+        """Count a new socket from ``host``.
+
+        Returns:
+            None, or the reason why the socket must be closed; then the socket is not counted.
+        """
         if self.count >= self._max_connections:
             return f"{self.count} connections are open, the limit of this broker"
         host_count = self._by_host.get(host, 0)
@@ -33,7 +37,7 @@ class Admission:
         return None
 
     def leave(self, host: str) -> None:
-        """A counted socket is gone."""
+        """Remove a counted socket of ``host``."""
         self.count -= 1
         host_count = self._by_host[host] - 1
         if host_count:
@@ -43,8 +47,9 @@ class Admission:
 
 
 class ReceiveBudget:
-    """Bytes of incomplete frames over all connections, against one limit. A limit of 0 means none. What happens over
-    the limit is left to `Rationing`.
+    """Counts the bytes of incomplete frames over all connections against a limit.
+
+    A limit of 0 means no limit. `Rationing` acts when the limit is exceeded.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -53,30 +58,30 @@ class ReceiveBudget:
         self._pending: Final[dict[object, int]] = {}
 
     def set_pending(self, holder: object, pending_bytes: int) -> None:
-        """``holder`` has ``pending_bytes`` of an incomplete frame now."""
+        """Set the bytes of ``holder``'s incomplete frame to ``pending_bytes``."""
         before = self._pending.pop(holder, 0)
         if pending_bytes:
             self._pending[holder] = pending_bytes
         self.used_bytes += pending_bytes - before
 
     def pending(self, holder: object) -> int:
-        """What ``holder`` has."""
+        """Return the bytes of ``holder``'s incomplete frame."""
         return self._pending.get(holder, 0)
 
     def holders(self) -> list[object]:
-        """All that have something, in the order in which they got theirs."""
+        """Return all holders of bytes, in the order of their last change."""
         return list(self._pending)
 
     def is_exceeded(self) -> bool:
-        """Whether there is more than the limit."""
+        """Return True if the bytes together exceed the limit."""
         return 0 < self.limit_bytes < self.used_bytes
 
     def is_overrun_without(self, holder: object) -> bool:
-        """Whether the others have more than `OVERRUN_PERCENT` of the limit."""
+        """Return True if the other holders together exceed `OVERRUN_PERCENT` of the limit."""
         return 0 < self.limit_bytes * OVERRUN_PERCENT < (self.used_bytes - self.pending(holder)) * 100
 
     def largest(self, other_than: object) -> object:
-        """Who holds most, but for one; None when nobody else holds anything."""
+        """Return the holder of the most bytes except ``other_than``; None if no other holder has any."""
         holder_of_most: object = None
         most = 0
         for holder, pending in self._pending.items():
@@ -87,7 +92,7 @@ class ReceiveBudget:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an IP address stays on this machine; False for anything that is no address."""
+    """Return True if an IP address stays on this machine; False for other text."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

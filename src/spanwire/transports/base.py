@@ -1,8 +1,8 @@
-"""What the transports need from the layers around them, and the limits that hold for every socket.
+"""Ports of the transports to the layers around them, and the limits of every socket.
 
-A transport owns sockets and nothing else: it feeds bytes and time into a `ProtocolConnection`, writes what that has to
-send, and calls the broker's timers. The ports below are met by ``broker.Broker`` and by ``service.environment``; tests
-pass fakes.
+A transport owns a socket and nothing else. It feeds bytes and time into a `ProtocolConnection`, writes the output of
+the connection, and calls the broker's timers. ``broker.Broker`` and ``service.machine.environment`` implement the
+ports; tests pass fakes.
 """
 
 from __future__ import annotations
@@ -19,109 +19,109 @@ from spanwire.protocols.base import LOGIN_DEADLINE, MAX_FRAME_SIZE, ConnectionSe
 from spanwire.registry import AUTO
 from spanwire.tls.settings import TlsSettings
 
-MAX_CONNECTIONS: Final = 10_000  # over all connectors; the system's own file limit is often lower
+MAX_CONNECTIONS: Final = 10_000  # over all connectors; the limit of open files of the system is often lower
 MAX_CONNECTIONS_PER_ADDRESS: Final = 1_000  # from one remote address; loopback is exempt
-ACCEPT_BACKLOG: Final = 4_096  # connections the kernel completes before we accept them: its own upper bound, somaxconn
-MAX_BYTES_PER_CALLBACK: Final = 64 * KIB  # bytes parsed in one go, so that no connection keeps the loop for long
-CALLBACK_BUDGET: Final = 0.002  # seconds after which a big read goes on in the next turn
-DIRECT_WRITE_BYTES: Final = 32 * KIB  # chunks of this size are written as they are, smaller ones are joined
-CLOSE_LINGER: Final = 2.0  # seconds a closing socket may take to write what is left
-END_LINGER: Final = 1.0  # seconds in which a peer should close when the broker stops: some round trips
-SWEEP_INTERVAL: Final = 0.25  # seconds between two looks at the timers of the connections
-MIN_TIMER: Final = 0.001  # seconds; a connection whose timer is always due costs a thousand calls a second at most
-SWEEP_BUDGET: Final = 0.002  # seconds of looking at connections before other work gets its turn
-SWEEP_SLICE: Final = 16  # connections looked at between two looks at the clock; closing one costs about 0.1 ms
-FLUSH_ROUNDS: Final = 4  # flushes of one turn: a flush can make further dispatches possible
+ACCEPT_BACKLOG: Final = 4_096  # connections that wait in the kernel to be accepted; Linux' own limit, somaxconn
+MAX_BYTES_PER_CALLBACK: Final = 64 * KIB  # bytes parsed at a time; bounds the time that one connection keeps the loop
+CALLBACK_BUDGET: Final = 0.002  # seconds after which the rest of a large read is left to the next turn
+DIRECT_WRITE_BYTES: Final = 32 * KIB  # chunks of this size are written without a copy, smaller chunks are joined
+CLOSE_LINGER: Final = 2.0  # seconds in which a closing socket may write its remaining output
+END_LINGER: Final = 1.0  # seconds in which a peer should close when the broker stops; some round trips
+SWEEP_INTERVAL: Final = 0.25  # seconds between two checks of the timers of all connections
+MIN_TIMER: Final = 0.001  # seconds; limits a connection whose timer is always due to a thousand calls a second
+SWEEP_BUDGET: Final = 0.002  # seconds of one sweep before other callbacks of the loop run
+SWEEP_SLICE: Final = 16  # connections swept between two readings of the clock; to close one costs about 0.1 ms
+FLUSH_ROUNDS: Final = 4  # flushes of one turn; a flush can make further dispatches possible
 RECEIVE_SHARE: Final = 25  # percent of memoryUsage that half-received frames of all connections may take
 
 ConnectionFactory = Callable[[ConnectionSettings, Time], ProtocolConnection]
 
 
 class TransportError(SpanwireError):
-    """A socket cannot be opened; the text names the connector, the address and what to do."""
+    """Raised when a socket cannot be opened; the text names the connector, the address and the remedy."""
 
 
 class Clock(Protocol):
-    """Both clocks of the machine."""
+    """The monotonic clock and the wall clock of the machine."""
 
     def now(self) -> Time:
-        """The time of this turn."""
+        """Return the time of this turn."""
         ...
 
 
 class TurnBroker(Protocol):
-    """What the end of a turn asks of the broker (``broker/broker.py``)."""
+    """The part of the broker used by the end of a turn (``broker/broker.py``)."""
 
     def take_dirty(self) -> Sequence[object]:
-        """The connections whose `data_to_send` must be written now."""
+        """Return and forget the connections with output to be written now."""
         ...
 
     def next_timeout(self) -> float | None:
-        """Monotonic seconds at which `run` wants to be called, or None."""
+        """Return the time of the next call of `run`, in monotonic seconds; None if no timer is set."""
         ...
 
     def run(self, now: Time) -> None:
-        """Timers that are due, and one slice of each job under way."""
+        """Run all due timers, and one slice of each job under way."""
         ...
 
     def is_behind(self) -> bool:
-        """Whether more is on its way to the disk than should be."""
+        """Return True if more bytes wait for the disk than should."""
         ...
 
 
 class TurnStore(Protocol):
-    """What the end of a turn asks of the message store (``stores/journal_store.py``)."""
+    """The part of the message store used by the end of a turn (``stores/journal_store.py``)."""
 
     def turn(self, now: float) -> None:
-        """Hand over to the disk what gathered. ``now`` is monotonic seconds."""
+        """Hand the writes of this turn to the disk. ``now`` is in monotonic seconds."""
         ...
 
     def next_deadline(self) -> float | None:
-        """Monotonic seconds at which `turn` must come even if nothing happens, or None."""
+        """Return the time of the next call of `turn` without any event, in monotonic seconds, or None."""
         ...
 
 
 class Timer(Protocol):
-    """A call that is going to happen."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Let it not happen."""
+        """Cancel the call."""
         ...
 
 
 class EventLoop(Protocol):
-    """The part of an asyncio loop that the turn uses."""
+    """The part of an asyncio loop used by a turn."""
 
     def call_soon(self, callback: Callable[[], object]) -> object:
-        """Call after the callbacks that are ready now."""
+        """Call ``callback`` after the callbacks already due."""
         ...
 
     def call_later(self, delay: float, callback: Callable[[], object]) -> Timer:
-        """Call in ``delay`` seconds."""
+        """Call ``callback`` in ``delay`` seconds."""
         ...
 
 
 class StreamTransport(Protocol):
-    """The part of an asyncio transport that a pump uses; uvloop's and the in-process one have it too."""
+    """The part of an asyncio transport used by a pump; uvloop and `VmTransport` have the same methods."""
 
     def write(self, data: bytes) -> None:
-        """Send, or keep what cannot be sent yet."""
+        """Send bytes; bytes that the kernel does not take are kept."""
         ...
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that are kept."""
+        """Return the number of kept bytes."""
         ...
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """At how many kept bytes the protocol is told to pause."""
+        """Set the numbers of kept bytes at which the protocol is paused and resumed."""
         ...
 
     def pause_reading(self) -> None:
-        """Let the bytes wait in the kernel."""
+        """Stop reading; the bytes stay in the kernel."""
         ...
 
     def resume_reading(self) -> None:
-        """Go on."""
+        """Start reading again."""
         ...
 
     def can_write_eof(self) -> bool:
@@ -129,40 +129,41 @@ class StreamTransport(Protocol):
         ...
 
     def write_eof(self) -> None:
-        """Tell the peer, after what is kept, that nothing follows; it can still send."""
+        """Announce the end of the output after all kept bytes; the peer can still send."""
         ...
 
     def close(self) -> None:
-        """Close after what is kept is sent."""
+        """Close after all kept bytes are sent."""
         ...
 
     def abort(self) -> None:
-        """Close now."""
+        """Close at once and drop the kept bytes."""
         ...
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        """Facts about the socket."""
+        """Return a fact about the socket, such as ``peername``."""
         ...
 
 
 @runtime_checkable
 class Carrier(Protocol):
-    """A connection that carries another one inside, such as TLS."""
+    """A connection with another connection inside, such as TLS."""
 
     @property
     def carried(self) -> object:
-        """The innermost connection, the one that the broker knows. Changes as the layers get to know each other."""
+        """The innermost connection, known to the broker. Changes while the layers are set up."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSettings:
-    """One listening address and what holds for the connections it accepts. ``port`` 0 lets the system choose.
+    """The settings of one listening address and of its accepted connections.
 
-    ``protocol`` is `AUTO` when the first bytes of a client choose one of ``protocols``. ``discovery_uri`` is the agent
-    that announces the connector, "" for none. With ``updates_clients`` they are told of other brokers, with
-    ``rebalances_clients`` asked to spread over these, with ``updates_on_remove`` told when one of them goes;
-    ``cluster_filter`` are patterns of the names of those that they are told of, any when there are none.
+    ``port`` 0 lets the system choose. ``protocol`` is `AUTO` if the first bytes of a client choose one of
+    ``protocols``. ``discovery_uri`` names the agent for announcing the connector, "" for none. With ``updates_clients``
+    clients learn of other brokers, with ``rebalances_clients`` they spread over these brokers, with
+    ``updates_on_remove`` they also learn of brokers that leave. ``cluster_filter`` are patterns of broker names; no
+    pattern lets all brokers pass.
     """
 
     name: str
@@ -192,48 +193,48 @@ class ConnectorSettings:
     cluster_filter: tuple[str, ...] = ()
 
     def spoken(self) -> tuple[str, ...]:
-        """The protocols that clients may speak."""
+        """Return the names of the protocols that clients may speak."""
         return self.protocols if self.protocol == AUTO else (self.protocol,)
 
     def uri(self, port: int | None = None) -> str:
-        """``scheme://host:port``; options stay out of it, since they may hold what is nobody's business."""
+        """Return ``scheme://host:port`` without options, because options may contain secrets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port if port is None else port}"
 
 
 class Flushable(Protocol):
-    """One socket, as the turn sees it (`spanwire.transports.loop.pump.SocketPump`)."""
+    """The turn's view of one socket (`spanwire.transports.loop.pump.SocketPump`)."""
 
     touched: bool
 
     def flush(self, now: Time) -> None:
-        """Write what its connection has to send."""
+        """Write the output of the connection."""
         ...
 
     def sweep(self, now: Time) -> None:
-        """Look at its connection's timers."""
+        """Run the timers of the connection that are due."""
         ...
 
     def note_activity(self) -> None:
-        """Its peer counts as heard from just now."""
+        """Restart the inactivity timer of the connection, as if bytes had arrived."""
         ...
 
     def wants_read(self) -> bool:
-        """Whether its connection would take bytes now."""
+        """Return True if the connection accepts bytes now."""
         ...
 
     def set_throttled(self, is_throttled: bool) -> None:
-        """Do not read, until told otherwise: there is no memory for more of its frame."""
+        """Stop reading while ``is_throttled``, because there is no memory for more of the frame."""
         ...
 
     def stop_reading(self) -> None:
-        """Take nothing from its peer any more."""
+        """Drop all further input of the peer."""
         ...
 
     def close(self, now: Time) -> None:
-        """Write what is left, then close."""
+        """Write the remaining output, then close."""
         ...
 
     def give_up(self, reason: str, now: Time) -> None:
-        """Close at once and say why."""
+        """Close at once and log ``reason``."""
         ...

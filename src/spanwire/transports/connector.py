@@ -1,4 +1,4 @@
-"""A transport connector: one listening socket, the connections it accepted, and how many there may be."""
+"""Transport connectors: a listening socket, its accepted connections, and their limits."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from spanwire.transports.tls import TlsConnection
 
 logger = logging.getLogger(__name__)
 
-REFUSAL_LOG_INTERVAL: Final = 1.0  # seconds between two lines about refused connections
+REFUSAL_LOG_INTERVAL: Final = 1.0  # seconds between two log lines about refused connections
 
 
 class TransportConnector:
-    """Listens at one address. `bind` takes the port, `start` begins to accept, `stop` closes the listening socket.
+    """Listens at one address. `Turn` closes the accepted connections.
 
-    Leaves the accepted connections to `Turn`, which also closes them.
+    `bind` takes the port, `start` begins to accept, `stop` closes the listening socket.
     """
 
     def __init__(self, settings: ConnectorSettings, admission: Admission) -> None:
@@ -53,27 +53,34 @@ class TransportConnector:
 
     @property
     def name(self) -> str:
-        """Its name in the configuration, else its uri."""
+        """The name in the configuration, else the URI."""
         return self.settings.name
 
     @property
     def uri(self) -> str:
-        """Where clients connect, with the real port once it is bound."""
+        """The URI for clients, with the real port once bound."""
         return self.settings.uri(self._port)
 
     @property
     def port(self) -> int:
-        """Where it listens; the real port once it is bound."""
+        """The listening port; the real port once bound."""
         return self._port
 
     async def binds_loopback(self) -> bool:
-        """Whether only this machine can reach the address. Takes nothing; raises `TransportError` for an unknown
-        host.
+        """Return True if only this machine can reach the address. Takes no port.
+
+        Raises:
+            TransportError: the host is unknown
         """
         return all(is_loopback(host) for _, host in await tcp.resolve(self.settings))
 
     async def bind(self) -> None:
-        """Open the key store and take the port; raises `ConfigurationError` or `TransportError` in one line."""
+        """Open the key store and take the port.
+
+        Raises:
+            ConfigurationError: the key store cannot be used
+            TransportError: the host is unknown, or the port cannot be taken
+        """
         if self.settings.tls is not None:
             self._context = server_context(self.settings.tls)
         family, host = (await tcp.resolve(self.settings))[0]
@@ -81,16 +88,17 @@ class TransportConnector:
         self._port = int(self._listener.getsockname()[1])
 
     async def start(self, factories: Mapping[str, ConnectionFactory], turn: Turn) -> None:
-        """Accept connections, made by the factory of their protocol and flushed by ``turn``.
+        """Accept connections. Their protocol's factory makes them, and ``turn`` flushes them.
 
-        Raises `TransportError` when another process got the port first.
+        Raises:
+            TransportError: another process took the port first
         """
         assert self._listener is not None
         self.serve(factories)
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(
-                lambda: cast(asyncio.BaseProtocol, SocketPump(turn, self)),  # by shape
+                lambda: cast(asyncio.BaseProtocol, SocketPump(turn, self)),  # has the shape of one
                 sock=self._listener,
                 backlog=self.settings.backlog,
             )
@@ -99,11 +107,11 @@ class TransportConnector:
             raise tcp.bind_error(self.settings, error) from error
 
     def serve(self, factories: Mapping[str, ConnectionFactory]) -> None:
-        """Make connections by these factories, of which there is one for each protocol that is spoken here."""
+        """Set the factories of connections, by protocol; each protocol of the connector needs one."""
         self._factories = {name: factories[name] for name in self.settings.spoken()}
 
     def stop(self) -> None:
-        """Accept no more; what is connected stays."""
+        """Stop accepting. Accepted connections stay open."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -112,7 +120,7 @@ class TransportConnector:
             self._listener = None
 
     def accept(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
-        """The connection for a new socket; None, with a log line, over a limit."""
+        """Return the connection for a new socket; None, with a log line, over a limit."""
         peer = transport.get_extra_info("peername")
         if not isinstance(peer, tuple):
             return None  # reset before it was accepted
@@ -125,7 +133,7 @@ class TransportConnector:
         self._hosts[transport] = host
         accepted = transport.get_extra_info("socket")
         if accepted is not None:
-            tcp.tune(cast(socket.socket, accepted), self.settings)  # asyncio wraps it, uvloop too
+            tcp.tune(cast(socket.socket, accepted), self.settings)  # asyncio and uvloop return a wrapper of the socket
         settings = ConnectionSettings(
             remote_address=f"tcp://{peer_name(transport)}",
             local_uri=self.uri,
@@ -149,12 +157,12 @@ class TransportConnector:
             return None
 
     def release(self, transport: StreamTransport) -> None:
-        """An accepted socket is closed."""
+        """Release the place of a closed socket."""
         self.connection_count -= 1
         self._admission.leave(self._hosts.pop(transport))
 
     def _connection(self, settings: ConnectionSettings, report: Report, now: Time) -> ProtocolConnection:
-        """The layers of one connection, from the outside in: TLS, detection, protocol."""
+        """Return the layers of one connection, from the outside in: TLS, detection, protocol."""
 
         def detecting(inner: ConnectionSettings, at: Time) -> ProtocolConnection:
             return DetectingConnection(inner, self._factories, report, at)

@@ -1,10 +1,11 @@
-"""When half-received frames take too much memory: who may still read, and who has to go.
+"""Rationing of the receive budget: chooses the reading sockets when half-received frames fill it.
 
-Over the budget one connection, that which holds most, reads on until its frame is complete; the others that hold a good
-part of one are not read until there is room. So any number of large messages come in one behind the other, and what
-they take together stays near the budget and one frame. One that is let read and sends next to nothing has to go, or the
-others would wait for it for ever; and so has the largest of very many that have begun small ones. While the disk is
-behind nobody completes a large frame.
+Above the budget one connection, the *reader*, reads until its frame is complete. The reader is the connection with the
+most pending bytes. Other connections with much of a frame are throttled until there is room. So any number of large
+messages arrive one after the other, and their memory stays near the budget plus one frame.
+
+A stalled reader is closed, because the others would wait for ever. If very many connections have begun small frames,
+the largest are closed. While the disk is behind, no connection completes a large frame.
 """
 
 from __future__ import annotations
@@ -16,17 +17,17 @@ from spanwire.model.units import KIB
 from spanwire.transports.admission import ReceiveBudget
 from spanwire.transports.base import Flushable
 
-READ_ON_BYTES: Final = 64 * KIB  # of a frame; who holds less reads on: logins, acknowledgements, most messages
-STALL_SECONDS: Final = 10.0  # in which the one that reads must bring `STALL_BYTES` or the end of its frame
+READ_ON_BYTES: Final = 64 * KIB  # of a frame; below, a connection always reads: logins, acknowledgements, most messages
+STALL_SECONDS: Final = 10.0  # in which the reader must receive `STALL_BYTES` or the end of its frame
 STALL_BYTES: Final = 1024 * KIB
-BEHIND_SECONDS: Final = 10.0  # in which the disk should catch up with what is on its way there
+BEHIND_SECONDS: Final = 10.0  # in which the disk should catch up with the received messages
 
 STALLED: Final = "half-received frames exceed the receive budget and this connection, which held most, sends no more"
 TOO_MANY: Final = "half-received frames exceed the receive budget and this connection holds most"
 
 
 class Rationing:
-    """Shares the receive budget out among ``sockets``, which its owner keeps up to date."""
+    """Divides the receive budget among ``sockets``, which the owner keeps up to date."""
 
     def __init__(
         self, budget: ReceiveBudget, sockets: dict[object, Flushable], read_on_bytes: int = READ_ON_BYTES
@@ -43,10 +44,10 @@ class Rationing:
         self._are_all_throttled = False  # until the disk has caught up
 
     def update_pending(self, connection: object, pending_bytes: int, now: Time) -> None:
-        """``connection`` holds that much of an incomplete frame now; 0 when it is complete, or the connection gone.
+        """Set the bytes of ``connection``'s incomplete frame; 0 for a complete frame or a closed connection.
 
-        One that is not read can still bring its frame to the end, with bytes that came before it was held back. It is
-        read again as soon as it holds less than `READ_ON_BYTES`.
+        A throttled connection can still complete its frame with earlier bytes. It reads again as soon as less than
+        `READ_ON_BYTES` are pending.
         """
         budget = self._budget
         before = budget.pending(connection)
@@ -64,9 +65,11 @@ class Rationing:
             self._resume_all()
 
     def set_disk_behind(self, is_behind: bool, now: Time) -> None:
-        """Whether the disk is behind with what was received. Nobody completes a large frame then: it would only wait in
-        memory, and there may be one for each connection. A disk that does not catch up in `BEHIND_SECONDS` may be full,
-        and what makes room on it may come behind such a frame; so then all read on.
+        """Note whether the disk is behind with received messages.
+
+        Meanwhile no connection completes a large frame, because the frame would only wait in memory. A disk still
+        behind after `BEHIND_SECONDS` may be full, and acknowledgements that make room may follow such a frame. Then all
+        connections read again.
         """
         if is_behind and not self._is_behind:
             self._behind_since = now.monotonic
@@ -93,8 +96,9 @@ class Rationing:
             self._resume_all()
 
     def check_progress(self, now: Time) -> None:
-        """Called now and then: takes the turn from a connection that reads over the budget and does not go on, and
-        gives it to another one if nobody has it, since a connection that the broker let wait may want to read again.
+        """Replace a stalled reader, and choose a reader if there is none. Called by every sweep.
+
+        A connection paused by the broker may want to read again, so an earlier search without success is repeated.
         """
         self.set_disk_behind(self._is_behind, now)
         if self._are_all_throttled:
@@ -114,13 +118,13 @@ class Rationing:
             if socket is None or socket.wants_read():
                 self._reader = None
                 self._give_up(reader, STALLED, now)
-            else:  # the broker itself lets it wait: another's turn
+            else:  # the broker has paused the reader, so another connection may read
                 self._reader = None
                 if self._choose_reader(now):
                     self._throttle(reader)
 
     def _restrict(self, connection: object, now: Time) -> None:
-        """Over the budget."""
+        """Choose a reader and throttle the other holders, because the budget is exceeded."""
         if self._reader is None:
             if not self._choose_reader(now):
                 return
@@ -131,12 +135,12 @@ class Rationing:
         self._end_overrun(now)
 
     def _end_overrun(self, now: Time) -> None:
-        """Far over the budget those that hold most have to go."""
+        """Close the connections with the most pending bytes while the others far exceed the budget."""
         while self._budget.is_overrun_without(self._reader):
             self._give_up(self._budget.largest(self._reader), TOO_MANY, now)
 
     def _choose_reader(self, now: Time) -> bool:
-        """Let the one that holds most, and that the broker would read from, read; False when there is none."""
+        """Choose the connection with the most pending bytes as reader, if it wants to read; False if none does."""
         chosen: object = None
         most = 0
         for holder in self._budget.holders():
@@ -155,7 +159,7 @@ class Rationing:
         return True
 
     def _throttle(self, holder: object) -> None:
-        """Do not read from ``holder``, if it is not the one that may, nor holds next to nothing."""
+        """Stop reading from ``holder``, except from the reader and from holders of few bytes."""
         if holder is self._reader or holder in self._throttled or self._budget.pending(holder) < self._read_on_bytes:
             return
         socket = self._sockets.get(holder)

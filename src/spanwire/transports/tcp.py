@@ -1,4 +1,4 @@
-"""TCP sockets: where a listener binds, and what is set on the sockets it accepts."""
+"""TCP sockets: binding a listener, and the options of accepted sockets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ ANY_HOST: Final = "0.0.0.0"
 
 
 async def resolve(settings: ConnectorSettings) -> list[tuple[socket.AddressFamily, str]]:
-    """The addresses that the host of a connector stands for, IPv4 first; raises `TransportError` when there is none."""
+    """Return the addresses of a connector's host, IPv4 first.
+
+    Raises:
+        TransportError: the host has no address
+    """
     host = settings.host or ANY_HOST
     try:
         infos = await asyncio.get_running_loop().getaddrinfo(host, settings.port, type=socket.SOCK_STREAM)
@@ -27,7 +31,11 @@ async def resolve(settings: ConnectorSettings) -> list[tuple[socket.AddressFamil
 
 
 def bind(settings: ConnectorSettings, family: socket.AddressFamily, host: str) -> socket.socket:
-    """A socket bound to the connector's port; raises `TransportError` with one line that names it."""
+    """Return a socket that is bound to the connector's port.
+
+    Raises:
+        TransportError: the port cannot be taken; the text names the port and the remedy
+    """
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setblocking(False)
@@ -44,7 +52,7 @@ def bind(settings: ConnectorSettings, family: socket.AddressFamily, host: str) -
 
 
 def bind_error(settings: ConnectorSettings, error: OSError) -> TransportError:
-    """One line about a socket that cannot listen."""
+    """Return the error for a socket unable to listen, with cause and remedy in one line."""
     if error.errno == errno.EADDRINUSE:
         cause = f"port {settings.port} is in use; stop what listens there or change the uri"
     elif error.errno in (errno.EACCES, errno.EPERM):
@@ -57,7 +65,7 @@ def bind_error(settings: ConnectorSettings, error: OSError) -> TransportError:
 
 
 def tune(accepted: socket.socket, settings: ConnectorSettings) -> None:
-    """Options of an accepted socket: no delay, and what the connector's uri asks for."""
+    """Set the options of an accepted socket: no delay, and the options of the connector's URI."""
     accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if settings.socket_buffer_size > 0:
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.socket_buffer_size)

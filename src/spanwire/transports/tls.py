@@ -1,8 +1,9 @@
-"""TLS around a protocol connection, without a socket: ciphertext and time in, ciphertext out (RFC 8446, RFC 5246).
+"""TLS around a protocol connection, without a socket (RFC 8446, RFC 5246).
 
-It is a protocol connection itself, so that admission, deadlines, the receive budget and the pump treat it like any
-other, and a test needs no network. The connection inside is made when the handshake is done, as of the socket's first
-moment: one deadline holds for handshake, detection and login together.
+Ciphertext and time go in, ciphertext comes out. `TlsConnection` is a protocol connection itself. So admission,
+deadlines, the receive budget and the pump treat it like any other, and a test needs no network. The inner connection is
+created after the handshake, with the time at which the socket was opened: one deadline covers handshake, detection and
+login.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from spanwire.protocols.detect import Report
 from spanwire.tls.subject import is_made_out_to, subject_of
 from spanwire.transports.base import Carrier, ConnectionFactory
 
-HANDSHAKE_DEADLINE: Final = 10.0  # seconds; a connector's shorter time to log in holds for the handshake, too
+HANDSHAKE_DEADLINE: Final = 10.0  # seconds; a shorter login deadline of the connector limits the handshake, too
 MAX_RECORD: Final = 16 * KIB  # plaintext of one record
-FEED_BYTES: Final = MAX_RECORD + KIB  # ciphertext given to the engine at a time: about one record
-ENCRYPT_BYTES: Final = 64 * KIB  # plaintext given to it at a time: its buffer keeps the size it once had
-MAX_UNREAD_REPLIES: Final = 64 * KIB  # of the engine itself, to a client that asks for new keys and reads nothing
-MAX_BARREN_BYTES: Final = 64 * KIB  # ciphertext without a byte of plaintext: a handshake with a long chain has 10 KiB
+FEED_BYTES: Final = MAX_RECORD + KIB  # ciphertext passed to the engine at a time, about one record
+ENCRYPT_BYTES: Final = 64 * KIB  # plaintext passed to the engine at a time; the engine's buffer never shrinks
+MAX_UNREAD_REPLIES: Final = 64 * KIB  # bytes of handshakes for a client that asks for new keys and reads no answer
+MAX_BARREN_BYTES: Final = 64 * KIB  # ciphertext without plaintext; a handshake with a long chain has 10 KiB
 
 _FAULTS: Final = {
     "HTTP_REQUEST": "the client speaks HTTP, not TLS",
@@ -38,15 +39,15 @@ _FAULTS: Final = {
 
 
 class _WrongAddressError(Exception):
-    """The client's certificate is another machine's."""
+    """Raised when the client's certificate names another machine."""
 
 
 class TlsConnection:
-    """The broker's end of TLS. Leaves keys and rules to ``context``, and what is said inside to the protocol.
+    """The broker's end of TLS. The inner protocol handles the plaintext, ``context`` holds the keys.
 
-    ``report`` hears why a connection was closed here. With ``verify_address`` a client's certificate must be made out
-    to the address from which it comes. Compiled connections carry their port as a base class; this one is not compiled
-    and meets it by its shape.
+    ``report`` is called with the reason of each connection closed here. With ``verify_address`` a client's certificate
+    must name the address of the client. Compiled connections have their port as a base class; this class is not
+    compiled and has its shape.
     """
 
     def __init__(
@@ -73,18 +74,18 @@ class TlsConnection:
         self._unread_replies = 0
         self._closed = False
         self._close_notify_sent = False
-        self._is_unread = False  # there is ciphertext behind requests that are held
+        self._is_unread = False  # ciphertext waits behind held requests
 
     @property
     def carried(self) -> object:
-        """The connection that the broker knows; this one until the handshake is done."""
+        """The connection known to the broker: this one until the handshake is done, then the innermost one."""
         inner = self._inner
         if inner is None:
             return self
         return inner.carried if isinstance(inner, Carrier) else inner
 
     def receive_data(self, data: bytes, now: Time) -> None:
-        """Take ciphertext, pass on the plaintext."""
+        """Decrypt ciphertext and pass the plaintext on."""
         if not data and self._inner is not None:
             self._inner.receive_data(data, now)
         view = memoryview(data)
@@ -103,7 +104,7 @@ class TlsConnection:
                 self._fail(f"the client sent {self._barren_bytes} bytes of TLS without anything in them", now)
 
     def go_on(self, now: Time) -> None:
-        """Act on requests that are held, then on those that are not decrypted yet."""
+        """Let the inner connection act on its held requests, then decrypt the remaining ciphertext."""
         inner = self._inner
         if inner is None or self._closed:
             return
@@ -112,13 +113,13 @@ class TlsConnection:
             self._advance(now)
 
     def receive_eof(self, now: Time) -> None:
-        """The client is gone."""
+        """Close the connection, because the client closed its socket."""
         self._closed = True
         if self._inner is not None:
             self._inner.receive_eof(now)
 
     def data_to_send(self) -> list[bytes]:
-        """Take what is to be written, encrypted."""
+        """Take the encrypted output."""
         ciphertext: list[bytes] = []
         inner = self._inner
         if inner is not None and not self._close_notify_sent:
@@ -132,20 +133,20 @@ class TlsConnection:
         return ciphertext
 
     def unsent(self, count: int) -> None:
-        """The transport still holds ``count`` bytes; ciphertext is little longer than what it hides."""
+        """Note that ``count`` bytes of ciphertext are unsent; the plaintext is hardly shorter."""
         if count == 0:
             self._unread_replies = 0
         if self._inner is not None:
             self._inner.unsent(count)
 
     def next_timeout(self) -> float | None:
-        """The deadline of the handshake, then what the protocol asks for."""
+        """Return the deadline of the handshake, later the next timeout of the inner protocol."""
         if self._inner is not None:
             return self._inner.next_timeout()
         return None if self._closed else self._started.monotonic + self._timeout
 
     def handle_timeout(self, now: Time) -> None:
-        """Close a client whose handshake does not end."""
+        """Close a client whose handshake is not done in time."""
         if self._inner is not None:
             self._inner.handle_timeout(now)
         elif not self._closed and now.monotonic >= self._started.monotonic + self._timeout:
@@ -153,27 +154,27 @@ class TlsConnection:
 
     @property
     def holds_requests(self) -> bool:
-        """True while the protocol's connection holds some, or ciphertext waits behind those."""
+        """True while the inner connection holds requests, or ciphertext waits behind such requests."""
         inner = self._inner
         return not self.closed and inner is not None and (inner.holds_requests or self._is_unread)
 
     @property
     def wants_read(self) -> bool:
-        """What the protocol wants."""
+        """True while the inner protocol wants to read."""
         return self._inner is None or self._inner.wants_read
 
     @property
     def closed(self) -> bool:
-        """Whether the socket is to be closed."""
+        """True if the socket is to be closed."""
         return self._closed or (self._inner is not None and self._inner.closed)
 
     @property
     def pending_bytes(self) -> int:
-        """What came since the last plaintext, and the protocol's half frame."""
+        """The ciphertext since the last plaintext, plus the inner protocol's incomplete frame."""
         return self._barren_bytes + (0 if self._inner is None else self._inner.pending_bytes)
 
     def _advance(self, now: Time) -> None:
-        """Decrypt what has come, up to a request that the protocol's connection holds."""
+        """Decrypt the received ciphertext, up to a held request of the inner connection."""
         try:
             inner = self._inner
             if inner is None:
@@ -185,7 +186,7 @@ class TlsConnection:
                     return
                 plaintext = self._engine.read(MAX_RECORD)
                 if not plaintext:
-                    self._closed = True  # the client said goodbye
+                    self._closed = True  # the client sent close_notify
                     return
                 self._barren_bytes = 0
                 inner.receive_data(plaintext, now)
@@ -199,7 +200,7 @@ class TlsConnection:
             self._fail(_failure_text(error), now)
 
     def _shake_hands(self) -> ProtocolConnection:
-        """The connection inside; raises `ssl.SSLWantReadError` while the handshake is not done."""
+        """Return the inner connection; raises `ssl.SSLWantReadError` while the handshake is not done."""
         self._engine.do_handshake()
         certificate = self._engine.getpeercert()
         subject = subject_of(certificate)
@@ -215,7 +216,7 @@ class TlsConnection:
         return inner
 
     def _encrypt(self, chunks: list[bytes], ciphertext: list[bytes]) -> None:
-        """Small chunks share records."""
+        """Encrypt chunks into records; small chunks share a record."""
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         view = memoryview(data)
         try:
@@ -223,15 +224,15 @@ class TlsConnection:
                 self._engine.write(view[start : start + ENCRYPT_BYTES])
                 ciphertext.append(self._outgoing.read())
         except ssl.SSLError:
-            self._closed = self._close_notify_sent = True  # the client ended TLS; nobody reads any more
+            self._closed = self._close_notify_sent = True  # the client ended TLS and reads nothing more
 
     def _send_close_notify(self) -> None:
-        """What comes next is the end, and nobody cut the connection."""
+        """Announce the end of the output; without it the client would suspect a cut connection."""
         self._close_notify_sent = True
         try:
             self._engine.unwrap()
         except ssl.SSLError:
-            return  # it does not wait for the client's own
+            return  # the client's close_notify is not awaited
 
     def _fail(self, reason: str, now: Time) -> None:
         if not self._closed:
@@ -240,7 +241,7 @@ class TlsConnection:
 
 
 def _failure_text(error: ssl.SSLError) -> str:
-    """Why TLS broke, for the log."""
+    """Return the reason why TLS failed, for the log."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the client's certificate was refused: {error.verify_message}"
     reason = error.reason or "unknown error"

@@ -1,12 +1,12 @@
-"""The transport without sockets (ActiveMQ's ``vm``): a client and the broker in one process, bytes handed over.
+"""The transport without sockets (ActiveMQ's ``vm``): client and broker in one process exchange bytes.
 
     client's thread    VmClient.write → Lane → SocketPump.data_received         broker's loop
                        feed.received, VmClient.taken ← VmTransport.write
 
-The broker's end is an asyncio transport, so the pump, the protocol's connection, its rights and its limits are those of
-a socket. What a client writes gathers in a `Lane` and crosses to the broker's loop in one batch. In each direction
-`VM_BUFFER_BYTES` stand for what a socket's buffers in the kernel would have taken: above them bytes for the client that
-it has not processed count as unsent, and a client that writes more has to wait.
+The broker's end is an asyncio transport. So the pump, the protocol's connection, the rights and the limits are those of
+a socket. A client's writes gather in a `Lane` and cross to the broker's loop in one batch. In each direction
+`VM_BUFFER_BYTES` replace the buffers of a socket in the kernel. Bytes for the client above this number count as unsent
+until the client has processed them, and a client that writes more has to wait.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from spanwire.transports.loop.turn import Turn
 
 logger = logging.getLogger(__name__)
 
-VM_BUFFER_BYTES: Final = 256 * KIB  # of one direction; a socket on the loopback has about as much in each buffer
-VM_HOST: Final = "127.0.0.1"  # by which `Admission` counts these connections: this machine's own
+VM_BUFFER_BYTES: Final = 256 * KIB  # of one direction; a loopback socket has buffers of about this size
+VM_HOST: Final = "127.0.0.1"  # the host under which `Admission` counts these connections
 CONNECTOR_NAME: Final = "vm"
 REFUSED: Final = "the broker refused the connection; its log says why"
 NOT_RUNNING: Final = "the broker does not run"
@@ -40,33 +40,34 @@ Action = Callable[[], object]
 
 
 class Feed(Protocol):
-    """What a client hears (`spanwire.client.ports.InProcessFeed`), in the broker's thread; it neither blocks nor
-    raises.
+    """The client's receiver of bytes (`spanwire.client.ports.InProcessFeed`).
+
+    Called in the broker's thread; never blocks or raises.
     """
 
     def received(self, data: bytes) -> None:
-        """Bytes from the broker."""
+        """Receive bytes from the broker."""
         ...
 
     def writable(self) -> None:
-        """There is room again, after a write that found none."""
+        """Continue writing after a write that found no room."""
         ...
 
     def closed(self, reason: str | None) -> None:
-        """The connection is over."""
+        """Handle the end of the connection."""
         ...
 
 
 class PostingLoop(EventLoop, Protocol):
-    """The part of an asyncio loop that this transport uses."""
+    """The part of an asyncio loop used by this transport."""
 
     def call_soon_threadsafe(self, callback: Callable[[], object]) -> object:
-        """As `call_soon`, from any thread; raises `RuntimeError` when the loop has ended."""
+        """Call ``callback`` soon; may be called in any thread. Raises `RuntimeError` if the loop has ended."""
         ...
 
 
 class Lane:
-    """Bytes on their way from a client's thread to the broker's loop, which is woken once per batch."""
+    """Bytes on their way from a client's thread to the broker's loop. Each batch wakes the broker once."""
 
     def __init__(self) -> None:
         self._lock: Final = threading.Lock()
@@ -77,8 +78,10 @@ class Lane:
         self._ended = False
 
     def put(self, data: bytes) -> tuple[bool, bool]:
-        """Add bytes: whether the broker must be woken, and whether there is room for more. Nothing is added after the
-        end.
+        """Add bytes, unless the lane has ended.
+
+        Returns:
+            True if the broker must be woken, and True if there is room for more.
         """
         with self._lock:
             if self._ended:
@@ -90,15 +93,18 @@ class Lane:
             return self._signal(), not self._full
 
     def end(self) -> bool:
-        """Nothing more comes; whether the broker must be woken."""
+        """End the lane. Returns True if the broker must be woken."""
         with self._lock:
             self._ended = True
             return self._signal()
 
     def take(self) -> tuple[bytes, bool, bool]:
-        """Everything that gathered; whether that was the end; whether the client was told that there is no room.
+        """Take all bytes.
 
-        All three of one moment: whoever puts or ends after it wakes the broker again.
+        All results belong to one moment: a later `put` or `end` wakes the broker again.
+
+        Returns:
+            The bytes, True if the lane has ended, and True if the client was told that there is no room.
         """
         with self._lock:
             data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
@@ -115,7 +121,7 @@ class Lane:
 
 
 class UnprocessedBytes:
-    """How many bytes a client has received and not processed yet."""
+    """Counts the bytes received and not yet processed by a client."""
 
     def __init__(self) -> None:
         self._lock: Final = threading.Lock()
@@ -123,12 +129,12 @@ class UnprocessedBytes:
         self._watched = False
 
     def add(self, count: int) -> None:
-        """The client received bytes."""
+        """Count received bytes."""
         with self._lock:
             self._bytes += count
 
     def remove(self, count: int) -> bool:
-        """The client processed bytes; True when the broker waits to hear that."""
+        """Count processed bytes. Returns True if the broker waits for this."""
         with self._lock:
             self._bytes = max(0, self._bytes - count)
             if not self._watched or self._bytes >= VM_BUFFER_BYTES:
@@ -137,7 +143,7 @@ class UnprocessedBytes:
             return True
 
     def unsent(self) -> int:
-        """Bytes that a socket's buffers would not have taken. If there are any, a later `remove` says when not."""
+        """Return the bytes above a socket's buffers. If there are any, a later `remove` reports room."""
         with self._lock:
             if self._bytes < VM_BUFFER_BYTES:
                 return 0
@@ -146,7 +152,10 @@ class UnprocessedBytes:
 
 
 class VmTransport(asyncio.Transport):
-    """The broker's end, as the pump uses it. Only `on_data_available` and `taken` may be called in other threads."""
+    """The broker's end, as the pump uses it.
+
+    Only `on_data_available` and `taken` may be called in other threads.
+    """
 
     def __init__(self, loop: PostingLoop, lane: Lane, feed: Feed, number: int) -> None:
         super().__init__({"peername": (CONNECTOR_NAME, number)})
@@ -160,20 +169,20 @@ class VmTransport(asyncio.Transport):
         self._closing = False
 
     def connect(self, pump: SocketPump) -> None:
-        """Begin, with what the client wrote already."""
+        """Connect the pump and deliver the bytes that the client wrote already."""
         self._pump = pump
         pump.connection_made(self)
         if not self._closing:
             self._loop.call_soon(self._deliver)
 
-    # What clients call, from their threads; raises `RuntimeError` when the broker's loop has ended
+    # Called by clients, in their threads.
 
     def on_data_available(self) -> None:
-        """There is something in the lane."""
+        """Deliver the bytes in the lane soon. Raises `RuntimeError` if the broker's loop has ended."""
         self._call(self._deliver)
 
     def taken(self, count: int) -> None:
-        """The client processed bytes."""
+        """Count processed bytes of the client. Raises `RuntimeError` if the broker's loop has ended."""
         if self._unprocessed.remove(count):
             self._call(self._drained)
 
@@ -183,51 +192,51 @@ class VmTransport(asyncio.Transport):
         else:
             self._loop.call_soon_threadsafe(action)
 
-    # asyncio.Transport
+    # The methods of asyncio.Transport, in the broker's loop.
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Hand bytes to the client."""
+        """Pass bytes to the client."""
         if not self._closing:
             self._unprocessed.add(len(data))
             self._feed.received(bytes(data))
 
     def get_write_buffer_size(self) -> int:
-        """What the client leaves unprocessed, above what a socket's own buffers would have taken."""
+        """Return the client's unprocessed bytes, above the size of a socket's own buffers."""
         return self._unprocessed.unsent()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """`SocketPump.resume_writing` always comes when nothing is unsent any more."""
+        """Do nothing: `SocketPump.resume_writing` is called whenever no bytes are unsent any more."""
 
     def pause_reading(self) -> None:
-        """Leave in the lane what the client writes."""
+        """Leave the client's bytes in the lane."""
         self._reading = False
 
     def resume_reading(self) -> None:
-        """Take from the lane again."""
+        """Take bytes from the lane again."""
         self._reading = True
         self._loop.call_soon(self._deliver)
 
     def is_closing(self) -> bool:
-        """Whether the connection is over."""
+        """Return True if the connection is closed."""
         return self._closing
 
     def can_write_eof(self) -> bool:
-        """Return False: what the broker wrote is with the client at once, and nothing can be lost behind it."""
+        """Return False: the client has all written bytes at once, so no bytes can be lost."""
         return False
 
     def close(self) -> None:
-        """End the connection. The client has received everything by now, so there is nothing to wait for."""
+        """Close the connection. The client has received all bytes by now, so there is no wait."""
         self._end(None)
 
     def abort(self) -> None:
-        """The same; nothing can be taken back."""
+        """Close the connection. Bytes that the client has received cannot be taken back."""
         self._end(None)
 
     def refuse(self) -> None:
-        """End a connection that was none."""
+        """Close a connection that was not accepted."""
         self._end(REFUSED)
 
-    # In the broker's loop
+    # Callbacks in the broker's loop.
 
     def _deliver(self) -> None:
         pump = self._pump
@@ -261,8 +270,9 @@ class VmTransport(asyncio.Transport):
 
 
 class VmConnector:
-    """Takes connections from this process. `start` and `stop` as a `TransportConnector`; ``on_empty`` hears when the
-    last connection is gone.
+    """Accepts connections of this process. Has `start` and `stop` of a `TransportConnector`.
+
+    ``on_empty`` is called after the last connection is closed.
     """
 
     def __init__(self, broker_name: str, admission: Admission) -> None:
@@ -276,20 +286,23 @@ class VmConnector:
         self._number = 0
 
     def start(self, factory: ConnectionFactory, turn: Turn, loop: PostingLoop | None = None) -> None:
-        """Take connections, made by ``factory`` and flushed by ``turn``, in the thread of ``loop``, else of the running
-        one.
+        """Accept connections, which ``factory`` makes and ``turn`` flushes, in the thread of ``loop``.
+
+        Without ``loop`` the running loop is taken.
         """
         self._loop = asyncio.get_running_loop() if loop is None else loop
         self._factory = factory
         self._turn = turn
 
     def stop(self) -> None:
-        """Take no more; what is connected stays."""
+        """Stop accepting. Accepted connections stay open."""
         self._factory = None
 
     def connect(self, lane: Lane, feed: Feed) -> VmTransport | None:
-        """The broker's end of a new connection, in the broker's loop; None, and ``feed`` knows why, if there can be
-        none.
+        """Return the broker's end of a new connection, in the broker's loop.
+
+        Returns:
+            None if there can be no connection; ``feed`` was told the reason.
         """
         loop, turn = self._loop, self._turn
         if loop is None or turn is None or self._factory is None:
@@ -300,10 +313,10 @@ class VmConnector:
         transport.connect(SocketPump(turn, self))
         return None if transport.is_closing() else transport
 
-    # The pump's Acceptor
+    # The methods of the pump's Acceptor.
 
     def accept(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
-        """The connection for a new client; None, with a log line, over a limit."""
+        """Return the connection for a new client; None, with a log line, over a limit."""
         factory = self._factory
         reason = NOT_RUNNING if factory is None else self._admission.enter(VM_HOST)
         if factory is None or reason is not None:
@@ -315,7 +328,7 @@ class VmConnector:
             remote_address=f"{self.uri}#{self._number}",
             local_uri=self.uri,
             connector_name=CONNECTOR_NAME,
-            max_inactivity_ms=0,  # neither end of a process can vanish without the other
+            max_inactivity_ms=0,  # the two ends are one process, so neither can vanish alone
         )
         try:
             return factory(settings, now)
@@ -326,7 +339,7 @@ class VmConnector:
             return None
 
     def release(self, transport: StreamTransport) -> None:
-        """A connection is closed."""
+        """Release the place of a closed connection."""
         self.connection_count -= 1
         self._admission.leave(VM_HOST)
         if self.connection_count == 0 and self.on_empty is not None:
@@ -339,11 +352,11 @@ def _refuse(transport: StreamTransport) -> None:
 
 
 class VmClient:
-    """The client's end (`spanwire.client.ports.InProcessTransport`), of any thread. What is written before the broker
-    has begun waits in the lane. After a fork every call but `close` raises `IllegalStateError`.
+    """The client's end (`spanwire.client.ports.InProcessTransport`), usable in any thread.
 
-    ``begin`` is called once, by `start`: it sees to it that `attach` or the feed's ``closed`` follows, in whatever
-    thread.
+    Bytes written before the broker has begun wait in the lane. After a fork every call but `close` raises
+    `IllegalStateError`. `start` calls ``begin`` once, which must cause a call of `attach` or of the feed's ``closed``,
+    in any thread.
     """
 
     def __init__(self, address: str, begin: Callable[[VmClient], None]) -> None:
@@ -357,18 +370,21 @@ class VmClient:
         self._lock: Final = threading.Lock()
 
     def start(self, feed: Feed) -> None:
-        """Begin."""
+        """Begin to connect; ``feed`` receives the bytes."""
         self._check()
         assert self._feed is None
         self._feed = feed
         self._begin(self)
 
     def attach(self, connector: VmConnector) -> None:
-        """The broker is there: called in its loop."""
+        """Connect to the broker. Called in the broker's loop."""
         self._transport = connector.connect(self.lane, self)
 
     def write(self, data: bytes) -> bool:
-        """Hand bytes to the broker; False when it does not keep up. What is written after the end is dropped."""
+        """Pass bytes to the broker. Returns False if the broker does not keep up.
+
+        Bytes written after the end are dropped.
+        """
         self._check()
         wake, has_room = self.lane.put(data)
         if wake:
@@ -376,7 +392,7 @@ class VmClient:
         return has_room
 
     def taken(self, count: int) -> None:
-        """The client has processed ``count`` bytes."""
+        """Count ``count`` processed bytes of the client."""
         self._check()
         transport = self._transport
         if transport is None:
@@ -387,27 +403,27 @@ class VmClient:
             self.closed(STOPPED)
 
     def close(self) -> None:
-        """The broker takes what was written, then the connection is over; the feed hears nothing more."""
+        """Close the connection after the broker has taken the written bytes. The feed is not called any more."""
         if self._process != os.getpid():
             return
         self._over = True
         if self.lane.end():
             self._signal_data()
 
-    # The feed, with the promise that `closed` comes once and nothing after it
+    # The methods of Feed. The client's feed is closed once, and not called after that.
 
     def received(self, data: bytes) -> None:
-        """Bytes from the broker."""
+        """Pass bytes of the broker to the feed."""
         if self._feed is not None and not self._over:
             self._feed.received(data)
 
     def writable(self) -> None:
-        """The broker keeps up again."""
+        """Tell the feed that the broker keeps up again."""
         if self._feed is not None and not self._over:
             self._feed.writable()
 
     def closed(self, reason: str | None) -> None:
-        """The connection is over."""
+        """Tell the feed once that the connection is closed."""
         with self._lock:
             was_over, self._over = self._over, True
         if self._feed is not None and not was_over:

@@ -1,7 +1,7 @@
-"""Moves bytes between one socket and one protocol connection; the only place where a connection meets asyncio.
+"""Moves bytes between one socket and one protocol connection. Only here a connection meets asyncio.
 
-Bytes go into `receive_data` as they arrive, in pieces that keep a turn short. Nothing is written there: the end of the
-turn (`spanwire.transports.loop.turn`) calls `flush` once for everything that became ready meanwhile.
+Bytes go into `receive_data` as they arrive, in chunks small enough to keep a turn short. Nothing is written there: the
+end of the turn (`spanwire.transports.loop.turn`) calls `flush` once for all connections with output.
 """
 
 from __future__ import annotations
@@ -32,21 +32,22 @@ UNEXPECTED: Final = "connection of %s closed: unexpected error"
 
 
 class Acceptor(Protocol):
-    """The connector that owns the listening socket (`spanwire.transports.connector.TransportConnector`)."""
+    """The owner of the listening socket (`spanwire.transports.connector.TransportConnector`)."""
 
     def accept(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
-        """The connection for a new socket; None when the socket must be closed."""
+        """Return the connection for a new socket; None if the socket must be closed."""
         ...
 
     def release(self, transport: StreamTransport) -> None:
-        """A socket for which `accept` gave a connection is closed."""
+        """Release the place of a closed socket after `accept` returned a connection."""
         ...
 
 
 class SocketPump:
-    """One accepted socket, by its shape an `asyncio.Protocol`: compiled, it cannot inherit from one.
+    """The pump of one accepted socket, with the shape of `asyncio.Protocol`.
 
-    An unexpected error closes this socket and is logged once; no other one notices.
+    A compiled class cannot inherit from `asyncio.Protocol`. An unexpected error closes this socket and is logged once;
+    other sockets are not affected.
     """
 
     def __init__(self, turn: Turn, acceptor: Acceptor) -> None:
@@ -61,20 +62,20 @@ class SocketPump:
         self._pending_bytes = 0
         self._reading = True
         self._is_throttled = False
-        self._input_stopped = False  # nothing is taken any more
-        self._peer_ended = False  # the peer has said that nothing follows
-        self._is_scheduled = False  # `_process_next` is about to be called
+        self._input_stopped = False  # all further input is dropped
+        self._peer_ended = False  # the peer has ended its output
+        self._is_scheduled = False  # the loop is about to call `_process_next`
         self._closing = False
         self._armed = False
 
     def connection_made(self, transport: StreamTransport) -> None:
-        """A client connected."""
+        """Get a connection for the new socket from the acceptor."""
         now = self._turn.clock.now()
         connection = self._acceptor.accept(transport, now)
         if connection is None:
             transport.abort()
             return
-        # With a high-water mark of 0 `resume_writing` says when the kernel has taken everything.
+        # With a high-water mark of 0 asyncio calls `resume_writing` as soon as the kernel has taken all bytes.
         transport.set_write_buffer_limits(high=0)
         self._transport = transport
         self._connection = connection
@@ -84,7 +85,7 @@ class SocketPump:
         self._turn.touch(self)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes arrived."""
+        """Pass received bytes to the connection, or queue them behind earlier bytes."""
         if self._connection is None or self._closing or self._input_stopped:
             return
         if self._unprocessed or self._connection.holds_requests or len(data) > MAX_BYTES_PER_CALLBACK:
@@ -97,19 +98,19 @@ class SocketPump:
             self._act(data, self._turn.clock.now())
 
     def note_activity(self) -> None:
-        """As if bytes had arrived, without any."""
+        """Restart the connection's inactivity timer by passing no bytes."""
         if self._connection is not None and not self._closing:
             self._connection.receive_data(b"", self._turn.clock.now())
 
     def eof_received(self) -> bool:
-        """The client writes no more: take what it wrote, in later turns what takes long, answer, close."""
+        """Process the remaining input, if need be in later turns, answer, and close."""
         self._peer_ended = True
         if not self._is_scheduled:
             self._process_next()
         return not self._closing
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
+        """Release the connection, because the socket is closed."""
         self._closing = True
         self._unprocessed.clear()
         connection, transport = self._connection, self._transport
@@ -121,15 +122,15 @@ class SocketPump:
         self._connection = None
 
     def pause_writing(self) -> None:
-        """The kernel did not take all that was written; `flush` reports how much that is."""
+        """Do nothing: `flush` reports unsent bytes."""
 
     def resume_writing(self) -> None:
-        """The kernel took all that was written."""
+        """Flush again, because the kernel took all bytes."""
         if self._connection is not None:
             self._turn.touch(self)
 
     def flush(self, now: Time) -> None:
-        """Write what the connection has to send, report what the kernel left, and follow its wish to read."""
+        """Write the connection's output, report the bytes that the kernel left, and start or stop reading."""
         connection, transport = self._connection, self._transport
         if connection is None or transport is None or self._closing:
             return
@@ -169,27 +170,27 @@ class SocketPump:
             self._drop(now)
 
     def _on_timer(self) -> None:
-        """A timer that could not wait for the next sweep, such as a short heart-beat."""
+        """Sweep for a timer due before the next sweep, such as a short heart-beat."""
         self._armed = False
         self.sweep(self._turn.clock.now())
 
     def wants_read(self) -> bool:
-        """Whether the connection would take bytes now."""
+        """Return True if the connection accepts bytes now."""
         return self._connection is not None and not self._closing and self._connection.wants_read
 
     def set_throttled(self, is_throttled: bool) -> None:
-        """Do not read, until told otherwise."""
+        """Stop reading while ``is_throttled``."""
         self._is_throttled = is_throttled
         self._turn.touch(self)
 
     def stop_reading(self) -> None:
-        """Take nothing from the peer any more, not even what has arrived; what it gets is written as ever."""
+        """Drop all further input of the peer, even bytes that have arrived; output is still written."""
         self._input_stopped = True
         self._unprocessed.clear()
         self._turn.touch(self)
 
     def close(self, now: Time) -> None:
-        """Write what is left and close; whatever is unwritten after `CLOSE_LINGER` is dropped."""
+        """Write the remaining output and close; bytes still unwritten after `CLOSE_LINGER` are dropped."""
         connection, transport = self._connection, self._transport
         if connection is None or transport is None or self._closing:
             return
@@ -207,10 +208,12 @@ class SocketPump:
         self._turn.loop.call_later(CLOSE_LINGER, transport.abort)
 
     def _linger(self, transport: StreamTransport) -> None:
-        """Let the peer read to the end and close. What it sends meanwhile is read and dropped: a socket that is closed
-        with bytes unread resets the connection, and the peer may lose the answers that are on their way to it.
+        """End the output and close after the peer has read the rest.
+
+        Input is read and dropped meanwhile. Closing a socket with unread bytes resets the connection, and the peer may
+        lose answers under way.
         """
-        with suppress(OSError):  # the peer has reset the connection, and its loss is about to be told
+        with suppress(OSError):  # the peer has reset the connection; asyncio calls `connection_lost` next
             transport.write_eof()
         if not self._reading:
             self._reading = True
@@ -219,14 +222,14 @@ class SocketPump:
         self._turn.loop.call_later(CLOSE_LINGER, transport.abort)
 
     def give_up(self, reason: str, now: Time) -> None:
-        """Close at once; ``reason`` goes to the log."""
+        """Close at once and log ``reason``."""
         if self._transport is None or self._closing:
             return
         logger.warning("connection of %s closed: %s", self._peer(), reason)
         self._drop(now)
 
     def _act(self, data: bytes | None, now: Time) -> None:
-        """Hand ``data`` to the connection; without any let it go on with what it holds."""
+        """Pass ``data`` to the connection, or with None let the connection act on held requests."""
         connection = self._connection
         assert connection is not None
         try:
@@ -248,7 +251,7 @@ class SocketPump:
             self._turn.update_pending(self._attached, pending_bytes, now)
 
     def _attach(self, connection: object) -> None:
-        """Be known as the socket of ``connection``: the broker marks that one when it has something to send."""
+        """Register as the socket of ``connection``, because the broker marks connections with output."""
         if self._attached is not None:
             self._turn.detach(self._attached)
             self._pending_bytes = 0
@@ -256,9 +259,7 @@ class SocketPump:
         self._turn.attach(connection, self)
 
     def _process_next(self) -> None:
-        """Let the connection go on with what it holds, and feed held pieces for `CALLBACK_BUDGET`; the rest follows in
-        the next turn, so that the others get theirs.
-        """
+        """Process held requests and queued bytes for `CALLBACK_BUDGET`; the rest follows in the next turn."""
         self._is_scheduled = False
         connection = self._connection
         now = self._turn.clock.now()
@@ -300,7 +301,7 @@ class SocketPump:
                 transport.pause_reading()
 
     def _disconnect(self, now: Time) -> None:
-        """Let the connection free what it holds in the broker. It may be told twice."""
+        """Let the connection release its resources in the broker. May be called twice."""
         connection = self._connection
         if connection is None:
             return
@@ -311,7 +312,7 @@ class SocketPump:
         self._turn.wake()
 
     def _drop(self, now: Time) -> None:
-        """Close without writing what is left."""
+        """Close and drop the remaining output."""
         transport = self._transport
         assert transport is not None
         self._closing = True
@@ -324,7 +325,7 @@ class SocketPump:
 
 
 def peer_name(transport: StreamTransport) -> str:
-    """``host:port`` of the other end."""
+    """Return ``host:port`` of the peer."""
     peer = transport.get_extra_info("peername")
     if not isinstance(peer, tuple) or len(peer) < 2:
         return "unknown"
@@ -333,7 +334,7 @@ def peer_name(transport: StreamTransport) -> str:
 
 
 def _write(transport: StreamTransport, chunks: list[bytes]) -> None:
-    """Join small chunks into one write, write big ones as they are."""
+    """Join small chunks into one write; write large chunks without a copy."""
     if len(chunks) == 1:
         transport.write(chunks[0])
         return

@@ -1,8 +1,8 @@
-"""The end of every turn of the event loop: what became ready is written once, then the journal gets its batch.
+"""The end of every turn of the event loop: output is written once, then the journal gets its batch.
 
-Sockets that received something, and connections to which the broker dispatched, are flushed together; the order is
-output first, hand-over to the journal second, so that nobody waits for a disk that he does not need. Timers of the
-broker are kept exactly, those of the connections are looked at every `SWEEP_INTERVAL`.
+Sockets with input, and connections with dispatched messages, are flushed together. Output comes first and the journal
+second, so a client without need of the disk does not wait for the disk. The broker's timers fire exactly; the timers of
+connections are checked every `SWEEP_INTERVAL`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from spanwire.transports.rationing import Rationing
 
 logger = logging.getLogger(__name__)
 
-PAUSE_AFTER_FAILURE: Final = 1.0  # seconds before the broker's timers run again after an unexpected error
+PAUSE_AFTER_FAILURE: Final = 1.0  # seconds without the broker's timers after an unexpected error of one
 
 
 class Turn:
-    """Owns no state but who has to be flushed and when to wake up. One per broker, in the loop's thread."""
+    """Knows the sockets to flush and the time of the next timer. One per broker, in the loop's thread."""
 
     def __init__(
         self,
@@ -58,40 +58,40 @@ class Turn:
         self._stopped = False
 
     def start(self) -> None:
-        """Begin to look after timers."""
+        """Start the timers."""
         self._sweep_timer = self.loop.call_later(SWEEP_INTERVAL, self._sweep)
         self.wake()
 
     def stop(self) -> None:
-        """Forget all timers; nothing is flushed any more."""
+        """Cancel all timers; flush no more."""
         self._stopped = True
         for timer in (self._timer, self._sweep_timer):
             if timer is not None:
                 timer.cancel()
 
     def attach(self, connection: object, socket: Flushable) -> None:
-        """``socket`` carries ``connection`` from now on."""
+        """Register ``socket`` as the socket of ``connection``."""
         self._sockets[connection] = socket
 
     def detach(self, connection: object) -> None:
-        """The socket of ``connection`` is gone, or carries another one from now on: it is held back no more."""
+        """Forget the socket of ``connection`` and the pending bytes of the connection."""
         self._rationing.update_pending(connection, 0, self.clock.now())
         self._sockets.pop(connection, None)
 
     @property
     def connection_count(self) -> int:
-        """Open sockets."""
+        """The number of open sockets."""
         return len(self._sockets)
 
     def touch(self, socket: Flushable) -> None:
-        """``socket`` may have something to write: flush it when this turn ends."""
+        """Flush ``socket`` at the end of this turn."""
         if not socket.touched:
             socket.touched = True
             self._touched.append(socket)
         self.wake()
 
     def time_moved(self) -> None:
-        """The clock was set forward: everybody counts as heard from just now, and what is due by it happens now."""
+        """Treat every peer as heard from just now, and run due timers, because the clock was set forward."""
         for socket in list(self._sockets.values()):
             socket.note_activity()
         if self._timer is not None:
@@ -99,13 +99,13 @@ class Turn:
         self._run()
 
     def wake(self) -> None:
-        """Something happened in the broker: end this turn with a flush."""
+        """End this turn with a flush, because the broker has work."""
         if not self._scheduled and not self._stopped:
             self._scheduled = True
             self.loop.call_soon(self._end)
 
     def update_pending(self, connection: object, pending_bytes: int, now: Time) -> None:
-        """``connection`` holds that much of an incomplete frame; over the common budget others wait."""
+        """Note the bytes of ``connection``'s incomplete frame; above the receive budget others are throttled."""
         self._rationing.update_pending(connection, pending_bytes, now)
 
     def give_up_all(self, reason: str) -> None:
@@ -115,12 +115,12 @@ class Turn:
             socket.give_up(reason, now)
 
     def stop_reading(self) -> None:
-        """Take nothing from any peer any more; answers still go out."""
+        """Drop all further input of all peers; output is still written."""
         for socket in list(self._sockets.values()):
             socket.stop_reading()
 
     def close_all(self) -> None:
-        """Close every socket after writing what is left."""
+        """Close every socket after its remaining output is written."""
         now = self.clock.now()
         for socket in list(self._sockets.values()):
             socket.close(now)
@@ -163,7 +163,7 @@ class Turn:
             return
         if self._timer is not None:
             if self._timer_due <= due:
-                return  # it wakes up early enough and is armed anew then
+                return  # the timer fires early enough and is set anew then
             self._timer.cancel()
         self._timer_due = due
         self._timer = self.loop.call_later(max(0.0, due - now.monotonic), self._run)
@@ -186,7 +186,10 @@ class Turn:
         self._sweep_some(list(self._sockets.values()), 0)
 
     def _sweep_some(self, sockets: list[Flushable], start: int) -> None:
-        """Look at sockets for `SWEEP_BUDGET`; thousands that miss one deadline together must not hold the others up."""
+        """Sweep sockets for `SWEEP_BUDGET`, then let other callbacks run.
+
+        Thousands of connections may miss one deadline together, and closing them all takes long.
+        """
         now = self.clock.now()
         end = now.monotonic + SWEEP_BUDGET
         while start < len(sockets) and now.monotonic < end:
