@@ -241,6 +241,7 @@ class Advisories(News, Handing):
         """Detach the listeners of ``topic``, which is forgotten."""
         for subscription in topic.subscriptions:
             subscription.homes.pop(topic, None)
+            self._destinations.wildcards.recount(subscription)
         topic.subscriptions.clear()
         topic.drop()  # it may keep for consumers to come what was handed on since it was forgotten
 
@@ -451,6 +452,7 @@ class Advisories(News, Handing):
         for subscription in listeners:
             if self._rights.may_read(subscription.principal, topic_name):
                 topic.attach(subscription)
+                self._destinations.wildcards.recount(subscription)
         return topic
 
     def tell_one(

@@ -245,6 +245,7 @@ class Destinations(Attaching):
         for subscription in list(subscriptions):
             detach(home, subscription)
             del subscription.homes[home]
+            self._map.wildcards.recount(subscription)
             self._map.await_again(home.destination, subscription)
         self._drop(home, "")
 
@@ -280,7 +281,7 @@ class Destinations(Attaching):
             return
         if self._rights.may_read(subscription.principal, home.destination):
             attach(home, subscription)
-            self._map.wildcards.note_attached()
+            self._map.wildcards.recount(subscription)
 
     def has_room(self) -> bool:
         """Return True if consumers of wildcards may be attached to further destinations."""

@@ -34,8 +34,9 @@ class WildcardConsumers:
     def __init__(self, max_attached: int = MAX_ATTACHED) -> None:
         self.max_attached = max_attached
         self._entries: Final[dict[Subscription, list[PatternSubscription]]] = {}
+        self._places: Final[dict[Subscription, int]] = {}  # where each listens, as far as that is in ``attached``
         self._count = 0
-        self._attached = 0  # at the most: those of consumers that have left are counted out when it matters
+        self.attached = 0  # places at which all of them listen, each consumer with all its destinations
 
     def check_room(self, patterns: int) -> None:
         """Raises `ResourceAllocationError` when there may not be so many more."""
@@ -48,10 +49,7 @@ class WildcardConsumers:
 
     def has_room(self) -> bool:
         """Return True if consumers may be attached to further destinations."""
-        if self._attached < self.max_attached:
-            return True
-        self._attached = sum([len(subscription.homes) for subscription in self._entries])
-        return self._attached < self.max_attached
+        return self.attached < self.max_attached
 
     def refusal(self) -> ResourceAllocationError:
         """Return what a consumer is told that cannot be attached."""
@@ -60,14 +58,20 @@ class WildcardConsumers:
             f"use narrower wildcards or fewer consumers"
         )
 
-    def note_attached(self) -> None:
-        """One of them was attached to one destination."""
-        self._attached += 1
+    def recount(self, subscription: Subscription) -> None:
+        """Count the destinations of ``subscription`` anew, which have changed; one without wildcards does not count."""
+        before = self._places.get(subscription)
+        if before is not None:
+            places = len(subscription.homes)
+            self._places[subscription] = places
+            self.attached += places - before
 
     def add(self, pattern: Destination, subscription: Subscription) -> None:
         """Offer every new destination under ``pattern`` to ``subscription``."""
         self._entries.setdefault(subscription, []).append(PatternSubscription(pattern, subscription))
         self._count += 1
+        self._places.setdefault(subscription, 0)
+        self.recount(subscription)
 
     def remove(self, subscription: Subscription) -> bool:
         """Stop offering destinations to ``subscription``; False when none were."""
@@ -75,6 +79,7 @@ class WildcardConsumers:
         if entries is None:
             return False
         self._count -= len(entries)
+        self.attached -= self._places.pop(subscription)
         return True
 
     def listens(self, subscription: Subscription, destination: Destination) -> bool:
