@@ -302,7 +302,7 @@ def test_threads_that_request_at_once_share_one_queue_for_replies(spanwire: Brok
 
         def work() -> None:
             together.wait(GRACE)
-            found.append(connection.requestor().queue)
+            found.append(connection.requestor().reply_queue())
 
         workers = [threading.Thread(target=work) for _ in range(threads)]
         for worker in workers:

@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 
 from spanwire.client.blocking.channel import Channel
-from spanwire.client.blocking.connection import CoreConnection
 from spanwire.client.blocking.consumer import MAX_BYTES_AT_ONCE, Consumer
+from spanwire.client.blocking.core_connection import CoreConnection
 from spanwire.client.blocking.listener import Turns
 from spanwire.client.messages.message import Message
 from spanwire.model.errors import JmsError

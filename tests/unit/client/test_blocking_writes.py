@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from spanwire.client.blocking.channel import Channel
-from spanwire.client.blocking.connection import CoreConnection
+from spanwire.client.blocking.core_connection import CoreConnection
 from spanwire.client.blocking.write_batching import GATHER_DELAY
 from tests.support.client_dialogue import PlayedBroker, StillMachine
 
@@ -58,7 +58,7 @@ class PlayedConnection(CoreConnection):
         """How many bytes that is; the lock is held."""
         self.broker.send(self.producer, text, wait=False)
         size = self.core.pending_bytes()
-        self.wrote()
+        self.write_soon()
         return size
 
 

@@ -15,19 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from spanwire.client.addressing.address import parse_url
-from spanwire.client.aio.connection import CoreConnection
+from spanwire.client.aio.browser import Browser as Browser
+from spanwire.client.aio.connection import Connection as Connection
 from spanwire.client.aio.consumer import Consumer as Consumer
+from spanwire.client.aio.core_connection import CoreConnection
 from spanwire.client.aio.producer import Producer as Producer
-from spanwire.client.aio.requestor import Requestor
-from spanwire.client.aio.session import Browser as Browser
 from spanwire.client.aio.session import Session as Session
 from spanwire.client.io.environment import Machine
-from spanwire.client.messages.content_types import AcknowledgeMode
 from spanwire.client.protocol.connection import ClientConnection
-from spanwire.model.errors import JmsError
 from spanwire.tls.settings import ClientTlsSettings
 
 
@@ -89,50 +87,3 @@ class Connecting:
         shared = CoreConnection(ClientConnection(self._url, machine), machine, self._tls)
         await shared.open()
         return Connection(shared)
-
-
-class Connection:
-    """One connection to a broker, or with ``failover:`` to one of several after the other."""
-
-    def __init__(self, shared: CoreConnection) -> None:
-        self.shared: Final = shared
-        self._requestor: Final = Requestor(shared, self.session)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    @property
-    def client_id(self) -> str:
-        """The client id, chosen by the caller or made up."""
-        return self.shared.core.client_id
-
-    @property
-    def broker_name(self) -> str | None:
-        """How the broker calls itself."""
-        return self.shared.core.broker_name
-
-    @property
-    def errors(self) -> list[JmsError]:
-        """What the broker refused of commands that nobody waited for, the last hundred."""
-        return list(self.shared.core.errors)
-
-    def session(self, acknowledge: AcknowledgeMode = "auto") -> Session:
-        """A session; ``acknowledge`` is ``auto``, ``client``, ``dups_ok``, ``individual``, ``transacted`` or ``xa``."""
-        shared = self.shared
-        shared.check()
-        session = Session(shared, shared.core.add_session(acknowledge), self._requestor)
-        shared.flush_soon()
-        return session
-
-    async def close(self) -> None:
-        """Say farewell, so that everything before is done, and close. A second call does nothing."""
-        await self.shared.close()
-
-    def requestor(self) -> Requestor:
-        """Where answers to requests arrive."""
-        return self._requestor

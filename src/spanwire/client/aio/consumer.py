@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.aio.connection import MAX_HANDED, CoreConnection, Sleeper
-from spanwire.client.aio.listener import ErrorListener, Listener, Listening, Turns
+from spanwire.client.aio.core_connection import MAX_HANDED, CoreConnection, Sleeper
+from spanwire.client.aio.listener import ErrorListener, Listening, Turns
+from spanwire.client.aio.listener_task import Listener
 from spanwire.client.messages.message import Message
 from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.client.protocol.session import ClientSession
@@ -23,7 +24,8 @@ class Consumer(Sleeper):
         self._session: Final = session
         self._shared: Final = shared
         self._waiters: list[asyncio.Future[None]] = []
-        self._listening: Final = Listening(shared, core, self.receive, turns, self.wake)
+        self._listening: Final = Listening(shared, core, self.receive, turns)
+        shared.add_sleeper(core, self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -50,7 +52,7 @@ class Consumer(Sleeper):
         shared = self._shared
         shared.check_process()
         if shared.handed >= MAX_HANDED:
-            shared.flush()
+            shared.write()
             if shared.handed >= MAX_HANDED:
                 return None
         message = self.core.next_message(shared.machine.now())
@@ -76,7 +78,7 @@ class Consumer(Sleeper):
             core.before_waiting()
             now = shared.machine.now()
             until = core.pull_until(end, now)
-            shared.flush_soon()
+            shared.write_soon()
             if until is not None and now.monotonic >= until:
                 return None
             await self.woken(self._until(until), now.monotonic)
@@ -88,7 +90,7 @@ class Consumer(Sleeper):
 
     async def _has_room(self, timeout: float | None) -> bool:
         """Wait until an acknowledgement has a place to go to; False when the time is over."""
-        self._shared.flush()
+        self._shared.write()
         if timeout is not None and timeout <= 0:
             return self._shared.handed < MAX_HANDED
         try:
@@ -128,6 +130,23 @@ class Consumer(Sleeper):
         for future in waiters:
             _finish(future)
 
+    async def take_next(self, take: Callable[[Message], bool], is_done: Callable[[], bool], end: float | None) -> bool:
+        """Hand the next message to ``take``, or wait for one or until ``is_done``.
+
+        ``take`` returns True when another waiting call may be done with the message. Returns False at ``end``, in
+        monotonic seconds.
+        """
+        message = self.receive_no_wait()
+        if message is not None:
+            if take(message):
+                self.wake()
+            return True
+        now = self._shared.machine.now().monotonic
+        if end is not None and now >= end:
+            return False
+        await self.woken(end, now)
+        return True
+
     def listen(self, listener: Listener, on_error: ErrorListener | None = None) -> None:
         """Give each message to ``listener``, a function or coroutine function; those of one session take turns.
 
@@ -147,11 +166,12 @@ class Consumer(Sleeper):
         shared = self._shared
         shared.check_process()
         await self._listening.stop()
-        request = None if shared.core.failure is not None else self._session.close_consumer(self.core)
-        if not self.core.closes_with_transaction:
-            shared.remove_consumer(self.core)
-        self.wake()
-        await shared.answer_close(request)
+        with shared.lock:
+            request = None if shared.core.failure is not None else self._session.close_consumer(self.core)
+            if not self.core.closes_with_transaction:
+                shared.remove_consumer(self.core)
+            self.wake()
+            await shared.answer_close(request)
 
 
 def _finish(future: asyncio.Future[None]) -> None:

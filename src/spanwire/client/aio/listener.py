@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
-from spanwire.client.aio.connection import CoreConnection
+from spanwire.client.aio.core_connection import CoreConnection
+from spanwire.client.aio.listener_task import Listener, ListenerTask, Receive, call_listener
 from spanwire.client.messages.message import Message
 from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.model.errors import IllegalStateError, JmsError
 
 MAX_LOGGED: Final = 10  # failures of one listener; dead letters tell of the rest
 
-Listener = Callable[[Message], Awaitable[None] | None]
 ErrorListener = Callable[[JmsError], None]
-Receive = Callable[[], Awaitable[Message | None]]
 
 logger = logging.getLogger(__name__)
 
@@ -31,51 +29,55 @@ class Turns:
 
     def is_mine(self) -> bool:
         """Whether one of the listeners is calling."""
-        task = asyncio.current_task()
-        return any(listening.task is task for listening in self.listening)
+        return any(listening.is_calling for listening in list(self.listening))
 
 
 class Listening:
     """One task that gives each message to a listener. The listeners of a session take turns."""
 
-    def __init__(
-        self, shared: CoreConnection, core: ClientConsumer, receive: Receive, turns: Turns, wake: Callable[[], None]
-    ) -> None:
-        self.task: asyncio.Task[None] | None = None
+    def __init__(self, shared: CoreConnection, core: ClientConsumer, receive: Receive, turns: Turns) -> None:
+        self._task: ListenerTask | None = None
         self._shared: Final = shared
         self._core: Final = core
         self._receive: Final = receive
         self._turns: Final = turns
-        self._wake: Final = wake
         self._is_wanted = False
         self._logged = 0
 
+    @property
+    def is_calling(self) -> bool:
+        """Return True in code that the listener runs."""
+        task = self._task
+        return task is not None and task.is_current
+
     def start(self, listener: Listener, on_error: ErrorListener | None) -> None:
         """Begin. Raises `IllegalStateError` when there is a listener."""
-        if self.task is not None:
+        if self._task is not None:
             raise IllegalStateError("the consumer has a listener; stop_listening first")
         self._is_wanted = True
         self._core.is_listening = True
         self._core.is_leaving = False
         self._turns.listening.add(self)
-        self.task = asyncio.get_running_loop().create_task(self._run(listener, on_error))
+        self._task = ListenerTask()
+        self._task.start(lambda: self._run(listener, on_error))
 
     async def stop(self) -> None:
         """End, when the listener has done its work with the message that it has; called by a listener of the session,
         end after that.
         """
-        task = self.task
+        task = self._task
         if task is None:
             return
-        self._is_wanted = False
-        self._core.is_leaving = True
-        self._wake()
+        with self._shared.lock:
+            self._is_wanted = False
+            self._core.is_leaving = True
+            self._shared.rouse(self._core)
         if not self._turns.is_mine():
-            await asyncio.wait([task])
+            await task.join()
             self._core.is_leaving = False
         self._core.is_listening = False
         self._turns.listening.discard(self)
-        self.task = None
+        self._task = None
 
     async def _run(self, listener: Listener, on_error: ErrorListener | None) -> None:
         try:
@@ -94,16 +96,15 @@ class Listening:
         is_done = False
         try:
             if self._is_wanted:
-                found = listener(message)
-                if inspect.isawaitable(found):
-                    await found
+                await call_listener(listener, message)
                 is_done = True
         except Exception:
             self._logged += 1
             if self._logged <= MAX_LOGGED:
                 logger.exception("a listener failed")
-        if is_done:
-            self._core.listened()
-        else:
-            self._core.listener_failed(self._shared.machine.now())
-        self._shared.flush_soon()
+        with self._shared.lock:
+            if is_done:
+                self._core.listened()
+            else:
+                self._core.listener_failed(self._shared.machine.now())
+            self._shared.write_soon()

@@ -6,7 +6,7 @@ from time import time_ns
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.aio.connection import FLUSH_BYTES, CoreConnection
+from spanwire.client.aio.core_connection import FLUSH_BYTES, CoreConnection
 from spanwire.client.io.environment import FORKS
 from spanwire.client.messages.content_types import Body, Properties
 from spanwire.client.messages.message_encoder import Outgoing, delayed_properties
@@ -85,7 +85,7 @@ class Producer:
                 return
             if unsent >= 0:
                 if not shared.is_flushing:
-                    shared.flush_soon()
+                    shared.write_soon()
                 return
         outgoing = Outgoing(
             body,
@@ -105,20 +105,20 @@ class Producer:
     async def _send(self, outgoing: Outgoing, wait: bool | None) -> None:
         """Wait for a connection, for room, for the answer."""
         shared = self._shared
-        shared.check_process()
-        if not shared.core.is_online:
-            await shared.ready()
         timeout_ms = shared.core.settings.send_timeout_ms
         timeout = timeout_ms / 1000 if timeout_ms else None
-        await shared.room(timeout)
-        request = self.core.send(outgoing, wait, shared.machine.now().wall_ms)
-        if request is None:
-            await shared.sent()
-            return
-        await shared.answer(request, timeout)
+        async with shared.ready():
+            await shared.room(timeout)
+            request = self.core.send(outgoing, wait, shared.machine.now().wall_ms)
+            if request is None:
+                await shared.sent()
+                return
+            await shared.answer(request, timeout)
 
     async def close(self) -> None:
         """The producer leaves."""
-        self._shared.check_process()
-        request = None if self._shared.core.failure is not None else self._session.close_producer(self.core)
-        await self._shared.answer_close(request)
+        shared = self._shared
+        shared.check_process()
+        with shared.lock:
+            request = None if shared.core.failure is not None else self._session.close_producer(self.core)
+            await shared.answer_close(request)

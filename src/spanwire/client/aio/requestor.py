@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
-from spanwire.client.aio.connection import CoreConnection
 from spanwire.client.aio.consumer import Consumer
+from spanwire.client.aio.core_connection import CoreConnection
 from spanwire.client.aio.producer import Producer
 from spanwire.client.messages.content_types import Body, Properties
 from spanwire.client.messages.message import Message
@@ -31,6 +32,13 @@ class ReplySession(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class _Ends:
+    queue: Destination
+    producer: Producer
+    consumer: Consumer
+
+
 class Requestor:
     """One temporary queue for the replies to all requests of a connection."""
 
@@ -38,10 +46,22 @@ class Requestor:
         self._shared: Final = shared
         self._open_session: Final = open_session
         self._replies: Final = Replies(shared.core.connection_id)
-        self._lock: Final = asyncio.Lock()
-        self._producer: Producer | None = None
-        self._consumer: Consumer | None = None
-        self._queue: Destination | None = None
+        self._starting: Final = asyncio.Lock()
+        self._ends: _Ends | None = None
+
+    async def reply_queue(self) -> Destination:
+        """Where the replies arrive."""
+        ends = await self._started()
+        return ends.queue
+
+    async def _started(self) -> _Ends:
+        async with self._starting:
+            if self._ends is None:
+                session = self._open_session()
+                queue = await session.create_temporary_queue()
+                producer = await session.create_producer(None)
+                self._ends = _Ends(queue, producer, await session.create_consumer(queue))
+            return self._ends
 
     async def request(
         self,
@@ -53,32 +73,22 @@ class Requestor:
         """Send, and wait for the reply; None when the time is over."""
         clock = self._shared.machine
         end = None if timeout is None else clock.now().monotonic + timeout
-        async with self._lock:
-            if self._consumer is None:
-                await self._start()
-        assert self._producer is not None
-        assert self._consumer is not None
-        number = self._replies.expect()
+        ends = await self._started()
+        with self._shared.lock:
+            number = self._replies.expect()
         try:
-            await self._producer.send(
-                body, properties, destination, correlation_id=number, reply_to=self._queue, wait=False
+            await ends.producer.send(
+                body,
+                properties,
+                destination,
+                correlation_id=number,
+                reply_to=ends.queue,
+                wait=False,
             )
-            while not self._replies.has(number):
-                message = self._consumer.receive_no_wait()
-                if message is not None:
-                    if self._replies.take(message):
-                        self._consumer.wake()
-                    continue
-                now = clock.now().monotonic
-                if end is not None and now >= end:
-                    return None
-                await self._consumer.woken(end, now)
+            with self._shared.lock:
+                while not self._replies.has(number):
+                    if not await ends.consumer.take_next(self._replies.take, lambda: self._replies.has(number), end):
+                        return None
             return self._replies.pop(number)
         finally:
             self._replies.forget(number)
-
-    async def _start(self) -> None:
-        session = self._open_session()
-        self._queue = await session.create_temporary_queue()
-        self._producer = await session.create_producer(None)
-        self._consumer = await session.create_consumer(self._queue)

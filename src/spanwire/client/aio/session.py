@@ -1,14 +1,14 @@
-"""A session of an asyncio connection, and its browsers."""
+"""A session of an asyncio connection."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Final, Self
 
 from spanwire.client.addressing.consumer_options import ConsumerOptions, consumer_info
-from spanwire.client.aio.connection import CoreConnection
+from spanwire.client.aio.browser import Browser
 from spanwire.client.aio.consumer import Consumer
+from spanwire.client.aio.core_connection import CoreConnection
 from spanwire.client.aio.listener import Turns
 from spanwire.client.aio.producer import Producer
 from spanwire.client.aio.requestor import Requestor
@@ -50,17 +50,18 @@ class Session:
         timeout: float | None = None,
     ) -> Producer:
         """A producer for one destination, or with None for any that a send names."""
-        await self._shared.ready()
         target = written_destination(destination) if isinstance(destination, str) else destination
         defaults = SendDefaults(persistent, priority, time_to_live_ms)
-        core = self.core.add_producer(self._shared.core.next_producer(), target, defaults)
-        try:
-            await self._shared.answer(core.announce(), timeout)
-        except BaseException:
-            self.core.abandon_producer(core)
-            self._shared.flush_soon()
-            raise
-        return Producer(self.core, core, self._shared)
+        shared = self._shared
+        async with shared.ready():
+            core = self.core.add_producer(shared.core.next_producer(), target, defaults)
+            try:
+                await shared.answer(core.announce(), timeout)
+            except BaseException:
+                self.core.abandon_producer(core)
+                shared.write_soon()
+                raise
+        return Producer(self.core, core, shared)
 
     async def create_consumer(
         self,
@@ -94,30 +95,30 @@ class Session:
     def create_browser(self, destination: Destination | str, selector: str | None = None) -> Browser:
         """The messages of a queue, which stay there: ``async for message in session.create_browser(…)``."""
         self._shared.check()
-        return Browser(self, destination, selector)
+        return Browser(self.subscribe, destination, selector)
 
     async def subscribe(
         self, destination: Destination | str, options: ConsumerOptions, timeout: float | None = None
     ) -> Consumer:
         """A consumer with all options at once."""
-        await self._shared.ready()
-        info = consumer_info(destination, options, self._shared.core.settings)
-        core = self.core.add_consumer(self._shared.core.next_consumer(), info, self)
-        consumer = Consumer(self.core, core, self._shared, self._turns)
-        self._shared.add_consumer(core, consumer)
-        try:
-            await self._shared.answer(core.announce(), timeout)
-        except BaseException:
-            self.core.abandon_consumer(core)
-            self._shared.remove_consumer(core)
-            self._shared.flush_soon()
-            raise
-        return consumer
+        shared = self._shared
+        async with shared.ready():
+            info = consumer_info(destination, options, shared.core.settings)
+            core = self.core.add_consumer(shared.core.next_consumer(), info, self)
+            shared.core.add_consumer(core)
+            try:
+                await shared.answer(core.announce(), timeout)
+            except BaseException:
+                self.core.abandon_consumer(core)
+                shared.remove_consumer(core)
+                shared.write_soon()
+                raise
+        return Consumer(self.core, core, shared, self._turns)
 
     async def unsubscribe(self, name: str, timeout: float | None = None) -> None:
         """Delete a durable subscription that has no consumer."""
-        await self._shared.ready()
-        await self._shared.answer(self._shared.core.remove_subscription(name), timeout)
+        async with self._shared.ready():
+            await self._shared.answer(self._shared.core.remove_subscription(name), timeout)
 
     async def create_temporary_queue(self, timeout: float | None = None) -> Destination:
         """A queue that lives as long as the connection, which alone may consume from it."""
@@ -129,13 +130,13 @@ class Session:
 
     async def delete_temporary(self, destination: Destination, timeout: float | None = None) -> None:
         """End a temporary destination before its connection ends."""
-        await self._shared.ready()
-        await self._shared.answer(self._shared.core.remove_temporary(destination), timeout)
+        async with self._shared.ready():
+            await self._shared.answer(self._shared.core.remove_temporary(destination), timeout)
 
     async def _temporary(self, kind: int, timeout: float | None) -> Destination:
-        await self._shared.ready()
-        destination, request = self._shared.core.add_temporary(kind)
-        await self._shared.answer(request, timeout)
+        async with self._shared.ready():
+            destination, request = self._shared.core.add_temporary(kind)
+            await self._shared.answer(request, timeout)
         return destination
 
     async def request(
@@ -173,22 +174,24 @@ class Session:
         """Make everything sent and received final. Raises `TransactionRolledBackError` when none of it was done, and
         `ResourceAllocationError` when ``timeout`` seconds are over before the broker has said what was done.
         """
-        await self._shared.ready()
-        try:
-            request = self.core.commit(self._shared.machine.now())
-            if request is not None:
-                await self._shared.answer(request, timeout)
-        finally:
-            self._forget_left()
+        shared = self._shared
+        async with shared.ready():
+            try:
+                request = self.core.commit(shared.machine.now())
+                if request is not None:
+                    await shared.answer(request, timeout)
+            finally:
+                self._forget_left()
 
     async def rollback(self, timeout: float | None = None) -> None:
         """Undo everything sent and received; what was received comes again."""
-        await self._shared.ready()
-        request = self.core.rollback(self._shared.machine.now())
-        self._forget_left()
-        self._shared.flush_soon()
-        if request is not None:
-            await self._shared.answer(request, timeout)
+        shared = self._shared
+        async with shared.ready():
+            request = self.core.rollback(shared.machine.now())
+            self._forget_left()
+            shared.flush()
+            if request is not None:
+                await shared.answer(request, timeout)
 
     def _forget_left(self) -> None:
         for consumer in self.core.take_left():
@@ -196,41 +199,25 @@ class Session:
 
     async def recover(self) -> None:
         """Have everything that is not acknowledged come again."""
-        self._shared.check()
-        self.core.recover(self._shared.machine.now())
-        self._shared.flush_soon()
+        shared = self._shared
+        shared.check()
+        with shared.lock:
+            self.core.recover(shared.machine.now())
+            shared.flush()
 
     def acknowledge(self, message: Message) -> None:
         """What `Message.acknowledge` does."""
-        self._shared.check()
-        self.core.acknowledge(message)
-        self._shared.flush_soon()
+        shared = self._shared
+        shared.check()
+        with shared.lock:
+            self.core.acknowledge(message)
+            shared.write_soon()
 
     async def close(self) -> None:
         """End the session with all it has; an open transaction is rolled back."""
-        self._shared.check_process()
+        shared = self._shared
+        shared.check_process()
         for listening in list(self._turns.listening):
             await listening.stop()
-        consumers = list(self.core.consumers.values())
-        request = None if self._shared.core.failure is not None else self._shared.core.close_session(self.core)
-        for consumer in consumers:
-            self._shared.remove_consumer(consumer)
-        await self._shared.answer_close(request)
-
-
-class Browser:
-    """Reads a queue from its head to its end and leaves it as it is."""
-
-    def __init__(self, session: Session, destination: Destination | str, selector: str | None) -> None:
-        self._session: Final = session
-        self._destination: Final = destination
-        self._selector: Final = selector
-
-    async def __aiter__(self) -> AsyncIterator[Message]:
-        options = ConsumerOptions(self._selector, browser=True)
-        consumer = await self._session.subscribe(self._destination, options)
-        try:
-            while (message := await consumer.receive()) is not None:
-                yield message
-        finally:
-            await consumer.close()
+        with shared.lock:
+            await shared.answer_close(shared.close_session(self.core))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.client.aio.connection import CoreConnection
+from spanwire.client.aio.core_connection import CoreConnection
 from spanwire.client.protocol.session import ClientSession
-from spanwire.client.protocol.xa import XA_OK, XaBranches, branches_of
+from spanwire.client.protocol.xa import XA_OK, branches_of
 from spanwire.model.errors import JmsError
 from spanwire.model.ids import XaTransactionId
 
@@ -23,29 +23,32 @@ class XaResource:
 
     async def start(self, xid: XaTransactionId, timeout: float | None = None) -> None:
         """The session works in this branch from now on: a new one, one of another session, or one that was ended."""
-        branches = await self._branches()
-        request = branches.start(xid)
-        try:
-            await self._shared.answer(request, timeout)
-        except JmsError:
-            branches.start_refused()
-            raise
+        async with self._shared.ready():
+            branches = self._session.branches()
+            request = branches.start(xid)
+            try:
+                await self._shared.answer(request, timeout)
+            except JmsError:
+                branches.start_refused()
+                raise
 
     async def end(self, xid: XaTransactionId, timeout: float | None = None) -> None:
         """The session works in this branch no longer."""
-        request = (await self._branches()).end(xid)
-        for consumer in self._session.take_left():
-            self._shared.remove_consumer(consumer)
-        if request is not None:
-            await self._shared.answer(request, timeout)
+        async with self._shared.ready():
+            request = self._session.branches().end(xid)
+            for consumer in self._session.take_left():
+                self._shared.remove_consumer(consumer)
+            if request is not None:
+                await self._shared.answer(request, timeout)
 
     async def prepare(self, xid: XaTransactionId, timeout: float | None = None) -> bool:
         """The first phase: True when the branch is to be committed or rolled back, False when there is nothing to.
 
         Raises `TransactionRolledBackError` when the branch is gone.
         """
-        request = (await self._branches()).prepare(xid)
-        await self._shared.answer(request, timeout)
+        async with self._shared.ready():
+            request = self._session.branches().prepare(xid)
+            await self._shared.answer(request, timeout)
         return request.result == XA_OK
 
     async def commit(self, xid: XaTransactionId, one_phase: bool = False, timeout: float | None = None) -> None:
@@ -53,25 +56,25 @@ class XaResource:
 
         Raises `TransactionRolledBackError` when none of it was done.
         """
-        await self._shared.answer((await self._branches()).commit(xid, one_phase), timeout)
+        async with self._shared.ready():
+            await self._shared.answer(self._session.branches().commit(xid, one_phase), timeout)
 
     async def rollback(self, xid: XaTransactionId, timeout: float | None = None) -> None:
         """Undo everything of a branch, prepared or not; what was received here comes again."""
-        request = (await self._branches()).rollback(xid, self._shared.machine.now())
-        self._shared.flush_soon()
-        if request is not None:
-            await self._shared.answer(request, timeout)
+        async with self._shared.ready():
+            request = self._session.branches().rollback(xid, self._shared.machine.now())
+            self._shared.flush()
+            if request is not None:
+                await self._shared.answer(request, timeout)
 
     async def forget(self, xid: XaTransactionId, timeout: float | None = None) -> None:
         """Have the broker forget a branch that was completed without this transaction manager."""
-        await self._shared.answer((await self._branches()).forget(xid), timeout)
+        async with self._shared.ready():
+            await self._shared.answer(self._session.branches().forget(xid), timeout)
 
     async def recover(self, timeout: float | None = None) -> list[XaTransactionId]:
         """All branches that are prepared and neither committed nor rolled back, of any client."""
-        request = (await self._branches()).recover()
-        await self._shared.answer(request, timeout)
+        async with self._shared.ready():
+            request = self._session.branches().recover()
+            await self._shared.answer(request, timeout)
         return branches_of(request)
-
-    async def _branches(self) -> XaBranches:
-        await self._shared.ready()
-        return self._session.branches()

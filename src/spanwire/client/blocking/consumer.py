@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.blocking.connection import CoreConnection
-from spanwire.client.blocking.listener import ErrorListener, Listener, Listening, Turns
+from spanwire.client.blocking.core_connection import CoreConnection
+from spanwire.client.blocking.listener import ErrorListener, Listening, Turns
+from spanwire.client.blocking.listener_thread import Listener
 from spanwire.client.messages.message import Message
 from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.client.protocol.session import ClientSession
@@ -125,6 +126,22 @@ class Consumer:
             shared.answer(request, timeout)
             return True
 
+    def take_next(self, take: Callable[[Message], bool], is_done: Callable[[], bool], end: float | None) -> bool:
+        """Hand the next message to ``take``, or wait for one or until ``is_done``. The connection's lock is held.
+
+        ``take`` returns True when another waiting call may be done with the message. Returns False at ``end``, in
+        monotonic seconds.
+        """
+        shared, core = self._shared, self.core
+        message = core.next_message(shared.machine.now())
+        if message is not None:
+            if take(message):
+                shared.changed()
+            shared.write_soon()
+            return True
+        core.waiting = True
+        return shared.wait(lambda: is_done() or not core.waiting, end)
+
     def listen(self, listener: Listener, on_error: ErrorListener | None = None) -> None:
         """Give each message to ``listener`` in a thread of its own; those of one session take turns.
 
@@ -147,6 +164,5 @@ class Consumer:
         with shared.lock:
             request = None if shared.core.failure is not None else self._session.close_consumer(self.core)
             if not self.core.closes_with_transaction:
-                shared.core.remove_consumer(self.core)
-            shared.changed()
+                shared.remove_consumer(self.core)
             shared.answer_close(request)

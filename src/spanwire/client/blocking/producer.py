@@ -6,7 +6,7 @@ from time import time_ns
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.blocking.connection import FLUSH_BYTES, CoreConnection
+from spanwire.client.blocking.core_connection import FLUSH_BYTES, CoreConnection
 from spanwire.client.io.environment import FORKS
 from spanwire.client.messages.content_types import Body, Properties
 from spanwire.client.messages.message_encoder import Outgoing, delayed_properties
@@ -83,7 +83,7 @@ class Producer:
                     )
                     if size >= 0:
                         if size >= FLUSH_BYTES or not shared.burst.is_on:
-                            shared.wrote()
+                            shared.write_soon()
                         return
         outgoing = Outgoing(
             body,
@@ -114,7 +114,7 @@ class Producer:
                         try:
                             index = self.core.post_all(messages, start, FLUSH_BYTES, time_ns() // NANOSECONDS)
                         finally:
-                            shared.wrote()
+                            shared.write_soon()
             if index == start:
                 self._send(messages[index], None)
                 index += 1
@@ -128,7 +128,7 @@ class Producer:
             shared.room(timeout)
             request = self.core.send(outgoing, wait, shared.machine.now().wall_ms)
             if request is None:
-                shared.wrote()
+                shared.write_soon()
                 return
             shared.answer(request, timeout)
 
@@ -138,5 +138,4 @@ class Producer:
         shared.check_process()
         with shared.lock:
             request = None if shared.core.failure is not None else self._session.close_producer(self.core)
-            shared.changed()
             shared.answer_close(request)

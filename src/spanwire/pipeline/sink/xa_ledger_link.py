@@ -14,7 +14,7 @@ from typing import Final
 
 from spanwire.client import blocking
 from spanwire.client.addressing.address import parse_url
-from spanwire.client.blocking.connection import CoreConnection
+from spanwire.client.blocking.core_connection import CoreConnection
 from spanwire.client.io.environment import Machine
 from spanwire.client.messages.message import Message
 from spanwire.client.messages.message_encoder import Outgoing

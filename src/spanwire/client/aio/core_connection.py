@@ -1,0 +1,534 @@
+"""One asyncio connection as all its sessions share it: the core, its wire, and those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from abc import abstractmethod
+from types import TracebackType
+from typing import Final
+
+from spanwire.client.addressing.address import BrokerAddress
+from spanwire.client.aio.keep_alive import HEART, MAX_WAIT, Beating
+from spanwire.client.aio.wire import InProcessWire, SocketWire, Wire, WireOwner
+from spanwire.client.io.broker_lookup import look
+from spanwire.client.io.environment import (
+    FORKS,
+    Machine,
+    check_process,
+    in_process_transport,
+    not_connected,
+    not_openwire,
+    silent,
+    tls_context,
+)
+from spanwire.client.protocol.connection import ClientConnection
+from spanwire.client.protocol.consumer import ClientConsumer
+from spanwire.client.protocol.failover import Failover
+from spanwire.client.protocol.response_correlator import Request
+from spanwire.client.protocol.session import ClientSession
+from spanwire.model.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    JmsError,
+    ProtocolError,
+    ResourceAllocationError,
+)
+from spanwire.tls.settings import ClientTlsSettings
+
+FLUSH_BYTES: Final = 64 * 1024  # of commands that gather within one turn before they are written
+MAX_HANDED: Final = 512  # messages within one turn; their acknowledgements are some 50 KiB
+MAX_HELD_BYTES: Final = (
+    64 * 1024 * 1024
+)  # of messages that nobody takes: reading stops until somebody waits for something
+GLANCE: Final = 0.05  # seconds in which a loop that turns again reads what came
+LATE: Final = 0.5  # seconds by which a timer of a loop comes late that had no time
+RECONNECTING: Final = 1.0  # seconds until the heart looks whether there is a wire again
+OVERDUE: Final = 2 / 3  # of the time within which the broker wants to hear something
+
+
+class Sleeper:
+    """Somebody who waits for messages."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Something came, or nothing will."""
+
+
+class Ready:
+    """Waits on entry until the broker hears what is sent."""
+
+    def __init__(self, connection: CoreConnection) -> None:
+        self._connection: Final = connection
+
+    async def __aenter__(self) -> None:
+        await self._connection.wait_online()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return
+
+
+class CoreConnection(WireOwner, Beating):
+    """The core and the event loop's side of it. Everything happens in the loop that opened it."""
+
+    def __init__(self, core: ClientConnection, machine: Machine, tls: ClientTlsSettings | None) -> None:
+        self.core: Final = core
+        self.machine: Final = machine
+        self._tls: Final = tls
+        self._process: Final = os.getpid()
+        self.forks: Final = FORKS.watch()
+        self.lock: Final = contextlib.nullcontext()  # one loop needs none: for code that is generated for threads, too
+        self._ready: Final = Ready(self)
+        self._loop: Final = asyncio.get_running_loop()
+        self.wire: Wire | None = None
+        self._online: Final = asyncio.Event()
+        self._lost: asyncio.Future[JmsError | None] | None = None  # while an address is tried
+        self._futures: Final[dict[int, asyncio.Future[None]]] = {}
+        self._sleepers: Final[dict[int, Sleeper]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
+        self.is_flushing = False
+        self.max_held_bytes = MAX_HELD_BYTES
+        self.handed = 0  # messages, since something was written
+        self._is_reading = True
+        self._waiters = 0  # for messages
+        self._written_at = 0.0
+        self._patience = 0.0  # of the broker, in seconds; 0 for any
+        self._beat = b""
+        self._reconnecting: asyncio.Task[None] | None = None
+        self._better: asyncio.Task[None] | None = None
+
+    def check_process(self) -> None:
+        """Raises `IllegalStateError` after a fork."""
+        check_process(self._process)
+
+    def check(self) -> None:
+        """Raises `IllegalStateError` after a fork, and the failure of a connection that is over."""
+        check_process(self._process)
+        self.core.line.check_open()
+
+    def ready(self) -> Ready:
+        """``async with connection.ready():`` the broker hears what is sent."""
+        return self._ready
+
+    async def wait_online(self) -> None:
+        """Wait until the broker hears what is sent; raises when it will not in the time that ``timeout`` grants."""
+        self.check()
+        if self.core.is_online:
+            return
+        timeout_ms = self.core.failover.policy.timeout_ms
+        try:
+            async with asyncio.timeout(None if timeout_ms < 0 else timeout_ms / 1000):
+                while not self.core.is_online and self.core.failure is None:  # it may be lost again meanwhile
+                    await self._online.wait()
+        except TimeoutError:
+            raise self.core.failover.timed_out() from None
+        self.core.line.check_open()
+
+    async def answer(self, request: Request, timeout: float | None = None) -> None:
+        """Wait for the answer of a request. Raises what the broker refused it with."""
+        self.write_soon()
+        if not request.done:
+            self._read_on()
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._futures[request.number] = future
+            try:
+                if timeout is None:
+                    await future
+                else:
+                    async with asyncio.timeout(timeout):
+                        await future
+            except TimeoutError:
+                raise ResourceAllocationError(f"the broker has not answered within {timeout:g} s") from None
+            finally:
+                self._futures.pop(request.number, None)
+        request.raise_error()
+
+    async def answer_close(self, request: Request | None) -> None:
+        """Wait for the answer of a removal, if there is one to wait for."""
+        if request is not None:
+            await self.answer(request, self.core.settings.close_timeout_ms / 1000)
+        elif self.core.failure is None:
+            self._after_input()  # without a broker whoever waited for something of it waits no longer
+
+    async def room(self, timeout: float | None) -> None:
+        """Before a send that is answered: wait while the broker takes nothing. Raises when ``timeout`` is over."""
+        wire = self.wire
+        if wire is None or wire.is_writable:
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                await wire.writable()
+        except TimeoutError:
+            raise ResourceAllocationError(f"the broker has taken nothing for {timeout:g} s") from None
+        await self.wait_online()
+
+    async def sent(self) -> None:
+        """After a one-way send: give way to others now and then, and wait while the broker takes nothing."""
+        if self.core.pending_bytes() >= FLUSH_BYTES:
+            self.write()
+            await asyncio.sleep(0)
+        else:
+            self.write_soon()
+        wire = self.wire
+        if wire is not None and not wire.is_writable:
+            await wire.writable()
+
+    def handed_over(self) -> None:
+        """A message has gone to the application. Its acknowledgement, if there is one, is written at the end of this
+        turn; after `MAX_HANDED` of them, or while the broker takes nothing, `turn` comes before the next message.
+        """
+        self.handed += 1
+        if self.handed == 1:
+            self.write_soon()
+        if not self._is_reading and 2 * self.core.line.held_bytes <= self.max_held_bytes:
+            self._read_on()
+
+    async def turn(self) -> None:
+        """Before a message is handed over whose acknowledgement has to go somewhere: write, give way to others, wait
+        while the broker takes nothing.
+        """
+        self.write()
+        await asyncio.sleep(0)
+        self.write()
+        while self.handed >= MAX_HANDED and self.wire is not None:
+            await self.wire.writable()
+            self.write()
+
+    def flush(self) -> None:
+        """Write what gathered, as `write_soon`: a loop does not wait until the broker takes it."""
+        self.write_soon()
+
+    def write_soon(self) -> None:
+        """Write what gathered at the end of this turn."""
+        if not self.is_flushing:
+            self.is_flushing = True
+            self._loop.call_soon(self.write)
+
+    def write(self) -> None:
+        """Write what gathered."""
+        self.is_flushing = False
+        self.handed = 0
+        wire = self.wire
+        if wire is None:
+            return
+        data = self.core.data_to_send()
+        if data:
+            wire.write(data)
+            now = self.machine.now()
+            self._written_at = now.monotonic
+            self.core.sent(now)
+        if not wire.is_writable:
+            self.handed = MAX_HANDED
+
+    def begins_to_wait(self) -> None:
+        """Somebody waits for a message."""
+        self._waiters += 1
+        self._read_on()
+
+    def waits_no_more(self) -> None:
+        """It is there, or not wanted any more."""
+        self._waiters -= 1
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether bytes of the broker are taken."""
+        return self._is_reading
+
+    def _read_on(self) -> None:
+        if not self._is_reading:
+            self._is_reading = True
+            self.core.suspend(False, self.machine.now())
+            if self.wire is not None:
+                self.wire.resume_reading()
+
+    def _hold_back(self) -> None:
+        """Nobody waits and a lot is here: read nothing until that changes."""
+        wire = self.wire
+        if self._is_reading and wire is not None and self._waiters == 0 and not self._futures and self.core.is_online:
+            self._is_reading = False
+            self.core.suspend(True, self.machine.now())
+            wire.pause_reading()
+
+    def beat(self, now: float) -> float:
+        """From the thread of `aio_heart`: say that we live when the loop has no time to."""
+        wire, patience = self.wire, self._patience
+        if wire is None:
+            return now + RECONNECTING
+        if patience <= 0.0:
+            return now + MAX_WAIT
+        due = self._written_at + OVERDUE * patience
+        if now < due:
+            return due
+        if wire.interject(self._beat):
+            self._written_at = now
+        return now + OVERDUE * patience
+
+    def received(self, wire: Wire, data: bytes) -> None:
+        """Bytes from the broker."""
+        if wire is not self.wire:
+            return
+        self.core.is_congested = not wire.is_writable
+        try:
+            self.core.receive_data(data, self.machine.now())
+        except ProtocolError as error:
+            self._lose(not_openwire(self.core.failover.address, error))
+        except JmsError as refused:
+            self._lose(refused)
+        self._after_input()
+
+    def ended(self, wire: Wire, reason: str) -> None:
+        """The broker is gone."""
+        if wire is self.wire:
+            self._lose(self.core.broken(reason))
+            self._after_input()
+
+    def _after_input(self) -> None:
+        """Wake everybody for whom something came."""
+        for request in self.core.take_completed():
+            future = self._futures.get(request.number)
+            if future is not None and not future.done():
+                future.set_result(None)
+        for number in self.core.take_woken():
+            sleeper = self._sleepers.get(number)
+            if sleeper is not None:
+                sleeper.wake()
+        if self.core.failure is not None:
+            self._online.set()
+            HEART.remove(self)
+        elif self.core.is_online and not self._online.is_set():
+            self._online.set()
+            if self._lost is not None and not self._lost.done():
+                self._lost.set_result(None)
+        if self._timer is None:
+            self._watch()
+        if self.core.line.held_bytes > self.max_held_bytes:
+            self._hold_back()
+        self.write_soon()
+
+    def _watch(self) -> None:
+        """Look again when a keep-alive or the broker's silence is due."""
+        self._timer = None
+        due = self.core.next_timeout()
+        if due is not None and self.wire is not None:
+            self._timer_due = due
+            self._timer = self._loop.call_later(max(0.0, due - self.machine.now().monotonic), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self.machine.now().monotonic - self._timer_due > LATE:  # the loop had no time: what came is yet to be read
+            self._timer_due = float("inf")
+            self._timer = self._loop.call_later(GLANCE, self._on_timer)
+            return
+        try:
+            self.core.handle_timeout(self.machine.now())
+        except JmsError as error:
+            self._lose(error)
+        self._after_input()
+
+    def _lose(self, error: JmsError) -> None:
+        """The wire is of no use any more."""
+        wire = self.wire
+        self.wire = None
+        self._online.clear()
+        if wire is not None:
+            wire.abort()
+        again = self.core.disconnected(error, self.machine.now())
+        if self._lost is not None:
+            if not self._lost.done():
+                self._lost.set_result(error)
+        elif again:
+            self._reconnecting = self._loop.create_task(self._reconnect())
+            end = self.core.failover.sends_end_at()
+            if end is not None:
+                self._loop.call_later(end - self.machine.now().monotonic, self._give_up_sends, end)
+
+    def _give_up_sends(self, end: float) -> None:
+        """It is ``end``: if there has been no connection since, sends that the loss met on their way are given up."""
+        failover = self.core.failover
+        if not self.core.is_online and failover.sends_end_at() == end:
+            self.core.line.give_up_sends(failover.timed_out())
+            self._after_input()
+
+    async def _look_for_better(self) -> None:
+        """While another broker is preferred to that of now, see now and then whether it is back."""
+        failover, wire = self.core.failover, self.wire
+        while self.wire is wire and (due := failover.probe_at()) is not None:
+            left = due - self.machine.now().monotonic
+            if left > 0:
+                await asyncio.sleep(left)
+                continue
+            address = failover.next_probe(self.machine.now().monotonic)
+            if await self._can_open(address) and self.wire is wire and not self.core.is_in_transaction:
+                self._lose(failover.prefer(address))
+                self._after_input()
+                return
+
+    async def _can_open(self, address: BrokerAddress) -> bool:
+        """Whether a socket can be had there, with TLS if it is asked for."""
+        try:
+            async with asyncio.timeout(address.settings.connect_timeout_ms / 1000):
+                wire = await self._open_wire(address)
+        except (OSError, UnicodeError, JmsError, ConfigurationError):
+            return False
+        wire.abort()
+        return True
+
+    async def open(self) -> None:
+        """Connect for the first time."""
+        self.core.failover.begin(True, self.machine.now().monotonic)
+        try:
+            await self._establish(True)
+            HEART.add(self)
+        except BaseException:
+            self.core.closed()
+            if self.wire is not None:
+                self.wire.abort()
+                self.wire = None
+            raise
+
+    async def _reconnect(self) -> None:
+        try:
+            await self._establish(False)
+        except (JmsError, ConfigurationError) as error:
+            self.core.fail(error if isinstance(error, JmsError) else JmsError(str(error)))
+        self._reconnecting = None
+        self._after_input()
+
+    async def _establish(self, is_startup: bool) -> None:
+        """Try addresses until one lets us in."""
+        failover = self.core.failover
+        while True:
+            if failover.is_looking and not await self._has_found(failover):
+                continue
+            address = failover.next_address()
+            if address is None:
+                raise failover.gave_up()
+            delay = failover.due_at() - self.machine.now().monotonic
+            if delay > 0:
+                await asyncio.sleep(delay)
+            error = await self._try(address)
+            if error is None:
+                if failover.probe_at() is not None:
+                    self._better = self._loop.create_task(self._look_for_better())
+                return
+            if is_startup and isinstance(error, AuthenticationError):
+                raise error
+            failover.failed(error, self.machine.now().monotonic)
+
+    async def _has_found(self, failover: Failover) -> bool:
+        """Look for brokers that announce themselves; False when there are none."""
+        url, group = self.core.url, self.core.url.group
+        delay = failover.due_at() - self.machine.now().monotonic
+        if delay > 0:
+            await asyncio.sleep(delay)
+        try:
+            failover.found(() if group is None else await asyncio.to_thread(look, url, group, self._tls))
+        except JmsError as error:
+            failover.failed(error, self.machine.now().monotonic)
+            return False
+        return True
+
+    async def _try(self, address: BrokerAddress) -> JmsError | None:
+        """Connect to one address and log in; what went wrong, if something did."""
+        lost: asyncio.Future[JmsError | None] = self._loop.create_future()
+        self._lost = lost
+        is_open = False
+        timeout = self.core.login_timeout(address)
+        try:
+            async with asyncio.timeout(timeout):
+                wire = await self._open_wire(address)
+                is_open = True
+                self.wire = wire
+                self.core.opened(address, self.machine.now())
+                wire.begin()
+                self.write()
+                found = await lost
+            if found is None and self.core.is_online:
+                self._patience, self._beat = self.core.keep_alive()
+                self._is_reading = True
+                return None
+            failure = found if found is not None else JmsError(f"{address.url} let the client in and was gone")
+        except TimeoutError:
+            failure = silent(address, is_open, timeout)
+        except OSError as error:
+            failure = not_connected(address, error)
+        except UnicodeError as error:  # of a name that no host can have
+            failure = not_connected(address, error)
+        except JmsError as refused:
+            failure = refused
+        finally:
+            self._lost = None
+        wire_left = self.wire
+        self.wire = None
+        self._online.clear()
+        if wire_left is not None:
+            wire_left.abort()
+        self.core.disconnected(failure, self.machine.now())
+        return failure
+
+    async def _open_wire(self, address: BrokerAddress) -> Wire:
+        if address.is_in_process:
+            return InProcessWire(self, in_process_transport(address, self._tls), self._loop)
+        context = tls_context(address, self._tls)
+        _, wire = await self._loop.create_connection(
+            lambda: SocketWire(self, address),
+            address.host,
+            address.port,
+            ssl=context,
+            server_hostname=address.host if context is not None else None,
+        )
+        return wire
+
+    def add_sleeper(self, core: ClientConsumer, sleeper: Sleeper) -> None:
+        """Wake ``sleeper`` when something comes for a consumer."""
+        self._sleepers[core.number] = sleeper
+
+    def rouse(self, core: ClientConsumer) -> None:
+        """Whoever waits for messages of a consumer shall look."""
+        sleeper = self._sleepers.get(core.number)
+        if sleeper is not None:
+            sleeper.wake()
+
+    def close_session(self, core: ClientSession) -> Request | None:
+        """End a session and its consumers; None when there is nothing to wait for."""
+        consumers = list(core.consumers.values())
+        request = None if self.core.failure is not None else self.core.close_session(core)
+        for consumer in consumers:
+            self.remove_consumer(consumer)
+        return request
+
+    def remove_consumer(self, core: ClientConsumer) -> None:
+        """There is no such consumer any more; whoever waits for its messages is told."""
+        sleeper = self._sleepers.pop(core.number, None)
+        self.core.remove_consumer(core)
+        if sleeper is not None:
+            sleeper.wake()
+
+    async def close(self) -> None:
+        """Say farewell, so that everything before is done, and close. A second call does nothing."""
+        self.check_process()
+        for task in (self._reconnecting, self._better):
+            if task is not None:
+                task.cancel()
+        try:
+            await self.answer_close(self.core.farewell())
+        except JmsError:
+            pass  # a broker that is gone or does not answer has ended the connection, too
+        finally:
+            self.core.shutdown()
+            self.write()
+            self.core.closed()
+            self._online.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+            self._after_input()
+            wire = self.wire
+            self.wire = None
+            if wire is not None and wire.is_writable:
+                wire.close()
+            elif wire is not None:
+                wire.abort()  # a broker that takes nothing would keep the socket open for ever

@@ -1,0 +1,545 @@
+"""How threads share one connection: whoever waits reads for all, under one lock, and a small thread keeps it alive.
+
+A thread that waits for something becomes the *driver* unless there is one: it waits for the channel without the lock,
+takes what came, and wakes the others. Nobody reads while nobody waits, but the keeper: it looks each
+second, so that a busy application neither takes the broker for silent nor overlooks that it is gone.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final
+
+from spanwire.client.addressing.address import BrokerAddress
+from spanwire.client.blocking.channel import Channel, EndOfChannel, InProcessChannel, SocketChannel
+from spanwire.client.blocking.write_batching import Burst
+from spanwire.client.io.broker_lookup import look
+from spanwire.client.io.environment import (
+    FORKS,
+    Machine,
+    check_process,
+    in_process_transport,
+    not_openwire,
+    silent,
+    tls_context,
+    told,
+)
+from spanwire.client.protocol.connection import ClientConnection
+from spanwire.client.protocol.consumer import ClientConsumer
+from spanwire.client.protocol.failover import Failover
+from spanwire.client.protocol.response_correlator import MESSAGE, Request
+from spanwire.client.protocol.session import ClientSession
+from spanwire.model.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    JmsError,
+    ProtocolError,
+    ResourceAllocationError,
+)
+from spanwire.tls.settings import ClientTlsSettings
+
+FLUSH_BYTES: Final = 64 * 1024  # of one-way commands that gather before they are written
+MAX_HELD_BYTES: Final = 64 * 1024 * 1024  # of messages that nobody takes: then only whoever waits for something reads
+LOOK_INTERVAL: Final = 1.0  # seconds until the keeper looks when nobody else does: the broker may be gone
+
+
+class Ready:
+    """The connection's lock, taken when the broker hears what is sent."""
+
+    def __init__(self, connection: CoreConnection) -> None:
+        self._connection: Final = connection
+
+    def __enter__(self) -> None:
+        connection = self._connection
+        check_process(connection.process)
+        connection.lock.acquire()
+        if not connection.core.is_online:
+            try:
+                connection.wait_online()
+            except BaseException:
+                connection.lock.release()
+                raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._connection.lock.release()
+
+
+class CoreConnection:
+    """The core, its channel and those who wait. Every method but `open`, `close` and `check` wants the lock held."""
+
+    def __init__(self, core: ClientConnection, machine: Machine, tls: ClientTlsSettings | None) -> None:
+        self.core: Final = core
+        self.machine: Final = machine
+        self.process: Final = os.getpid()
+        self.forks: Final = FORKS.watch()
+        self.lock: Final = threading.Lock()
+        self._tls: Final = tls
+        self._changed: Final = threading.Condition(self.lock)
+        self._keeper_due: Final = threading.Condition(self.lock)
+        self._ready: Final = Ready(self)
+        self._channel: Channel | None = None
+        self.unsent = bytearray()
+        self._is_driven = False
+        self._is_over = False
+        self._is_establishing = False
+        self._lost: JmsError | None = None
+        self._last_look = 0.0
+        self.burst: Final = Burst()
+
+    def check_process(self) -> None:
+        """Raises `IllegalStateError` after a fork."""
+        check_process(self.process)
+
+    def check(self) -> None:
+        """Raises after a fork, and the failure of a connection that is over."""
+        check_process(self.process)
+        self.core.line.check_open()
+
+    def ready(self) -> Ready:
+        """``with connection.ready():`` the lock is held and the broker hears what is sent."""
+        return self._ready
+
+    def wait_online(self) -> None:
+        """Wait until the broker hears what is sent; raises when it will not in the time that ``timeout`` grants."""
+        self.core.line.check_open()
+        timeout_ms = self.core.failover.policy.timeout_ms
+        end = None if timeout_ms < 0 else self.machine.now().monotonic + timeout_ms / 1000
+        if not self.wait(lambda: self.core.is_online or self.core.failure is not None, end):
+            raise self.core.failover.timed_out()
+        self.core.line.check_open()
+
+    def answer(self, request: Request, timeout: float | None = None) -> None:
+        """Wait for the answer of a request. Raises what the broker refused it with."""
+        end = None if timeout is None else self.machine.now().monotonic + timeout
+        self.flush(end)
+        if self.core.failover.policy.timeout_ms >= 0 and request.kind == MESSAGE:
+            self._give_up_late(request, end)
+        if not self.wait(lambda: request.done, end):
+            raise ResourceAllocationError(f"the broker has not answered within {timeout:g} s")
+        request.raise_error()
+
+    def _give_up_late(self, request: Request, end: float | None) -> None:
+        """Wait for the answer of a send, until ``end``; it is given up when a lost connection is not there again in
+        the time that ``timeout`` grants.
+        """
+        core = self.core
+        while not request.done:
+            epoch = core.line.epoch
+            if core.is_online:
+                if not self.wait(lambda: request.done or not core.is_online, end):
+                    return
+                continue
+            due = core.failover.sends_end_at()
+            if due is None or (end is not None and end < due):
+                due = end
+            if self.wait(lambda: request.done or core.is_online, due):
+                continue
+            if due is end:
+                return
+            if core.line.epoch != epoch:
+                continue  # it was there again meanwhile, and is lost again
+            core.line.give_up_sends(core.failover.timed_out())
+            core.take_completed()
+            self.changed()
+
+    def answer_close(self, request: Request | None) -> None:
+        """Wait for the answer of a removal, if there is one to wait for; threads that wait for the removed look."""
+        self.changed()
+        if request is not None:
+            self.answer(request, self.core.settings.close_timeout_ms / 1000)
+
+    def wait_woken(self, consumer: ClientConsumer, end: float | None) -> bool:
+        """Wait until there is something to look at for a consumer; False when the time is over."""
+        while consumer.waiting and not consumer.is_closed:
+            resume_at = consumer.resume_at
+            until = end
+            if resume_at > 0.0 and (end is None or resume_at < end):
+                until = resume_at
+            if not self.wait(lambda: not consumer.waiting or consumer.is_closed, until):
+                consumer.waiting = False
+                return until is not end
+        return True
+
+    def wait(self, is_done: Callable[[], bool], end: float | None) -> bool:
+        """Wait until something is so; False when the time is over. Reads for everybody unless another thread does."""
+        while not is_done():
+            left = None if end is None else end - self.machine.now().monotonic
+            if left is not None and left <= 0:
+                return False
+            if self._channel is None or self._is_driven:
+                self._changed.wait(left)
+            else:
+                self._drive(self._channel, left)
+        return True
+
+    def _drive(self, channel: Channel, timeout: float | None) -> None:
+        self._is_driven = True
+        for_writing = bool(self.unsent)
+        self.lock.release()
+        try:
+            channel.wait(timeout, True, for_writing)
+        finally:
+            self.lock.acquire()
+            self._is_driven = False
+            self.changed()
+        if channel is self._channel:
+            self.look()
+
+    def rouse(self, consumer: ClientConsumer) -> None:
+        """Whoever waits for messages of a consumer shall look, the thread that waits for the channel, too."""
+        consumer.wake()
+        self.changed()
+        if self._channel is not None:
+            self._channel.wake()
+
+    def remove_consumer(self, consumer: ClientConsumer) -> None:
+        """There is no such consumer any more."""
+        self.core.remove_consumer(consumer)
+
+    def close_session(self, session: ClientSession) -> Request | None:
+        """End a session and its consumers; None when there is nothing to wait for."""
+        return None if self.core.failure is not None else self.core.close_session(session)
+
+    def changed(self) -> None:
+        """Whoever waits shall look."""
+        self._changed.notify_all()
+
+    def look(self) -> None:
+        """Take what the broker has sent, without waiting, and write what is left."""
+        channel = self._channel
+        if channel is None:
+            return
+        self.core.suspend(False, self.machine.now())
+        self._last_look = self.machine.now().monotonic
+        self.core.is_congested = bool(self.unsent)
+        try:
+            data = channel.receive()
+            if data:
+                self.core.receive_data(data, self.machine.now())
+        except EndOfChannel as end:
+            self._lose(self.core.broken(str(end)))
+        except OSError as error:
+            self._lose(self.core.broken(told(error)))
+        except ProtocolError as wrong:
+            self._lose(not_openwire(self.core.failover.address, wrong))
+        except JmsError as refused:
+            self._lose(refused)
+        self.core.take_completed()
+        self.core.take_woken()
+        self.changed()
+        self._write()
+
+    def write_soon(self) -> None:
+        """After a one-way command: write it now or, in a burst, with those that follow."""
+        size = self.core.pending_bytes()
+        if size == 0:
+            return
+        if size >= FLUSH_BYTES or not (self.burst.is_on or self._gathers()):
+            self.flush()
+
+    def _gathers(self) -> bool:
+        """Whether the keeper will write what is to be written."""
+        if not self.burst.begins(self.machine.now().monotonic):
+            return False
+        self._keeper_due.notify()
+        return True
+
+    def gathered(self, now: float) -> None:
+        """Write what has gathered in a burst, when it is time."""
+        if self.burst.due_at is not None and now >= self.burst.due_at:
+            self.burst.looked(now, self.core.pending_bytes() > 0 or bool(self.unsent))
+            self._write()
+
+    def acknowledged(self) -> None:
+        """After a message was handed over: like `write_soon`, and never waits; `takes` does, before the next one."""
+        size = self.core.pending_bytes()
+        if size == 0:
+            return
+        if size >= FLUSH_BYTES or not (self.burst.is_on or self._gathers()):
+            self.burst.written(self.machine.now().monotonic)
+            self._write()
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether something waits for the broker to take it."""
+        return bool(self.unsent)
+
+    def takes(self, timeout: float | None) -> bool:
+        """Before a message is handed over, whose acknowledgement has to go somewhere: wait while the broker takes
+        nothing. False when ``timeout`` is over.
+        """
+        if self.unsent:
+            self.flush(None if timeout is None else self.machine.now().monotonic + timeout)
+        return not self.unsent
+
+    def room(self, timeout: float | None) -> None:
+        """Before a send: wait while the broker takes nothing. Raises when ``timeout`` is over."""
+        if not self.unsent:
+            return
+        self.flush(None if timeout is None else self.machine.now().monotonic + timeout)
+        if self.unsent:
+            raise ResourceAllocationError(f"the broker has taken nothing for {timeout:g} s")
+        if not self.core.is_online:
+            self.wait_online()
+
+    def flush(self, end: float | None = None) -> None:
+        """Write everything; while the broker takes nothing, wait until ``end``, and read what it says meanwhile."""
+        self.burst.written(self.machine.now().monotonic)
+        self._write()
+        while self.unsent:
+            channel = self._channel
+            left = None if end is None else end - self.machine.now().monotonic
+            if channel is None or (left is not None and left <= 0):
+                return
+            if self._is_driven:
+                self.lock.release()
+                try:
+                    channel.wait(left, False, True)
+                finally:
+                    self.lock.acquire()
+                if channel is self._channel:
+                    self._write()
+            else:
+                self._drive(channel, left)
+
+    def _write(self) -> None:
+        channel = self._channel
+        if channel is None:
+            self.unsent.clear()
+            return
+        data: bytes | bytearray = self.core.data_to_send() if self.core.pending_bytes() else b""
+        if self.unsent:
+            self.unsent += data
+            data = self.unsent
+        if not data:
+            return
+        try:
+            count = channel.send(data)
+        except OSError as error:
+            self._lose(self.core.broken(told(error)))
+            return
+        if data is self.unsent:
+            del self.unsent[:count]
+        elif count < len(data):
+            self.unsent += memoryview(data)[count:]
+            if self._is_driven:
+                channel.wake()  # whoever waits for the channel does so for writing, too, from now on
+        if count:
+            self.core.sent(self.machine.now())
+
+    def _lose(self, error: JmsError) -> None:
+        """The channel is of no use any more."""
+        channel = self._channel
+        self._channel = None
+        self.unsent.clear()
+        if channel is not None:
+            channel.close()
+        self.core.disconnected(error, self.machine.now())
+        self.core.take_completed()
+        self.core.take_woken()
+        self._lost = error
+        self.changed()
+        self._keeper_due.notify()
+
+    def open(self) -> None:
+        """Connect for the first time, and start the keeper. Raises `JmsError` or `ConfigurationError`."""
+        with self.lock:
+            self.core.failover.begin(True, self.machine.now().monotonic)
+            try:
+                self._establish(True)
+            except BaseException:
+                self._end()
+                raise
+        threading.Thread(target=self._keep, name="spanwire-client-keeper", daemon=True).start()
+
+    def _establish(self, is_startup: bool) -> None:
+        """Try addresses until one lets us in."""
+        failover = self.core.failover
+        while not self._is_over:
+            if failover.is_looking and not self._has_found(failover):
+                continue
+            address = failover.next_address()
+            if address is None:
+                raise failover.gave_up()
+            while (delay := failover.due_at() - self.machine.now().monotonic) > 0 and not self._is_over:
+                self._keeper_due.wait(delay)
+            error = self._try(address)
+            if error is None:
+                if failover.probe_at() is not None:
+                    threading.Thread(target=self._look_for_better, name="spanwire-client-looker", daemon=True).start()
+                return
+            if is_startup and isinstance(error, AuthenticationError):
+                raise error
+            failover.failed(error, self.machine.now().monotonic)
+
+    def _look_for_better(self) -> None:
+        """While another broker is preferred to that of now, see now and then whether it is back; in its own thread."""
+        failover = self.core.failover
+        with self.lock:
+            epoch = self.core.line.epoch
+            while self._is_current(epoch) and (due := failover.probe_at()) is not None:
+                left = due - self.machine.now().monotonic
+                if left > 0:
+                    self._changed.wait(left)
+                    continue
+                address = failover.next_probe(self.machine.now().monotonic)
+                self.lock.release()
+                try:
+                    can_open = self._can_open(address)
+                finally:
+                    self.lock.acquire()
+                if can_open and self._is_current(epoch) and not self.core.is_in_transaction:
+                    self._lose(failover.prefer(address))
+                    return
+
+    def _is_current(self, epoch: int) -> bool:
+        """Whether the broker is still the one of then."""
+        return not self._is_over and self.core.is_online and self.core.line.epoch == epoch
+
+    def _can_open(self, address: BrokerAddress) -> bool:
+        """Whether a socket can be had there, with TLS if it is asked for."""
+        try:
+            self._open_channel(address, address.settings.connect_timeout_ms / 1000).close()
+        except (JmsError, ConfigurationError):
+            return False
+        return True
+
+    def _has_found(self, failover: Failover) -> bool:
+        """Look for brokers that announce themselves; False when there are none."""
+        url, group = self.core.url, self.core.url.group
+        while (delay := failover.due_at() - self.machine.now().monotonic) > 0 and not self._is_over:
+            self._keeper_due.wait(delay)
+        self.lock.release()
+        found: tuple[BrokerAddress, ...] = ()
+        failure: JmsError | None = None
+        try:
+            found = () if group is None else look(url, group, self._tls)
+        except JmsError as error:
+            failure = error
+        finally:
+            self.lock.acquire()
+        if failure is not None:
+            failover.failed(failure, self.machine.now().monotonic)
+            return False
+        failover.found(found)
+        return True
+
+    def _try(self, address: BrokerAddress) -> JmsError | None:
+        """Connect to one address and log in; what went wrong, if something did."""
+        timeout = self.core.login_timeout(address)
+        end = self.machine.now().monotonic + timeout
+        self._lost = None
+        self.lock.release()
+        channel: Channel | None = None
+        failure: JmsError | None = None
+        try:
+            channel = self._open_channel(address, timeout)
+        except JmsError as error:
+            failure = error
+        finally:
+            self.lock.acquire()
+        if channel is None:
+            return failure
+        if self._is_over:
+            channel.close()
+            return JmsError("the connection is closed")
+        self._channel = channel
+        self.core.opened(address, self.machine.now())
+        self._write()
+        if not self.wait(lambda: self.core.is_online or self._channel is not channel, end):
+            failure = silent(address, True, timeout)
+            self._lose(failure)
+            return failure
+        if self.core.is_online:
+            self.flush()
+            return None
+        return self._lost or JmsError(f"{address.url} let the client in and was gone")
+
+    def _open_channel(self, address: BrokerAddress, timeout: float) -> Channel:
+        if address.is_in_process:
+            return InProcessChannel(in_process_transport(address, self._tls))
+        return SocketChannel.open(address, tls_context(address, self._tls), timeout)
+
+    def _keep(self) -> None:
+        with self.lock:
+            while not self._is_over and self.core.failure is None:
+                if self._channel is None:
+                    self._reconnect()
+                    continue
+                self._keeper_due.wait(self._idle())
+                if self._is_over or self._channel is None:
+                    continue
+                now = self.machine.now().monotonic
+                self.gathered(now)
+                due = self.core.next_timeout()
+                is_due = due is not None and now >= due
+                if not self._is_driven and (is_due or now >= self._last_look + LOOK_INTERVAL):
+                    self._glance()
+                if is_due:
+                    self._keep_alive()
+
+    def _glance(self) -> None:
+        """Nobody waits: take what came, unless a lot is here that nobody takes."""
+        is_full = self.core.line.held_bytes > MAX_HELD_BYTES
+        self.core.suspend(is_full, self.machine.now())
+        if is_full:
+            self._last_look = self.machine.now().monotonic
+        else:
+            self.look()
+
+    def _idle(self) -> float:
+        due = self.core.next_timeout()
+        now = self.machine.now().monotonic
+        idle = self._last_look + LOOK_INTERVAL - now if not self._is_driven else LOOK_INTERVAL
+        if due is not None:
+            idle = min(idle, due - now)
+        if self.burst.due_at is not None:
+            idle = min(idle, self.burst.due_at - now)
+        return max(0.0, idle)
+
+    def _keep_alive(self) -> None:
+        try:
+            self.core.handle_timeout(self.machine.now())
+        except JmsError as error:
+            self._lose(error)
+        self._write()
+
+    def _reconnect(self) -> None:
+        try:
+            self._establish(False)
+        except (JmsError, ConfigurationError) as error:
+            self.core.fail(error if isinstance(error, JmsError) else JmsError(str(error)))
+        self.core.take_completed()
+        self.core.take_woken()
+        self.changed()
+
+    def close(self) -> None:
+        """Say farewell and close. A second call does nothing."""
+        check_process(self.process)
+        with self.lock:
+            if self._is_over:
+                return
+            try:
+                request = self.core.farewell()
+                if request is not None:
+                    self.answer_close(request)
+                self.core.shutdown()
+                self._write()
+            except JmsError:
+                pass  # a broker that is gone or does not answer has ended the connection, too
+            finally:
+                self._end()
+
+    def _end(self) -> None:
+        self._is_over = True
+        self.core.closed()
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        self.changed()
+        self._keeper_due.notify_all()
