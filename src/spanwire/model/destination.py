@@ -76,11 +76,11 @@ class Destination:
             raise InvalidDestinationError(
                 f"the composite destination has {len(texts)} parts, at most {MAX_COMPOSITE_PARTS} are allowed"
             )
-        found: dict[str, Destination] = {}
+        parts_by_name: dict[str, Destination] = {}
         for text in texts:
             part = parse_destination(text.strip(), self.kind)
-            found[part.qualified_name] = part
-        return list(found.values())
+            parts_by_name[part.qualified_name] = part
+        return list(parts_by_name.values())
 
     def __str__(self) -> str:
         return self.qualified_name

@@ -72,12 +72,12 @@ def check_form(text: str, forms: tuple[str, ...]) -> None:
     name = text.partition("?")[0]
     wrapper = WRAPPER.match(name)
     start = 0 if wrapper is None else wrapper.end()
-    found = OTHER_FORM.match(name, start)
+    form = OTHER_FORM.match(name, start)
     shown = name[:MAX_SHOWN]
-    if found is not None:
-        kind = KINDS[(found.group(1) or found.group(2)).lower()]
-        meant = name[found.end() :][:MAX_SHOWN] or "NAME"
-        raise InvalidDestinationError(f"{shown!r} is no destination: did you mean {forms[kind]}{meant}?")
+    if form is not None:
+        kind = KINDS[(form.group(1) or form.group(2)).lower()]
+        rest = name[form.end() :][:MAX_SHOWN] or "NAME"
+        raise InvalidDestinationError(f"{shown!r} is no destination: did you mean {forms[kind]}{rest}?")
     scheme = SCHEME.match(name)
     if scheme is None:
         return
@@ -86,8 +86,8 @@ def check_form(text: str, forms: tuple[str, ...]) -> None:
             f"a destination has the scheme {scheme.group(1)!r}, which is that of a broker's URL: "
             f"write {forms[QUEUE]}NAME or {forms[TOPIC]}NAME"
         )
-    meant = name[scheme.end() :].lstrip("/")[:MAX_SHOWN] or "NAME"
+    rest = name[scheme.end() :].lstrip("/")[:MAX_SHOWN] or "NAME"
     raise InvalidDestinationError(
         f"{shown!r} is no destination, there is no scheme {scheme.group(1)[:MAX_SHOWN]!r}: did you mean "
-        f"{forms[QUEUE]}{meant} or {forms[TOPIC]}{meant}?"
+        f"{forms[QUEUE]}{rest} or {forms[TOPIC]}{rest}?"
     )

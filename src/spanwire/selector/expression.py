@@ -88,7 +88,7 @@ class Narrowing:
         """Whether both speak of the same property and kind of value."""
         return self.name == other.name and isinstance(self.values[0], str) == isinstance(other.values[0], str)
 
-    def joined(self, other: Narrowing) -> Narrowing:
+    def union(self, other: Narrowing) -> Narrowing:
         """One or the other."""
         return Narrowing(self.name, [*self.values, *other.values], self.reads_texts or other.reads_texts)
 
@@ -171,13 +171,13 @@ class Property(Expression):
         return source.value(self.name)
 
     def value_type(self, source: MessageValues) -> int:
-        known = self._header_type
-        if known == NULL_VALUE:
-            known = source.value_type(self.name)
-        if known == NULL_VALUE:
+        value_type = self._header_type
+        if value_type == NULL_VALUE:
+            value_type = source.value_type(self.name)
+        if value_type == NULL_VALUE:
             value = source.value(self.name)
-            known = integer_type(value) if isinstance(value, int) else DOUBLE_VALUE
-        return known
+            value_type = integer_type(value) if isinstance(value, int) else DOUBLE_VALUE
+        return value_type
 
     def __str__(self) -> str:
         return self.name
@@ -242,12 +242,12 @@ class And(Condition):
 
     def narrowings(self) -> list[Narrowing]:
         """Those of all terms."""
-        found: list[Narrowing] = []
+        narrowings: list[Narrowing] = []
         for term in self.terms:
-            found.extend(term.narrowings())
-            if len(found) >= MAX_NARROWINGS:
+            narrowings.extend(term.narrowings())
+            if len(narrowings) >= MAX_NARROWINGS:
                 break
-        return found[:MAX_NARROWINGS]
+        return narrowings[:MAX_NARROWINGS]
 
     def __str__(self) -> str:
         return "(" + " AND ".join([str(term) for term in self.terms]) + ")"
@@ -272,19 +272,19 @@ class Or(Condition):
 
     def narrowings(self) -> list[Narrowing]:
         """For each property that every term narrows, the values of all terms."""
-        joined = self.terms[0].narrowings()
+        common = self.terms[0].narrowings()
         for term in self.terms[1:]:
-            narrowings = term.narrowings()
-            kept: list[Narrowing] = []
-            for before in joined:
-                for other in narrowings:
-                    if before.is_like(other):
-                        kept.append(before.joined(other))
+            others = term.narrowings()
+            merged: list[Narrowing] = []
+            for narrowing in common:
+                for other in others:
+                    if narrowing.is_like(other):
+                        merged.append(narrowing.union(other))
                         break
-            joined = kept
-            if not joined:
+            common = merged
+            if not common:
                 break
-        return joined
+        return common
 
     def __str__(self) -> str:
         return "(" + " OR ".join([str(term) for term in self.terms]) + ")"

@@ -54,7 +54,7 @@ class Token:
         self.text: Final = text
         self.position: Final = position
 
-    def described(self) -> str:
+    def description(self) -> str:
         """The token as an error names it."""
         if self.kind == END:
             return "end of text"
@@ -95,16 +95,16 @@ class Lexer:
         self._tokens.append(Token(kind, text, self._position))
         self._position = end
 
-    def _error(self, what: str) -> InvalidSelectorError:
-        return InvalidSelectorError(f"{what} at column {self._position + 1} of the selector {quoted(self._text)}")
+    def _error(self, problem: str) -> InvalidSelectorError:
+        return InvalidSelectorError(f"{problem} at column {self._position + 1} of the selector {quoted(self._text)}")
 
     def _digit_at(self, position: int) -> bool:
         return position < len(self._text) and self._text[position] in _DIGITS
 
-    def _after(self, position: int, letters: str) -> int:
+    def _after(self, position: int, characters: str) -> int:
         """The first position from `position` on whose character is not among `letters`."""
         text = self._text
-        while position < len(text) and text[position] in letters:
+        while position < len(text) and text[position] in characters:
             position += 1
         return position
 

@@ -20,33 +20,33 @@ _HOLE: Final = ""  # stands for ``_`` in a list of letters
 class Segment:
     """A stretch of a pattern without ``%``: letters, and holes that any letter fills."""
 
-    def __init__(self, letters: list[str]) -> None:
-        self.length: Final = len(letters)
+    def __init__(self, characters: list[str]) -> None:
+        self.length: Final = len(characters)
         self._texts: Final[list[str]] = []
         self._offsets: Final[list[int]] = []
         start = 0
-        while start < len(letters):
+        while start < len(characters):
             end = start
-            while end < len(letters) and letters[end] != _HOLE:
+            while end < len(characters) and characters[end] != _HOLE:
                 end += 1
             if end > start:
-                self._texts.append("".join(letters[start:end]))
+                self._texts.append("".join(characters[start:end]))
                 self._offsets.append(start)
             start = end + 1
         self._masks: Final[dict[str, int]] = {}
         self._holes = 0
         if len(self._texts) > 1:
-            self._build_masks(letters)
+            self._build_masks(characters)
 
-    def _build_masks(self, letters: list[str]) -> None:
+    def _build_masks(self, characters: list[str]) -> None:
         """Bit i of a letter's mask says that the letter may stand at place i of the segment."""
         bit = 1
-        for letter in letters:
+        for letter in characters:
             if letter == _HOLE:
                 self._holes |= bit
             bit <<= 1
         bit = 1
-        for letter in letters:
+        for letter in characters:
             if letter != _HOLE:
                 self._masks[letter] = self._masks.get(letter, self._holes) | bit
             bit <<= 1
@@ -70,8 +70,8 @@ class Segment:
             return self._find_with_holes(text, start, end)
         offset = self._offsets[0]
         behind = self.length - offset - len(self._texts[0])
-        found = text.find(self._texts[0], start + offset, end - behind)
-        return found - offset if found >= 0 else -1
+        position = text.find(self._texts[0], start + offset, end - behind)
+        return position - offset if position >= 0 else -1
 
     def _find_with_holes(self, text: str, start: int, end: int) -> int:
         """Shift-And: bit i of `state` says that the last i + 1 letters fit the first i + 1 places."""
@@ -82,10 +82,10 @@ class Segment:
         position = start
         while position < end:
             if state == 0:  # nothing is begun: go where the first letters stand
-                found = text.find(first, position + offset, end)
-                if found < 0:
+                candidate = text.find(first, position + offset, end)
+                if candidate < 0:
                     return -1
-                position = found - offset
+                position = candidate - offset
             state = ((state << 1) | 1) & masks.get(text[position], holes)
             position += 1
             if state & accepted:

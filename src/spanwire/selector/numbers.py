@@ -49,12 +49,12 @@ def float_of_integer(value: int) -> float:
     magnitude = abs(value)
     excess = magnitude.bit_length() - _FLOAT_PRECISION
     if excess > 0:
-        kept = magnitude >> excess
+        significand = magnitude >> excess
         rest = magnitude & ((1 << excess) - 1)
         half = 1 << (excess - 1)
-        if rest > half or (rest == half and kept & 1):
-            kept += 1
-        magnitude = kept << excess
+        if rest > half or (rest == half and significand & 1):
+            significand += 1
+        magnitude = significand << excess
     return -float(magnitude) if value < 0 else float(magnitude)
 
 

@@ -150,12 +150,12 @@ class Parser:
         self._index += 1
         return token.text
 
-    def _error(self, what: str, token: Token) -> InvalidSelectorError:
-        return InvalidSelectorError(f"{what} at column {token.position + 1} of the selector {quoted(self._text)}")
+    def _error(self, problem: str, token: Token) -> InvalidSelectorError:
+        return InvalidSelectorError(f"{problem} at column {token.position + 1} of the selector {quoted(self._text)}")
 
     def _unexpected(self, expected: str) -> InvalidSelectorError:
         token = self._token()
-        return self._error(f"expected {expected} but found {token.described()}", token)
+        return self._error(f"expected {expected} but found {token.description()}", token)
 
     # Nodes
 
@@ -184,18 +184,18 @@ class Parser:
         left = self._operand(depth)
         while True:
             token = self._token()
-            found = self._level_of(token)
-            if found < level or found == 0:
+            operator_level = self._level_of(token)
+            if operator_level < level or operator_level == 0:
                 return left
-            if found <= _AND_LEVEL:
-                left = self._junction(left, start, found, depth)
-            elif found == _EQUALITY_LEVEL:
+            if operator_level <= _AND_LEVEL:
+                left = self._junction(left, start, operator_level, depth)
+            elif operator_level == _EQUALITY_LEVEL:
                 left = self._equality(left, depth)
-            elif found == _COMPARISON_LEVEL:
+            elif operator_level == _COMPARISON_LEVEL:
                 left = self._comparison(left, depth)
             else:
                 self._index += 1
-                left = self._admit(Arithmetic(token.text, left, self._expression(found + 1, depth)), token)
+                left = self._admit(Arithmetic(token.text, left, self._expression(operator_level + 1, depth)), token)
 
     def _level_of(self, token: Token) -> int:
         """How tight the operator at `token` binds, 0 if it is none."""

@@ -32,41 +32,41 @@ _WORDS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_" + _DIGIT
 _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 
 
-class Letters:
+class CharacterSet:
     """A set of characters: some named ones, some ranges, some other sets, or all but these."""
 
     def __init__(self, named: str, opposite: bool) -> None:
         self.named = named
         self.ranges: Final[list[tuple[str, str]]] = []
-        self.sets: Final[list[Letters]] = []
+        self.sets: Final[list[CharacterSet]] = []
         self.opposite = opposite
 
-    def holds(self, letter: str) -> bool:
+    def contains(self, letter: str) -> bool:
         """Whether `letter` belongs to the set."""
-        found = letter in self.named
-        if not found:
+        is_member = letter in self.named
+        if not is_member:
             for low, high in self.ranges:
                 if low <= letter <= high:
-                    found = True
+                    is_member = True
                     break
-        if not found:
-            for letters in self.sets:
-                if letters.holds(letter):
-                    found = True
+        if not is_member:
+            for members in self.sets:
+                if members.contains(letter):
+                    is_member = True
                     break
-        return found != self.opposite
+        return is_member != self.opposite
 
 
 class Instruction:
     """One step: a set of letters to consume, or where to go on (relative to this step)."""
 
-    __slots__ = ("action", "first", "letters", "second")
+    __slots__ = ("action", "characters", "first", "second")
 
-    def __init__(self, action: int, first: int, second: int, letters: Letters | None) -> None:
+    def __init__(self, action: int, first: int, second: int, characters: CharacterSet | None) -> None:
         self.action: Final = action
         self.first: Final = first
         self.second: Final = second
-        self.letters: Final = letters
+        self.characters: Final = characters
 
 
 class RegularExpression:
@@ -88,8 +88,8 @@ class RegularExpression:
             threads = []
             letter = text[position]
             for address in started:
-                letters = self._program[address].letters
-                if letters is not None and letters.holds(letter):
+                characters = self._program[address].characters
+                if characters is not None and characters.contains(letter):
                     threads.append(address + 1)
         return False
 
@@ -97,7 +97,7 @@ class RegularExpression:
         """The LETTER steps that can be reached without consuming anything, or None if the program's end can."""
         program = self._program
         seen = [False] * (len(program) + 1)
-        waiting: list[int] = []
+        steps: list[int] = []
         while addresses:
             address = addresses.pop()
             if seen[address]:
@@ -107,7 +107,7 @@ class RegularExpression:
                 return None
             step = program[address]
             if step.action == _LETTER:
-                waiting.append(address)
+                steps.append(address)
             elif step.action == _FORK:
                 addresses.append(address + step.first)
                 addresses.append(address + step.second)
@@ -115,7 +115,7 @@ class RegularExpression:
                 addresses.append(address + step.first)
             elif (position == 0) if step.action == _START else _is_end(text, position):
                 addresses.append(address + 1)
-        return waiting
+        return steps
 
 
 def _is_end(text: str, position: int) -> bool:
@@ -141,8 +141,8 @@ class _Compiler:
             raise self._error("unexpected ')'")
         return program
 
-    def _error(self, what: str) -> InvalidSelectorError:
-        return InvalidSelectorError(f"{what} at character {self._position + 1} of the regular expression")
+    def _error(self, problem: str) -> InvalidSelectorError:
+        return InvalidSelectorError(f"{problem} at character {self._position + 1} of the regular expression")
 
     def _next(self) -> str:
         """The next character, or an empty text at the end."""
@@ -228,14 +228,14 @@ class _Compiler:
         if letter == "$":
             return [Instruction(_END, 1, 0, None)]
         if letter == ".":
-            return [Instruction(_LETTER, 1, 0, Letters(_LINE_ENDS, True))]
+            return [Instruction(_LETTER, 1, 0, CharacterSet(_LINE_ENDS, True))]
         if letter == "[":
             return [Instruction(_LETTER, 1, 0, self._class())]
         if letter == "\\":
             return [Instruction(_LETTER, 1, 0, self._escaped())]
         if letter in ("*", "+", "?", "{"):
             raise self._error("a quantifier after nothing")
-        return [Instruction(_LETTER, 1, 0, Letters(letter, False))]
+        return [Instruction(_LETTER, 1, 0, CharacterSet(letter, False))]
 
     def _group(self, depth: int) -> list[Instruction]:
         if depth > MAX_GROUP_DEPTH:
@@ -247,41 +247,41 @@ class _Compiler:
             raise self._error("a group without ')'")
         return program
 
-    def _escaped(self) -> Letters:
+    def _escaped(self) -> CharacterSet:
         """What follows a backslash."""
         letter = self._next()
         self._position += 1
         lower = letter.lower()
         if lower == "d":
-            return Letters(_DIGITS, letter == "D")
+            return CharacterSet(_DIGITS, letter == "D")
         if lower == "w":
-            return Letters(_WORDS, letter == "W")
+            return CharacterSet(_WORDS, letter == "W")
         if lower == "s":
-            return Letters(_SPACES, letter == "S")
+            return CharacterSet(_SPACES, letter == "S")
         if letter in _CONTROLS:
-            return Letters(_CONTROLS[letter], False)
+            return CharacterSet(_CONTROLS[letter], False)
         if letter == "" or letter in _WORDS:
             raise self._error("an escape that is not supported")
-        return Letters(letter, False)
+        return CharacterSet(letter, False)
 
-    def _class(self) -> Letters:
-        letters = Letters("", self._take("^"))
+    def _class(self) -> CharacterSet:
+        members = CharacterSet("", self._take("^"))
         while not self._take("]"):
-            first = self._member(letters)
+            first = self._member(members)
             following = self._pattern[self._position + 1 : self._position + 2]
             if first and self._next() == "-" and following != "]":
                 self._position += 1
-                last = self._member(letters)
+                last = self._member(members)
                 if not last or last < first:
                     raise self._error("a wrong range")
-                letters.ranges.append((first, last))
+                members.ranges.append((first, last))
             else:
-                letters.named += first
-        if not letters.named and not letters.ranges and not letters.sets:
+                members.named += first
+        if not members.named and not members.ranges and not members.sets:
             raise self._error("an empty class")
-        return letters
+        return members
 
-    def _member(self, letters: Letters) -> str:
+    def _member(self, members: CharacterSet) -> str:
         """One character of a class, or an empty text after adding a set such as ``\\d`` to `letters`."""
         letter = self._next()
         if letter == "" or letter == "[" or self._pattern[self._position : self._position + 2] == "&&":
@@ -292,7 +292,7 @@ class _Compiler:
         escaped = self._escaped()
         if len(escaped.named) == 1:
             return escaped.named
-        letters.sets.append(escaped)
+        members.sets.append(escaped)
         return ""
 
 
