@@ -1,1 +1,1 @@
-"""Nouns that every package shares: destinations, messages, ids, announcements, errors, time. Pure, no I/O."""
+"""Types that all packages share: destinations, messages, ids, announcements, errors, time. Pure, no I/O."""

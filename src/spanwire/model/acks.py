@@ -1,16 +1,16 @@
-"""Acknowledgement types, with OpenWire's numbers (OpenWire MessageAck)."""
+"""Numbers of the acknowledgement types, as OpenWire's MessageAck has them."""
 
 from __future__ import annotations
 
 from typing import Final
 
-DELIVERED_ACK: Final = 0  # moves the prefetch window only
-POISON_ACK: Final = 1  # the consumer gave up: to the dead letter queue
-STANDARD_ACK: Final = 2  # everything from the first to the last id
-REDELIVERED_ACK: Final = 3  # the client redelivers by itself; counts the attempt
-INDIVIDUAL_ACK: Final = 4  # the last id alone
-UNMATCHED_ACK: Final = 5  # durable subscriptions: selector did not match
-EXPIRED_ACK: Final = 6  # the client found them expired
+DELIVERED_ACK: Final = 0  # extends the prefetch window; the messages stay in flight
+POISON_ACK: Final = 1  # the consumer gave the message up; it goes to the dead letter queue
+STANDARD_ACK: Final = 2  # acknowledges all messages from the first id to the last
+REDELIVERED_ACK: Final = 3  # the client redelivers by itself; the broker counts the attempt
+INDIVIDUAL_ACK: Final = 4  # acknowledges the message of the last id alone
+UNMATCHED_ACK: Final = 5  # a durable subscription's selector does not match
+EXPIRED_ACK: Final = 6  # the client received an expired message
 
-LAST_DELIVERED_UNSET: Final = -1  # a consumer left without having seen a message
-LAST_DELIVERED_UNKNOWN: Final = -2  # a consumer vanished: everything dispatched counts as delivered
+LAST_DELIVERED_UNSET: Final = -1  # the consumer was removed before the client saw a message
+LAST_DELIVERED_UNKNOWN: Final = -2  # the connection broke; all dispatched messages count as delivered

@@ -1,8 +1,14 @@
-"""Where messages go: queues, topics and their temporary forms, composites and wildcard patterns.
+"""Destinations: queues, topics and their temporary forms, composites and wildcard patterns.
 
-Names follow ActiveMQ: elements separated by ``.``, ``*`` matches one element, ``>`` at the end matches all the rest,
-``,`` separates the parts of a composite (each part may carry ``queue://``, ``topic://``, ``temp-queue://`` or
-``temp-topic://``), options stand after ``?``. A physical name is kept as it was sent, case included.
+Names follow ActiveMQ:
+
+- Elements are separated by ``.``.
+- ``*`` matches one element, and ``>`` at the end matches all further elements.
+- ``,`` separates the parts of a composite. Each part may begin with ``queue://``, ``topic://``, ``temp-queue://`` or
+  ``temp-topic://``.
+- Options stand after ``?``.
+
+A physical name is stored as the client sent it, case included.
 """
 
 from __future__ import annotations
@@ -16,21 +22,21 @@ TOPIC: Final = 1
 TEMP_QUEUE: Final = 2
 TEMP_TOPIC: Final = 3
 
-# Lines of a message store that no client can spell: their schemes are not read from text (`parse_destination`).
-SUBSCRIPTION: Final = 4  # the messages that wait for one durable subscription
-TRANSACTION: Final = 5  # the sends of one prepared XA branch
-SCHEDULE: Final = 6  # the messages that the scheduler keeps
+# Kinds for the message store alone. No client can name them, because `parse_destination` does not read their schemes.
+SUBSCRIPTION: Final = 4  # pending messages of one durable subscription
+TRANSACTION: Final = 5  # sends of one prepared XA branch
+SCHEDULE: Final = 6  # messages of the scheduler
 
-MAX_NAME_BYTES: Final = 1024  # longest physical name; a longer one would not fit the store's index keys
-MAX_COMPOSITE_PARTS: Final = 64  # parts of one composite: bounds what a single send can fan out to
+MAX_NAME_BYTES: Final = 1024  # bytes; a longer physical name does not fit the store's index keys
+MAX_COMPOSITE_PARTS: Final = 64  # parts of one composite; bounds the copies that one send makes
 ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."
 
 SCHEMES: Final = ("queue://", "topic://", "temp-queue://", "temp-topic://")
-STORED_SCHEMES: Final = (*SCHEMES, "subscription://", "transaction://", "schedule://")  # all, by kind
+STORED_SCHEMES: Final = (*SCHEMES, "subscription://", "transaction://", "schedule://")  # indexed by kind
 
 
 class Destination:
-    """A queue or topic by kind and physical name; equal by both.
+    """A queue or topic, identified by its kind and physical name.
 
     ``qualified_name`` (``queue://ORDERS``) is the key in every table of the broker.
     """
@@ -48,16 +54,16 @@ class Destination:
 
     @property
     def is_queue(self) -> bool:
-        """A queue, temporary or not."""
+        """Return True for a queue, temporary or not."""
         return self.kind == QUEUE or self.kind == TEMP_QUEUE
 
     @property
     def is_temporary(self) -> bool:
-        """Lives as long as the connection that made it."""
+        """Return True for a destination that ends with the connection that created it."""
         return self.kind == TEMP_QUEUE or self.kind == TEMP_TOPIC
 
     def matches(self, other: Destination) -> bool:
-        """Whether ``other``, a destination without wildcards, falls under this name or pattern."""
+        """Return True if ``other``, a destination without wildcards, matches this name or pattern."""
         if self.kind != other.kind:
             return False
         if not self.is_pattern:
@@ -65,9 +71,12 @@ class Destination:
         return elements_match(self.elements, other.elements)
 
     def parts(self) -> list[Destination]:
-        """The members of a composite in order, without doubles; the destination itself when it is none.
+        """Return the parts of a composite in order without duplicates, or the destination itself if it is no composite.
 
-        A part without a scheme has the kind of the whole. Raises `InvalidDestinationError` for an empty or bad part.
+        A part without a scheme has the kind of the composite.
+
+        Raises:
+            InvalidDestinationError: a part is empty or malformed, or the composite has too many parts.
         """
         if not self.is_composite:
             return [self]
@@ -96,8 +105,9 @@ class Destination:
 
 
 def elements_match(pattern: list[str], name: list[str]) -> bool:
-    """Whether the elements of a name fall under the elements of a pattern. ``>`` at the end also matches no further
-    element; anywhere else it is an element like any other.
+    """Return True if the elements of a name match the elements of a pattern.
+
+    ``>`` at the end also matches if the name has no further element; at other positions ``>`` is an ordinary element.
     """
     last = len(pattern) - 1
     for index, element in enumerate(pattern):
@@ -111,9 +121,10 @@ def elements_match(pattern: list[str], name: list[str]) -> bool:
 
 
 def parse_destination(text: str, default_kind: int = QUEUE) -> Destination:
-    """Reads ``queue://NAME?options`` or a bare name of ``default_kind``; options are cut off.
+    """Parse ``queue://NAME?options`` or a bare name of ``default_kind``; drop the options.
 
-    Raises `InvalidDestinationError` when the name is empty, too long or holds control characters.
+    Raises:
+        InvalidDestinationError: the name is empty, too long, or has control characters.
     """
     kind = default_kind
     name = text
@@ -130,7 +141,7 @@ def parse_destination(text: str, default_kind: int = QUEUE) -> Destination:
 
 
 def check_name(name: str) -> None:
-    """Refuses a physical name that could not be stored, shown or authorised without ambiguity."""
+    """Raise `InvalidDestinationError` for a physical name that is ambiguous in a store, a log or an access list."""
     if not name:
         raise InvalidDestinationError("the destination has an empty name")
     if len(name) > MAX_NAME_BYTES or len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:

@@ -1,7 +1,7 @@
-"""What the pure packages need from the machine: time, random bytes, a host name. All of it is passed in.
+"""Time, random bytes and the host name, passed into the pure packages.
 
-Nothing in ``model``, ``selector``, ``broker`` or ``protocols`` reads a clock or rolls dice; the shells in
-``transports`` and ``service`` hand in a `Time` with every input, a test hands in whatever it likes.
+No module in ``model``, ``selector``, ``broker`` or ``protocols`` reads a clock or a random generator. The shells in
+``transports`` and ``service`` pass a `Time` with every input; tests pass any values.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Final, Protocol
 
 
 class Time:
-    """One reading of both clocks.
+    """A reading of both clocks.
 
-    ``monotonic`` in seconds drives timers and never goes back; ``wall_ms`` in milliseconds since the epoch stamps and
-    expires messages. The shell re-anchors the wall clock each second; it goes back only when the system's was set back
-    by seconds.
+    ``monotonic``, in seconds, drives timers and never goes back. ``wall_ms``, in milliseconds since the epoch, is for
+    timestamps and expiry. The shell aligns ``wall_ms`` with the system's clock each second; the value goes back only if
+    the system's clock was set back by seconds.
     """
 
     __slots__ = ("monotonic", "wall_ms")
@@ -25,24 +25,24 @@ class Time:
 
 
 class Environment(Protocol):
-    """The machine as the pure code sees it."""
+    """The machine's services for pure code."""
 
     @property
     def host_name(self) -> str:
-        """Name of this host, as it stands in generated ids."""
+        """Return the name of this host for generated ids."""
         ...
 
     def now(self) -> Time:
-        """The time of the current turn. Inputs carry their own `Time`; this one serves code that no input started."""
+        """Return the time of the current turn, for code that no input started; inputs carry their own `Time`."""
         ...
 
     def random_bytes(self, count: int) -> bytes:
-        """``count`` unpredictable bytes, for ids that must not be guessed."""
+        """Return ``count`` unpredictable bytes, for ids that must not be guessed."""
         ...
 
 
 class IdGenerator:
-    """Makes ids of the form ``ID:host-port-millis-seed:number`` (ActiveMQ's form), each once per generator."""
+    """Generates unique ids in ActiveMQ's form ``ID:host-port-millis-seed:number``."""
 
     def __init__(self, environment: Environment, seed: int = 0, port: int = 0) -> None:
         millis = environment.now().wall_ms
@@ -52,6 +52,6 @@ class IdGenerator:
         self._number = 0
 
     def next_id(self) -> str:
-        """The next id."""
+        """Return the next id."""
         self._number += 1
         return f"{self._prefix}:{self._number}"

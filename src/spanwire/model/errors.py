@@ -1,7 +1,7 @@
-"""The errors that a client, a peer or an operator can cause, in JMS vocabulary.
+"""Errors that a client, a peer or an operator can cause, in JMS vocabulary.
 
-Each protocol turns them into its own wire form in one place (``protocols/*/errors.py``). The text of an error is one
-line for a person: what is wrong, where, and what to do.
+Each protocol converts them into its wire form in one function. The text of an error is a line for a person: what is
+wrong, where, and what to do.
 
     SpanwireError
     ├── ConfigurationError            a configuration cannot be honoured
@@ -19,17 +19,18 @@ line for a person: what is wrong, where, and what to do.
         ├── MessageFormatError        a message's properties or body cannot be decoded
         ├── ResourceAllocationError   a limit is reached
         ├── TransactionError
-        │   └── TransactionRolledBackError  nothing of the transaction was done
+        │   ├── XaError                     an XA branch; the text ends with the XA error code
+        │   └── TransactionRolledBackError  the broker rolled the whole transaction back
         └── IllegalStateError
 """
 
 
 class SpanwireError(Exception):
-    """Root of all errors that Spanwire raises on purpose."""
+    """Base of all errors that Spanwire raises deliberately."""
 
 
 class ConfigurationError(SpanwireError):
-    """A configuration that cannot be honoured; the text names file, line and word."""
+    """The configuration cannot be honoured; the text names file, line and word."""
 
 
 class ProtocolError(SpanwireError):
@@ -37,11 +38,11 @@ class ProtocolError(SpanwireError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Our side was about to break the protocol: a bug or a value that cannot be represented on the wire."""
+    """Our side was about to break the protocol: a bug, or a value without a form on the wire."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke the protocol. Only its own connection is closed."""
+    """The peer broke the protocol; only its own connection is closed."""
 
 
 class StoreError(SpanwireError):
@@ -57,7 +58,7 @@ class AuthenticationError(JmsError):
 
 
 class AuthorizationError(JmsError):
-    """The principal has no right to do this."""
+    """The principal lacks the right for the request."""
 
 
 class InvalidClientIdError(JmsError):
@@ -65,11 +66,11 @@ class InvalidClientIdError(JmsError):
 
 
 class InvalidDestinationError(JmsError):
-    """The destination does not exist or cannot be used so (javax.jms.InvalidDestinationException)."""
+    """The destination does not exist or does not allow the request (javax.jms.InvalidDestinationException)."""
 
 
 class DestinationDoesNotExistError(JmsError):
-    """A temporary destination is gone (org.apache.activemq.DestinationDoesNotExistException)."""
+    """The temporary destination no longer exists (org.apache.activemq.DestinationDoesNotExistException)."""
 
 
 class InvalidSelectorError(JmsError):
@@ -85,15 +86,18 @@ class ResourceAllocationError(JmsError):
 
 
 class TransactionError(JmsError):
-    """The transaction does not exist or cannot take this step."""
+    """The transaction does not exist, or its state does not allow the request."""
 
 
 class XaError(TransactionError):
-    """A branch cannot take this step (javax.transaction.xa.XAException); the text ends with the code."""
+    """The state of an XA branch does not allow the request (javax.transaction.xa.XAException).
+
+    The text ends with the XA error code; see `xa_error`.
+    """
 
 
 class TransactionRolledBackError(TransactionError):
-    """A commit failed and the whole transaction is rolled back (javax.jms.TransactionRolledBackException)."""
+    """The commit failed, and the whole transaction is rolled back (javax.jms.TransactionRolledBackException)."""
 
 
 class IllegalStateError(JmsError):
@@ -101,5 +105,5 @@ class IllegalStateError(JmsError):
 
 
 def xa_error(text: str, code: int) -> XaError:
-    """``code`` is one of XAException's: Java clients read it from the text."""
+    """Return an `XaError` with XAException's ``code`` at the end of its text, where Java clients read the code."""
     return XaError(f"{text} xaErrorCode:{code}")

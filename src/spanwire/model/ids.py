@@ -1,7 +1,10 @@
 """Ids of connections, sessions, producers, consumers, messages and transactions, with ActiveMQ's string forms.
 
-Connection ids are plain strings (``ID:host-port-millis-0:1``); all others are built on one. Ids compare by value.
-Protocols intern producer and consumer ids per connection, so that comparing two ids is mostly an identity test.
+Connection ids are plain strings (``ID:host-port-millis-0:1``); all other ids contain a connection id. Ids compare by
+value. Protocols intern producer and consumer ids per connection, so a comparison of two ids is mostly an identity test.
+
+Equality and hash are spelled out in each class: a shared base class would cost a method call on the paths of every
+message.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from mypy_extensions import mypyc_attr
 
 
 class SessionId:
-    """``connection_id:value``. The value -1 is the connection's own hidden session, which serves advisories."""
+    """Session id ``connection_id:value``; -1 is the connection's hidden session for advisories."""
 
     __slots__ = ("connection_id", "value")
 
@@ -32,7 +35,7 @@ class SessionId:
 
 @mypyc_attr(acyclic=True)
 class ProducerId:
-    """``connection_id:session_id:value``."""
+    """Producer id ``connection_id:session_id:value``."""
 
     __slots__ = ("connection_id", "session_id", "value")
 
@@ -57,7 +60,7 @@ class ProducerId:
 
 
 class ConsumerId:
-    """``connection_id:session_id:value``."""
+    """Consumer id ``connection_id:session_id:value``."""
 
     __slots__ = ("connection_id", "session_id", "value")
 
@@ -83,10 +86,10 @@ class ConsumerId:
 
 @mypyc_attr(acyclic=True)
 class MessageId:
-    """Who sent a message, and as the how-manyth: ``producer_id:sequence``.
+    """Message id ``producer_id:sequence``; ``sequence`` counts the messages of the producer.
 
-    ``text_view`` is set only for an id that came from another messaging system; it then replaces the string form
-    (with ``ID:`` put in front when it is missing).
+    ``text_view`` is set only for an id from another messaging system and replaces the string form (``ID:`` is put in
+    front if missing).
     """
 
     __slots__ = ("producer_id", "sequence", "text_view")
@@ -97,7 +100,7 @@ class MessageId:
         self.text_view: Final[str | None] = text_view
 
     def equals(self, other: MessageId) -> bool:
-        """Equality without the detour over ``object``; the form the acknowledgement path uses."""
+        """Return True if both ids are equal; avoids the type test of ``==`` on the acknowledgement path."""
         if self.sequence != other.sequence:
             return False
         mine = self.producer_id
@@ -124,7 +127,7 @@ class MessageId:
 
 
 class TransactionId:
-    """A local transaction of one connection: ``TX:connection_id:value``."""
+    """Id of a local transaction of one connection: ``TX:connection_id:value``."""
 
     __slots__ = ("connection_id", "value")
 
@@ -145,10 +148,10 @@ class TransactionId:
 
 
 class XaTransactionId:
-    """A branch of a distributed transaction, as its transaction manager named it (X/Open XA).
+    """Id of an XA transaction branch, as the transaction manager chose it (X/Open XA).
 
-    ``key`` is unique. The string form is that of ActiveMQ: octets in hexadecimal without leading zeros, negative ones
-    with their sign.
+    ``key`` is a unique encoding of the three parts. The string form is ActiveMQ's: octets in hexadecimal without
+    leading zeros, negative octets with their sign.
     """
 
     __slots__ = ("branch_qualifier", "format_id", "global_id", "key")
@@ -175,7 +178,11 @@ AnyTransactionId: TypeAlias = TransactionId | XaTransactionId
 
 
 def xa_transaction_id(key: bytes) -> XaTransactionId:
-    """The id of this ``key``; raises `ValueError` when it is none."""
+    """Return the id that `XaTransactionId.key` encodes.
+
+    Raises:
+        ValueError: ``key`` is too short.
+    """
     if len(key) < 5 or len(key) < 5 + key[4]:
         raise ValueError("the key of a transaction branch is too short")
     end = 5 + key[4]
@@ -187,7 +194,7 @@ def _digits(octets: bytes) -> str:
 
 
 def parsed_producer_id(text: str) -> ProducerId | None:
-    """The id that has this string form; None if none has."""
+    """Parse the string form of a producer id; return None for any other text."""
     parts = text.rsplit(":", 2)
     if len(parts) != 3 or not _is_number(parts[1]) or not _is_number(parts[2]):
         return None

@@ -1,8 +1,7 @@
-"""What a client announces: connections, sessions, producers, consumers. Neutral twins of the OpenWire commands of these
-names.
+"""Announcements of a client: connections, sessions, producers, consumers; neutral forms of OpenWire's commands.
 
-Each protocol fills them from its own frames; the broker knows no other form. All are frozen: a changed prefetch travels
-as a call of its own.
+Each protocol creates them from its own frames; the broker knows no other form. All are frozen: a changed prefetch
+arrives by a separate call.
 """
 
 from __future__ import annotations
@@ -14,23 +13,26 @@ from spanwire.model.destination import Destination
 from spanwire.model.ids import ConsumerId, ProducerId
 from spanwire.model.routing import NO_PATH, NetworkFilter
 
-MAX_CONSUMERS_PER_CONNECTION: Final = 1_000  # unless the connector grants another number
-MAX_PRODUCERS_PER_CONNECTION: Final = 1_000
+MAX_CONSUMERS_PER_CONNECTION: Final = 1_000  # consumers; default of a connector's setting
+MAX_PRODUCERS_PER_CONNECTION: Final = 1_000  # producers; default of a connector's setting
 
 
 @dataclass(frozen=True)
 class ConnectionInfo:
-    """A client's announcement of itself. The password is kept out of every repr.
+    """The announcement of a connection; its repr leaves the password out.
 
-    ``reconnected`` says that the client had a connection of this id before: it may send again, under the same ids, what
-    was not answered there.
+    ``reconnected`` is True if the client already had a connection of this id: the client may send unanswered messages
+    again under their ids. ``is_bridge`` is True if the client announces itself as another broker. ``unnamed_broker_id``
+    is the id of a broker with the default name; it makes the client id of such a broker unique.
 
-    Six of the last eight are the connector's word, not the client's: the distinguished name in its verified TLS
-    certificate (as Java prints it: ``CN=orders, O=Example, C=DE``), how many consumers and producers it may have,
-    whether the connection is inside TLS, whether what a bridge of another kind of broker repeats is known by its
-    makers, and whether it takes its client id over from an older connection (``allowLinkStealing``). ``is_bridge`` says
-    that the client calls itself another broker. ``unnamed_broker_id`` is the id of a broker with the default name, and
-    is part of what tells its client id from others.
+    The connector sets the following attributes, not the client:
+
+    - ``certificate_subject``: the distinguished name in the verified TLS certificate, as Java prints it
+      (``CN=orders, O=Example, C=DE``)
+    - ``max_consumers`` and ``max_producers``
+    - ``encrypted``: True if the connection is inside TLS
+    - ``audit_makers``: True if duplicates of a bridge of another kind of broker are detected by original producer
+    - ``steals_links``: True if the connection takes its client id over from an older connection (``allowLinkStealing``)
     """
 
     connection_id: str
@@ -53,7 +55,10 @@ class ConnectionInfo:
 
 @dataclass(frozen=True)
 class ProducerInfo:
-    """A producer; ``destination`` None means that each message names its own. ``window_size`` in bytes, 0 for none."""
+    """The announcement of a producer.
+
+    If ``destination`` is None, each message names its destination. ``window_size`` is in bytes; 0 means no window.
+    """
 
     producer_id: ProducerId
     destination: Destination | None = None
@@ -62,11 +67,12 @@ class ProducerInfo:
 
 @dataclass(frozen=True)
 class ConsumerInfo:
-    """A consumer. ``prefetch_size`` 0 means that it pulls; a set ``subscription_name`` asks for a durable
-    subscription.
+    """The announcement of a consumer.
 
-    A ``network_subscription`` is a bridge's: it stands for consumers beyond the brokers of ``broker_path``, whose ids
-    are in ``network_consumer_path``, and takes what its ``network_filter`` lets pass.
+    A consumer with ``prefetch_size`` 0 pulls messages. A ``subscription_name`` asks for a durable subscription.
+
+    A consumer with ``network_subscription`` belongs to a bridge and represents consumers beyond the brokers of
+    ``broker_path``. Their ids are in ``network_consumer_path``; ``network_filter`` decides which messages may pass.
     """
 
     consumer_id: ConsumerId

@@ -1,14 +1,14 @@
-"""A message as the broker carries it: a few parsed routing fields and the bytes in which it arrived.
+"""A message in the broker: parsed routing fields and the bytes in which the message arrived.
 
 Layout of the bytes, cut at three offsets into ``raw``::
 
     0            content_start      properties_start      tail_start
     |    head    |     content      |     properties      |   tail   |
 
-``head`` and ``tail`` hold what may change on the way (destinations, transaction, broker path, user); a hop that changes
-them sets `Message.head` or `Message.tail` and shares the rest. ``content`` is the body, opaque for ever; ``properties``
-are decoded lazily, once, and only when a selector asks. What each part contains is the business of the format
-(``protocols/*/ message_format.py``) that ``format_id`` names.
+``head`` and ``tail`` hold the fields that may change on the way (destinations, transaction, broker path, user). A hop
+that changes a field sets `Message.head` or `Message.tail` and shares the rest. ``content`` is the body and stays
+opaque. ``properties`` are decoded at most once, when a selector asks for them. The format of ``format_id``
+(``protocols/*/message_format.py``) defines the contents of each part.
 """
 
 from __future__ import annotations
@@ -28,24 +28,26 @@ FORMAT_OPENWIRE_3: Final = 3  # versions 3 to 9
 FORMAT_OPENWIRE_10: Final = 4  # versions 10 to 12
 FORMAT_STOMP: Final = 16
 
-MESSAGE_OVERHEAD_BYTES: Final = 640  # objects around one pending message, measured: message, id, reference, deque slots
-PROPERTIES_BYTES: Final = 240  # a dictionary of decoded properties, measured
-PROPERTY_BYTES: Final = 190  # an entry of it: name, kind and value, measured
+MESSAGE_OVERHEAD_BYTES: Final = 640  # measured objects of a pending message: message, id, reference, deque slots
+PROPERTIES_BYTES: Final = 240  # measured size of an empty dictionary of decoded properties
+PROPERTY_BYTES: Final = 190  # measured size of an entry: name, kind and value
 DEFAULT_PRIORITY: Final = 4
 
 
 @mypyc_attr(acyclic=True)
 class Message:
-    """One message; plain attributes, set once by its format's ``index`` and read everywhere.
+    """A message with plain attributes, set once by the ``index`` function of its format.
 
-    It is part of no cycle, so that the collector need not look through millions of them (``acyclic``).
+    Messages are part of no reference cycle, so that the garbage collector skips them (``acyclic``).
 
-    ``expiration_ms`` is an absolute wall time or 0 for never; ``size`` is what the message costs in `MemoryUsage`.
-    ``format_index`` belongs to the format alone (an offset into ``raw`` it wants to find again). ``holders`` counts the
-    subscriptions and queues that keep it in memory; ``converted`` caches one other form. ``broker_path`` are the
-    brokers that forwarded it, ``redelivery_count`` how often it was delivered before it came here, ``link_number`` what
-    the last of them sent along in the place of the broker's sequence (0: nothing), ``forms_counted`` what its other
-    form and its decoded properties count in `MemoryUsage`.
+    ``expiration_ms`` is an absolute wall time, or 0 for never. ``size`` is the charge in `MemoryUsage`, and
+    ``forms_counted`` the charge for ``converted`` and the decoded properties. ``format_index`` is an offset into
+    ``raw`` for the format's own use. ``holders`` counts the subscriptions and queues with a reference to the message.
+    ``converted`` caches the message in another format.
+
+    ``broker_path`` lists the brokers that forwarded the message, and ``redelivery_count`` counts earlier deliveries at
+    other brokers. ``link_number`` is the number that the last broker sent in the field of the broker sequence (0 if
+    absent).
     """
 
     __slots__ = (
@@ -115,7 +117,7 @@ class Message:
         self.properties_cache: dict[str, PropertyValue] | None = None
 
     def encoded(self) -> bytes:
-        """The whole message in its own format, with a changed head or tail in place."""
+        """Return the whole message in its own format, with changed head and tail."""
         if self.head is None and self.tail is None:
             return self.raw
         head = self.head if self.head is not None else self.raw[: self.content_start]
@@ -123,7 +125,7 @@ class Message:
         return head + self.raw[self.content_start : self.tail_start] + tail
 
     def twin(self) -> Message:
-        """The same message for another destination to hold: its bytes are shared, what counts holders is not."""
+        """Return a copy of the message for another destination: bytes are shared, counters start anew."""
         copy = Message(
             self.format_id,
             self.raw,
@@ -147,7 +149,7 @@ class Message:
         return copy
 
     def forms_size(self) -> int:
-        """Bytes that the other form and the decoded properties take, as far as there are any."""
+        """Return the bytes of the converted form and of the decoded properties."""
         size = 0
         if self.converted is not None:
             size += self.converted.size
@@ -157,11 +159,11 @@ class Message:
         return size
 
     def shares_bytes(self, other: Message) -> bool:
-        """Whether both are encoded alike, being twins."""
+        """Return True if both messages have the same bytes, as twins have."""
         return self.raw is other.raw and self.head is other.head and self.tail is other.tail
 
     def is_expired(self, wall_ms: int) -> bool:
-        """Whether its time to live is over."""
+        """Return True if the time to live has passed at ``wall_ms``."""
         return 0 < self.expiration_ms <= wall_ms
 
     def __repr__(self) -> str:

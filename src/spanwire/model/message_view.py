@@ -1,7 +1,7 @@
-"""The neutral form of a message, between two wire formats and for an administrator's eye.
+"""The neutral form of a message, for conversion between wire formats and for administrators.
 
-`MessageView` has every JMS header and typed property by name and the body in the neutral encoding of its kind. It costs
-a full decode, so the hot path never makes one.
+`MessageView` has every JMS header and typed property by name, and the body in the neutral encoding of its kind. A view
+costs a full decode, so the hot path never creates views.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 from spanwire.model.destination import Destination
 from spanwire.model.ids import MessageId
 
-# Kinds of message (JMS 1.1 §3.11), and what `MessageView.body` holds for each.
+# Kinds of message (JMS 1.1 §3.11), with the contents of `MessageView.body`.
 PLAIN: Final = 0  # None
 TEXT: Final = 1  # UTF-8, or None for a null text
 BYTES: Final = 2  # the bytes
@@ -42,7 +42,10 @@ one-letter str.
 
 
 class MessageView:
-    """All of one message in neutral terms. Mutable: whoever makes a copy sets what differs, then has it encoded."""
+    """A message in neutral form: all headers, properties and the body.
+
+    Views are mutable: a copy is changed and then encoded.
+    """
 
     __slots__ = (
         "body",

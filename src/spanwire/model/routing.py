@@ -1,8 +1,9 @@
-"""The rules by which messages and subscriptions travel through a network of brokers.
+"""Rules of forwarding messages and subscriptions in a network of brokers.
 
-A message carries the ids of the brokers that have forwarded it (its broker path), a subscription those of the brokers
-that it stands for. Each hop appends the id of the broker that is left. Rules and numbers are those of Apache ActiveMQ's
-network connectors (Networks of Brokers; NetworkBridgeFilter, DemandForwardingBridge).
+A message carries its broker path: the ids of the brokers that have forwarded the message. A network subscription
+carries the ids of the brokers between its consumer and this broker. Each hop appends the id of the sending broker.
+Rules and numbers are those of Apache ActiveMQ's network connectors (Networks of Brokers; NetworkBridgeFilter,
+DemandForwardingBridge).
 """
 
 from __future__ import annotations
@@ -13,24 +14,25 @@ from spanwire.model.destination import Destination
 
 NO_PATH: Final[tuple[str, ...]] = ()
 UNLIMITED_TTL: Final = -1
-MAX_PATH: Final = 64  # brokers that a message or a subscription came through; more is a loop or a forgery
-DEFAULT_PRIORITY_BASE: Final = -5  # of network consumers on queues: whoever is nearer comes first
-BRIDGE_DURABLE_PREFIX: Final = "NC-DS_"  # ActiveMQ's, of the names of durable subscriptions of bridges
-UNNAMED: Final = "localhost"  # ActiveMQ's default brokerName, which many brokers have because nobody gave them one
-NEAR_PATH: Final = 1  # brokers between: a direct neighbour's own consumer
+MAX_PATH: Final = 64  # brokers in a path; a longer path is a loop or a forgery
+DEFAULT_PRIORITY_BASE: Final = -5  # priority of network consumers on queues; nearer consumers come first
+BRIDGE_DURABLE_PREFIX: Final = "NC-DS_"  # ActiveMQ's prefix for names of durable subscriptions of bridges
+UNNAMED: Final = "localhost"  # ActiveMQ's default brokerName, shared by all brokers without a configured name
+NEAR_PATH: Final = 1  # brokers in the path of a direct neighbour's own consumer
 MIN_CONSUMER_PRIORITY: Final = -128  # a Java byte
 
 
 def within(hops: int, ttl: int) -> bool:
-    """Whether one more hop is allowed after ``hops``; with a negative ``ttl`` the longest path is the only limit."""
+    """Return True if a further hop is allowed after ``hops`` hops; a negative ``ttl`` leaves only `MAX_PATH`."""
     return hops < MAX_PATH and (ttl < 0 or hops < ttl)
 
 
 def lets_through(
     destination: Destination, excluded: tuple[Destination, ...], included: tuple[Destination, ...]
 ) -> bool:
-    """Whether a connector with these lists of names and patterns forwards what is in ``destination``: nothing that is
-    excluded, and of included ones, if there are any, no others.
+    """Return True if a connector with these lists of names and patterns forwards messages of ``destination``.
+
+    An excluded destination is never forwarded. If ``included`` is not empty, only matching destinations are forwarded.
     """
     for pattern in excluded:
         if pattern.matches(destination):
@@ -42,10 +44,13 @@ def lets_through(
 
 
 class Refusals:
-    """How often a bridge was refused a message, by reason; a queue may ask about the same message several times.
+    """Counts a bridge's refused messages by reason; a queue may ask several times about the same message.
 
-    ``path``: its target has seen the message; ``ttl``: it has no hop left; ``excluded``: the lists of the connector say
-    no; ``replay``: it may go back, but not yet; ``rate``: enough went in this time.
+    - ``path``: the target broker has already seen the message
+    - ``ttl``: the message has no hop left
+    - ``excluded``: the connector's lists of destinations exclude the message
+    - ``replay``: the message may return to its sender, but not yet
+    - ``rate``: the limit of messages per time is reached
     """
 
     __slots__ = ("excluded", "path", "rate", "replay", "ttl")
@@ -58,7 +63,7 @@ class Refusals:
         self.rate = 0
 
     def add(self, other: Refusals) -> None:
-        """Count those of ``other``, too."""
+        """Add the counts of ``other``."""
         self.path += other.path
         self.ttl += other.ttl
         self.excluded += other.excluded
@@ -66,7 +71,7 @@ class Refusals:
         self.rate += other.rate
 
     def by_reason(self) -> dict[str, int]:
-        """The reasons there were."""
+        """Return the counts above zero by reason."""
         counts = {
             "path": self.path,
             "ttl": self.ttl,
@@ -78,9 +83,7 @@ class Refusals:
 
 
 class NetworkFilter:
-    """Which messages one bridge may take: those that its target has not seen and that have hops left, of destinations
-    that its connector lets through.
-    """
+    """Decides which messages a bridge may forward, by broker path, hops and destination."""
 
     __slots__ = ("excluded", "included", "message_ttl", "refusals", "target_broker_id")
 
@@ -98,11 +101,11 @@ class NetworkFilter:
         self.refusals: Final[Refusals] = Refusals()
 
     def covers(self, destination: Destination) -> bool:
-        """Whether a subscription to a pattern takes anything from ``destination``, which the pattern matches."""
+        """Return True if a wildcard subscription receives messages of ``destination``, which its pattern matches."""
         return lets_through(destination, self.excluded, self.included)
 
     def passes(self, path: tuple[str, ...]) -> bool:
-        """Whether a message that came along ``path`` may go to the target; counts those that may not."""
+        """Return True if a message with broker path ``path`` may go to the target; count refused messages."""
         if self.target_broker_id in path:
             self.refusals.path += 1
             return False
@@ -113,13 +116,14 @@ class NetworkFilter:
 
 
 def demand_passes(path: tuple[str, ...], own_broker_id: str, consumer_ttl: int) -> bool:
-    """Whether a subscription that came along ``path`` is demand for the broker of ``own_broker_id``: it has hops left
-    and does not stand for a consumer of that broker.
+    """Return True if a subscription with path ``path`` is demand for the broker of ``own_broker_id``.
+
+    The subscription must have a hop left and must not represent a consumer of the broker itself.
     """
     return within(len(path), consumer_ttl) and own_broker_id not in path
 
 
 def network_priority(path: tuple[str, ...], base: int) -> int:
-    """The consumer priority of a subscription that stands for the brokers of ``path``: 1 → -5, 2 → -8, 3 → -9 …"""
+    """Return the consumer priority of a subscription with the brokers of ``path``: 1 → -5, 2 → -8, 3 → -9 …"""
     hops = len(path)
     return base if hops <= NEAR_PATH else max(base - (hops + 1), MIN_CONSUMER_PRIORITY)

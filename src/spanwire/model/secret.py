@@ -1,4 +1,4 @@
-"""A password or key that must not be seen: no repr, no text, no error and no log line shows it."""
+"""Passwords and keys that no repr, text, error or log line shows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HIDDEN: Final = "********"
 
 
 class Secret:
-    """Holds a text that only `reveal` gives. Shows itself as asterisks everywhere else, whatever its length."""
+    """Wraps a secret text; every form but `reveal` is a fixed number of asterisks."""
 
     __slots__ = ("_text",)
 
@@ -17,11 +17,11 @@ class Secret:
         self._text: Final[str] = text
 
     def reveal(self) -> str:
-        """The text itself; for the one place that needs it, never for a message."""
+        """Return the text itself. Use the result only where the secret is needed, never in a message."""
         return self._text
 
     def is_empty(self) -> bool:
-        """Whether there is nothing to hide."""
+        """Return True if the text is empty."""
         return not self._text
 
     def __repr__(self) -> str:

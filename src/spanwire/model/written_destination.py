@@ -1,9 +1,9 @@
 """Destinations as people write them in programs, options and headers.
 
-A broker takes any physical name, because clients of other languages may have chosen it. A person who writes
-``/queue/ORDERS`` in a program of OpenWire, or ``queue:/ORDERS`` anywhere, means the queue ORDERS: such a text is
-refused, and the error says what was probably meant. A full form is taken literally, so that ``queue:///queue/ORDERS``
-reaches a queue whose name is ``/queue/ORDERS``.
+A broker accepts any physical name, because clients of other languages may have chosen it. But a person who writes
+``/queue/ORDERS`` in an OpenWire program, or ``queue:/ORDERS`` anywhere, means the queue ORDERS. Such a text is refused,
+and the error proposes the correct form. A full form is taken literally: ``queue:///queue/ORDERS`` names a queue
+``/queue/ORDERS``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from spanwire.model.destination import (
 )
 from spanwire.model.errors import InvalidDestinationError
 
-MAX_SHOWN: Final = 80  # characters of a wrong text in an error
-STOMP_FORMS: Final = ("/queue/", "/topic/", "/temp-queue/", "/temp-topic/")  # by kind of destination
+MAX_SHOWN: Final = 80  # characters of a wrong text that an error quotes
+STOMP_FORMS: Final = ("/queue/", "/topic/", "/temp-queue/", "/temp-topic/")  # indexed by kind of destination
 KINDS: Final = {"queue": QUEUE, "topic": TOPIC, "temp-queue": TEMP_QUEUE, "temp-topic": TEMP_TOPIC}
 WRAPPER: Final = re.compile(r"(?:jms|activemq|amq):/*(?=(?:temp-)?(?:queue|topic):)", re.IGNORECASE)
 OTHER_FORM: Final = re.compile(r"(?:/+((?:temp-)?(?:queue|topic))s?/+|((?:temp-)?(?:queue|topic))s?:/*)", re.IGNORECASE)
@@ -46,8 +46,10 @@ BROKER_SCHEMES: Final = (
 
 
 def written_destination(text: str, default_kind: int = QUEUE) -> Destination:
-    """Return what ``queue://NAME?options``, a bare name of ``default_kind`` or a composite of them names; options are
-    cut off. Raises `InvalidDestinationError` for a text that is written as another protocol or product has it.
+    """Parse ``queue://NAME?options``, a bare name of ``default_kind``, or a composite; drop the options.
+
+    Raises:
+        InvalidDestinationError: the text has the form of another protocol or product.
     """
     parts = [text] if "," not in text else text.split(",", MAX_COMPOSITE_PARTS)
     form = SCHEMES[default_kind]
@@ -64,8 +66,10 @@ def written_destination(text: str, default_kind: int = QUEUE) -> Destination:
 
 
 def check_form(text: str, forms: tuple[str, ...]) -> None:
-    """Raise `InvalidDestinationError` for one destination that begins with none of ``forms``, which are those of queue,
-    topic, temporary queue and temporary topic, but with the like of another protocol or with a scheme.
+    """Raise `InvalidDestinationError` for a destination in the form of another protocol or with an unknown scheme.
+
+    ``forms`` are the correct prefixes of queue, topic, temporary queue and temporary topic, in this order. A text
+    without a prefix passes.
     """
     if text.startswith(forms):
         return

@@ -1,1 +1,1 @@
-"""SQL-92 message selectors: lexer, parser, expression. Pure."""
+"""SQL-92 message selectors: lexer, parser and expressions. Pure."""

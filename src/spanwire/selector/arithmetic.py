@@ -1,8 +1,10 @@
-"""Arithmetic of selectors as ActiveMQ Classic does it.
+"""Arithmetic of selectors, as ActiveMQ Classic defines it.
 
-``+ - *`` of two ints are an int and wrap round at 32 bits, with a long they are a long and wrap round at 64, with a
-float or double they are a double; ``/`` and ``%`` are always double. A text on the left of ``+`` is extended by the
-other operand's text. A missing operand makes the result unknown, any other operand that is no number is an error.
+- ``+ - *`` of two ints are an int and wrap at 32 bits; with a long operand the result is a long and wraps at 64 bits;
+  with a float or double operand the result is a double.
+- ``/`` and ``%`` always return a double.
+- ``+`` with a text on its left appends the text of the right operand.
+- A missing operand makes the result unknown; any other operand that is not a number is an error.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from spanwire.selector.expression import Expression, MessageValues, SelectorEval
 from spanwire.selector.lexer import quoted
 from spanwire.selector.numbers import divide, remainder, text_of_double, text_of_float, wrap_int, wrap_long
 
-MAX_TEXT_LENGTH: Final = 1024 * 1024  # characters that + may build; doubling a property must not fill the memory
+MAX_TEXT_LENGTH: Final = (
+    1024 * 1024
+)  # characters; a selector that doubles a property again and again must not fill the memory
 
 
 class Negation(Expression):
-    """Unary minus. What is no number becomes unknown."""
+    """Unary minus; returns unknown for any value but a number."""
 
     def __init__(self, inner: Expression) -> None:
         super().__init__(inner.depth + 1, False)
@@ -41,7 +45,7 @@ class Negation(Expression):
 
 
 class Arithmetic(Expression):
-    """One of ``+ - * / %``."""
+    """A binary operation: ``+ - * / %``."""
 
     def __init__(self, operator: str, left: Expression, right: Expression) -> None:
         super().__init__(1 + max(left.depth, right.depth), False)
@@ -111,7 +115,11 @@ class Arithmetic(Expression):
 
 
 def text_of_value(value: object, value_type: int) -> str:
-    """A number, boolean or text as Java writes it; raises SelectorEvaluationError for anything else."""
+    """Return a number, boolean or text as Java prints it.
+
+    Raises:
+        SelectorEvaluationError: the value has another type.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""Parsed selectors by text, a bounded number of them.
+"""A bounded cache of parsed selectors by text.
 
-Many consumers come and go with the same selector. A peer that sends millions of different ones only pushes out what
-others have cached (they are parsed again), never fills the memory.
+Many consumers come and go with the same selector. A peer that sends millions of different selectors only evicts other
+entries, which are then parsed again; memory stays bounded.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from spanwire.selector.expression import Selector
 from spanwire.selector.parser import parse_selector
 
 MAX_SELECTORS: Final = 256
-MAX_CHARACTERS: Final = 128 * 1024  # over all cached texts; a tree takes about 60 bytes per character
+MAX_CHARACTERS: Final = 128 * 1024  # characters of all cached texts; a tree takes about 60 bytes per character
 
 
 class SelectorCache:
-    """Least recently used goes first. Texts that do not parse are not kept: their error is cheap to find again."""
+    """Caches parsed selectors and evicts the least recently used.
+
+    Texts with errors are not cached: their error is cheap.
+    """
 
     def __init__(self, max_selectors: int = MAX_SELECTORS, max_characters: int = MAX_CHARACTERS) -> None:
         self._selectors: Final[dict[str, Selector]] = {}
@@ -29,11 +32,11 @@ class SelectorCache:
 
     @property
     def characters(self) -> int:
-        """Length of all cached texts together."""
+        """Return the length of all cached texts together."""
         return self._characters
 
     def parse(self, text: str) -> Selector:
-        """The selector of `text`; raises InvalidSelectorError."""
+        """Return the selector of ``text``; raises `InvalidSelectorError`."""
         selector = self._selectors.pop(text, None)
         if selector is None:
             selector = parse_selector(text)

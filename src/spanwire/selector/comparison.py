@@ -1,11 +1,12 @@
 """Comparisons of selectors: ``= <> < <= > >=``, IS NULL, IN, LIKE and REGEX, as ActiveMQ Classic decides them.
 
-Values of one kind are compared, texts with texts, booleans with booleans, numbers with numbers; across kinds the
-answer is False. Numbers meet in the wider of their types, which for an integer and a float is float. A double on the
-left of a float is an error, as in Classic. Unlike Classic, a byte or short may stand on the right of a wider integer.
+Values of the same kind are compared: texts with texts, booleans with booleans, numbers with numbers. Across kinds the
+answer is False. Numbers are compared in the wider of their types; for an integer and a float the wider type is float. A
+double on the left of a float is an error, as in Classic. Unlike Classic, a byte or short may stand on the right of a
+wider integer.
 
-In converting mode, which STOMP subscriptions use because their headers are all text, a text beside a number is read
-as a number of that very type first, and a text on the left of a boolean as a boolean.
+STOMP subscriptions use the converting mode, because all STOMP headers are text. In converting mode a text beside a
+number is parsed as a number of the same type, and a text on the left of a boolean as a boolean.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _SYMBOLS: Final = ("=", ">", ">=", "<", "<=")
 
 
 class Comparison(Condition):
-    """What two operands compared by value have in common; the two kinds below differ in what they do about null."""
+    """A comparison of two operands by value; the subclasses differ in their treatment of null."""
 
     def __init__(self, left: Expression, right: Expression, operator: int, is_converting: bool) -> None:
         super().__init__(1 + max(left.depth, right.depth))
@@ -55,11 +56,15 @@ class Comparison(Condition):
         self.right: Final = right
         self.operator: Final = operator
         self.is_converting: Final = is_converting
-        # An integer literal beyond long is a type of its own, which compares with nothing but another of them.
+        # An integer literal beyond long has a type of its own, and is comparable only with another such literal.
         self._is_impossible: Final = _is_beyond_long(left) != _is_beyond_long(right)
 
     def order(self, left: object, right: object, source: MessageValues) -> int:
-        """-1, 0, 1 or _INCOMPARABLE for two values that are not None."""
+        """Return -1, 0, 1 or ``_INCOMPARABLE`` for two values that are not None.
+
+        Raises:
+            SelectorEvaluationError: the types of the values cannot be compared.
+        """
         if self._is_impossible:
             return _INCOMPARABLE
         if isinstance(left, bool) or isinstance(right, bool):
@@ -93,7 +98,7 @@ class Comparison(Condition):
         return self._read_order(left, right, self.right.value_type(source))
 
     def _read_order(self, text: str, number: object, value_type: int) -> int:
-        """The order of the number that `text` spells against `number`."""
+        """Compare the number that ``text`` spells with ``number``."""
         if isinstance(number, float):
             read = double_of_text(text)
             if read is None:
@@ -105,7 +110,7 @@ class Comparison(Condition):
         return self._foreign_order()
 
     def _number_order(self, left: object, right: object, source: MessageValues) -> int:
-        """At least one of the two is a floating-point number, or no value of JMS at all."""
+        """Compare two numbers of which at least one is a float or double; fail for values of no JMS type."""
         if isinstance(left, float):
             if isinstance(right, float):
                 left_type, right_type = self.left.value_type(source), self.right.value_type(source)
@@ -130,7 +135,7 @@ class Comparison(Condition):
 
 
 class Equality(Comparison):
-    """``=``. Two nulls are equal; null on the left is unknown, on the right alone it is False."""
+    """``=``; two nulls are equal, null on the left is unknown, null on the right alone is False."""
 
     def __init__(self, left: Expression, right: Expression, is_converting: bool) -> None:
         super().__init__(left, right, EQUAL, is_converting)
@@ -147,7 +152,7 @@ class Equality(Comparison):
         return self.order(left, right, source) == 0
 
     def narrowings(self) -> list[Narrowing]:
-        """Of a property beside a text or an integer; other literals are rare."""
+        """Return a narrowing for a property compared with a text or an integer; other literals are rare."""
         left, right = self.left, self.right
         if isinstance(left, Property) and isinstance(right, Literal):
             return _beside(left, right, self.is_converting)
@@ -157,14 +162,14 @@ class Equality(Comparison):
 
 
 class Ordering(Comparison):
-    """``<``, ``<=``, ``>`` or ``>=``. A null on either side is unknown."""
+    """``<``, ``<=``, ``>`` or ``>=``; null on either side is unknown."""
 
     def evaluate(self, source: MessageValues) -> object:
         left = self.left.evaluate(source)
         return None if left is None else self.test(left, source)
 
     def test(self, left: object, source: MessageValues) -> object:
-        """The answer for an operand on the left that is already evaluated and not None."""
+        """Evaluate the comparison for a left operand that is already evaluated and not None."""
         right = self.right.evaluate(source)
         if right is None:
             return None
@@ -183,10 +188,10 @@ class Ordering(Comparison):
 
 
 class Between(Condition):
-    """BETWEEN and NOT BETWEEN. The operand is evaluated once, or nested ones would double the work at every level."""
+    """BETWEEN and NOT BETWEEN; evaluates the operand once, because nesting would double the work at every level."""
 
     def __init__(self, operand: Expression, low: Ordering, high: Ordering, is_negated: bool) -> None:
-        """`low` and `high` compare `operand` with the bounds: >= and <=, or < and > if negated."""
+        """``low`` and ``high`` compare ``operand`` with the bounds: >= and <=, or < and > if negated."""
         super().__init__(1 + max(low.depth, high.depth))
         self._operand: Final = operand
         self.low: Final = low
@@ -210,7 +215,7 @@ class Between(Condition):
 
 
 class IsNull(Condition):
-    """IS NULL: never unknown."""
+    """IS NULL; never unknown."""
 
     def __init__(self, inner: Expression) -> None:
         super().__init__(inner.depth + 1)
@@ -224,7 +229,7 @@ class IsNull(Condition):
 
 
 class Membership(Condition):
-    """IN and NOT IN over texts. A property that is no text makes both unknown."""
+    """IN and NOT IN over texts; both are unknown for a property that is not a text."""
 
     def __init__(self, inner: Expression, texts: list[str], is_negated: bool) -> None:
         super().__init__(inner.depth + 1)
@@ -240,7 +245,7 @@ class Membership(Condition):
         return None
 
     def narrowings(self) -> list[Narrowing]:
-        """Of a property that must be one of the texts."""
+        """Return a narrowing to the listed texts, for IN on a property."""
         inner = self.inner
         if self.is_negated or not isinstance(inner, Property):
             return []
@@ -254,7 +259,7 @@ class Membership(Condition):
 
 
 class Like(Condition):
-    """LIKE. What is no text is not like anything."""
+    """LIKE; False for a value that is not a text, unknown for null."""
 
     def __init__(self, inner: Expression, pattern: str, escape: str | None) -> None:
         super().__init__(inner.depth + 1)
@@ -275,7 +280,7 @@ class Like(Condition):
 
 
 class RegexCall(Condition):
-    """ActiveMQ's function REGEX(pattern, value): whether the pattern is found in the value. Null is False."""
+    """ActiveMQ's function REGEX(pattern, value): True if the value contains a match of the pattern; False for null."""
 
     def __init__(self, pattern: str, inner: Expression) -> None:
         super().__init__(inner.depth + 1)

@@ -1,8 +1,8 @@
-"""The tree of a parsed selector: the contract of its nodes, three-valued logic and the selector itself.
+"""The tree of a parsed selector: the interface of its nodes, three-valued logic and the selector itself.
 
-A node answers for one message at a time: True, False, a number, a text, or None for unknown (Java Message Service
-1.1, §3.8.1.2). Comparisons live in `comparison.py`, arithmetic in `arithmetic.py`; `parser.py` builds the tree and
-bounds its depth, so that no evaluation recurses deeper than MAX_DEPTH.
+A node evaluates to True, False, a number, a text, or None for unknown (Java Message Service 1.1, §3.8.1.2).
+`comparison.py` has the comparisons and `arithmetic.py` the arithmetic. `parser.py` builds the tree and limits its
+depth, so that no evaluation recurses deeper than MAX_DEPTH.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spanwire.model.message_view import (
 from spanwire.selector.numbers import integer_type, is_long, wrap_long
 
 # Identifiers that are read from a message's headers, never from its properties, and the types of their values.
-# JMSXUserID is not among them: where the header is empty, a property of that name counts.
+# JMSXUserID is missing because a property of that name replaces an empty header.
 HEADER_TYPES: Final = {
     "JMSDestination": STRING_VALUE,
     "JMSReplyTo": STRING_VALUE,
@@ -44,39 +44,42 @@ HEADER_TYPES: Final = {
     "JMSActiveMQBrokerPath": STRING_VALUE,
 }
 
-MAX_NARROWINGS: Final = 8  # of one expression that are looked at; more would hardly narrow any further
+MAX_NARROWINGS: Final = 8  # narrowings of one expression; more would hardly reduce the candidates further
 
 
 class SelectorEvaluationError(SpanwireError):
-    """A selector cannot be decided for a message, such as ``color - 1`` where color is a text. It does not match."""
+    """A selector has no result for a message, such as ``color - 1`` where color is a text.
+
+    The message does not match.
+    """
 
 
 class MessageValues(Protocol):
-    """What a selector sees of a message."""
+    """Headers and properties of a message, as a selector reads them."""
 
     def value(self, name: str) -> object:
-        """The header or property `name` as bool, int, float or str; None if there is none.
+        """Return the header or property ``name`` as bool, int, float or str; None if absent.
 
-        A float property comes widened to double. Anything else, bytes say, is a value that equals nothing. Headers
-        (HEADER_TYPES) as ActiveMQ shows them: JMSDeliveryMode is "PERSISTENT" or "NON_PERSISTENT", destinations are
-        "queue://NAME" or "topic://NAME", JMSXDeliveryCount is 1 for the first delivery, JMSActiveMQBrokerPath is a
+        A float property is widened to double. A value of another type, such as bytes, equals no value. Headers
+        (HEADER_TYPES) have ActiveMQ's forms: JMSDeliveryMode is "PERSISTENT" or "NON_PERSISTENT", destinations are
+        "queue://NAME" or "topic://NAME", JMSXDeliveryCount is 1 for the first delivery, and JMSActiveMQBrokerPath is a
         text even if empty ("null").
         """
 
     def value_type(self, name: str) -> int:
-        """The JMS type of the number that `value` gave, as numbered in `spanwire.model.message_view`.
+        """Return the JMS type of the number that `value` returned, as numbered in `spanwire.model.message_view`.
 
-        Asked for properties in arithmetic and in comparisons with a floating-point number only, where int and long
-        overflow differently and float and double compare differently. NULL_VALUE, the default, means judge by the
-        value: an int if it fits in 32 bits, else a long; a double.
+        The type matters for properties in arithmetic and in comparisons with a floating-point number: int and long
+        overflow differently, float and double compare differently. The default NULL_VALUE means the type follows from
+        the value: int if the value fits in 32 bits, else long; double for a float.
         """
         return NULL_VALUE
 
 
 class Narrowing:
-    """What an expression needs to be true: the property ``name`` is one of ``values``, all texts or all integers.
+    """A necessary condition of an expression: the property ``name`` is in ``values``, all texts or all integers.
 
-    In converting mode (``reads_texts``) a property of another kind may also be read as one of them.
+    In converting mode (``reads_texts``) a property of another kind may also be parsed as one of the values.
     """
 
     def __init__(self, name: str, values: list[object], reads_texts: bool) -> None:
@@ -85,16 +88,16 @@ class Narrowing:
         self.reads_texts: Final = reads_texts
 
     def is_like(self, other: Narrowing) -> bool:
-        """Whether both speak of the same property and kind of value."""
+        """Return True if both narrowings have the same property and kind of value."""
         return self.name == other.name and isinstance(self.values[0], str) == isinstance(other.values[0], str)
 
     def union(self, other: Narrowing) -> Narrowing:
-        """One or the other."""
+        """Return the narrowing that allows the values of both."""
         return Narrowing(self.name, [*self.values, *other.values], self.reads_texts or other.reads_texts)
 
 
 class Expression:
-    """A node. `depth` counts the levels of the tree below and including it; `is_boolean` nodes never give numbers."""
+    """A node of the tree; ``depth`` counts its levels, ``is_boolean`` nodes never return numbers."""
 
     def __init__(self, depth: int, is_boolean: bool) -> None:
         self.depth: Final = depth
@@ -102,22 +105,22 @@ class Expression:
 
     @abstractmethod
     def evaluate(self, source: MessageValues) -> object:
-        """The node's value for one message; raises SelectorEvaluationError."""
+        """Return the node's value for a message; raises `SelectorEvaluationError`."""
 
     @abstractmethod
     def value_type(self, source: MessageValues) -> int:
-        """The JMS type of the number that `evaluate` gives; without meaning where it gives none."""
+        """Return the JMS type of the number that `evaluate` returns; meaningless for other values."""
 
     def narrowings(self) -> list[Narrowing]:
-        """What must hold, each for itself, of single properties wherever the node is true; may well be nothing."""
+        """Return conditions on single properties, each necessary for the node to be true; the list may be empty."""
         return []
 
 
 class Literal(Expression):
-    """A constant. Only a literal integer can lie outside the range of long; it then equals no other type's value."""
+    """A constant. Only a literal integer can exceed the range of long; it then equals no value of another type."""
 
     def __init__(self, value: object, value_type: int = NULL_VALUE, is_signed: bool = False) -> None:
-        """`value_type` and `is_signed` are given for a literal with a sign: -2147483648 is a long, as 2147483648 is."""
+        """``value_type`` and ``is_signed`` are set for a literal with a sign: -2147483648 is a long like 2147483648."""
         super().__init__(1, value is None or isinstance(value, bool))
         self.value: Final = value
         self.is_signed: Final = is_signed
@@ -130,7 +133,7 @@ class Literal(Expression):
         return self._value_type
 
     def negated(self) -> Literal | None:
-        """The literal with a minus before it; None if it is no number."""
+        """Return the literal with a minus before it, or None for a literal that is not a number."""
         value = self.value
         if isinstance(value, float):
             return Literal(-value, DOUBLE_VALUE, is_signed=True)
@@ -184,7 +187,7 @@ class Property(Expression):
 
 
 class Condition(Expression):
-    """A node whose value is True, False or None."""
+    """A node with the value True, False or None."""
 
     def __init__(self, depth: int) -> None:
         super().__init__(depth, True)
@@ -194,7 +197,7 @@ class Condition(Expression):
 
 
 class BooleanProperty(Condition):
-    """A property where a condition is expected: what is no boolean counts as False, what is missing as unknown."""
+    """A property in place of a condition: False for a value that is no boolean, unknown if missing."""
 
     def __init__(self, inner: Expression) -> None:
         super().__init__(inner.depth + 1)
@@ -209,7 +212,7 @@ class BooleanProperty(Condition):
 
 
 class Not(Condition):
-    """NOT: unknown stays unknown."""
+    """NOT; unknown stays unknown."""
 
     def __init__(self, inner: Expression) -> None:
         super().__init__(inner.depth + 1)
@@ -224,7 +227,7 @@ class Not(Condition):
 
 
 class And(Condition):
-    """AND of two or more conditions, from the left, up to the first that is False."""
+    """AND of two or more conditions, evaluated from the left up to the first False."""
 
     def __init__(self, terms: list[Expression]) -> None:
         super().__init__(1 + max([term.depth for term in terms]))
@@ -241,7 +244,7 @@ class And(Condition):
         return answer
 
     def narrowings(self) -> list[Narrowing]:
-        """Those of all terms."""
+        """Return the narrowings of all terms."""
         narrowings: list[Narrowing] = []
         for term in self.terms:
             narrowings.extend(term.narrowings())
@@ -254,7 +257,7 @@ class And(Condition):
 
 
 class Or(Condition):
-    """OR of two or more conditions, from the left, up to the first that is True."""
+    """OR of two or more conditions, evaluated from the left up to the first True."""
 
     def __init__(self, terms: list[Expression]) -> None:
         super().__init__(1 + max([term.depth for term in terms]))
@@ -271,7 +274,7 @@ class Or(Condition):
         return answer
 
     def narrowings(self) -> list[Narrowing]:
-        """For each property that every term narrows, the values of all terms."""
+        """Return, for each property that every term narrows, the values of all terms."""
         common = self.terms[0].narrowings()
         for term in self.terms[1:]:
             others = term.narrowings()
@@ -291,30 +294,33 @@ class Or(Condition):
 
 
 class Selector:
-    """A parsed selector. Holds nothing of a message and never changes: any number of subscriptions can share it."""
+    """A parsed selector; immutable, so that any number of subscriptions can share it."""
 
     def __init__(self, text: str, root: Expression, uses_properties: bool) -> None:
-        """`uses_properties`: whether anything but JMS headers is read, so that a message's properties are needed."""
+        """``uses_properties`` is True if the selector reads properties, not only JMS headers."""
         self.text: Final = text
         self.uses_properties: Final = uses_properties
         self.root: Final = root
 
     def matches(self, source: MessageValues) -> bool:
-        """Whether the selector is true for this message. Unknown, false and what cannot be evaluated are not."""
+        """Return True if the selector is true for the message; unknown and errors count as False."""
         try:
             return self.root.evaluate(source) is True
         except SelectorEvaluationError:
             return False
 
     def evaluate(self, source: MessageValues) -> bool | None:
-        """True, False or None for unknown; raises SelectorEvaluationError. For explanations, not for dispatch."""
+        """Return True, False or None for unknown; for explanations, not for dispatch.
+
+        Raises `SelectorEvaluationError`.
+        """
         value = self.root.evaluate(source)
         return None if value is None else value is True
 
     def narrowings(self) -> list[Narrowing]:
-        """What must hold, each for itself, of single properties wherever the selector matches."""
+        """Return conditions on single properties, each necessary for a match."""
         return self.root.narrowings()
 
     def __str__(self) -> str:
-        """The selector as it was understood, with all parentheses."""
+        """Return the selector with all parentheses, as parsed."""
         return str(self.root)

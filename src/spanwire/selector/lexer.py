@@ -1,8 +1,8 @@
-"""Selector text to tokens (Java Message Service 1.1, §3.8.1.1).
+"""Lexer of selectors (Java Message Service 1.1, §3.8.1.1).
 
-The token shapes are those of ActiveMQ Classic 5.17: identifiers and keywords are ASCII and keywords ignore case,
-``--`` starts a comment only if a line end follows, ``0x2A`` and ``052`` are hexadecimal and octal, an ``L`` after a
-decimal integer is dropped, there are no ``F`` and ``D`` suffixes. What the tokens mean is the parser's business.
+Tokens have the form of ActiveMQ Classic 5.17: identifiers and keywords are ASCII, and keywords ignore case. ``--``
+starts a comment only if a line end follows. ``0x2A`` is hexadecimal and ``052`` octal. An ``L`` after a decimal integer
+is dropped; the suffixes ``F`` and ``D`` do not exist.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KEYWORDS: Final = frozenset(
     ("NOT", "AND", "OR", "BETWEEN", "LIKE", "ESCAPE", "IN", "IS", "TRUE", "FALSE", "NULL", "XPATH", "XQUERY")
 )
 
-MAX_QUOTED_LENGTH: Final = 80  # characters of a selector that an error shows: one line of a terminal
+MAX_QUOTED_LENGTH: Final = 80  # characters of a selector that an error shows; fits on one line of a terminal
 
 _SPACES: Final = " \t\n\r\f"
 _DIGITS: Final = "0123456789"
@@ -39,13 +39,13 @@ _SYMBOLS: Final = "=<>+-*/%(),"
 
 
 def quoted(text: str) -> str:
-    """`text` in double quotes on one line, cut at MAX_QUOTED_LENGTH; what a terminal cannot show becomes ``?``."""
+    """Return ``text`` in double quotes on one line, cut at MAX_QUOTED_LENGTH; ``?`` replaces unprintable characters."""
     shown = text if len(text) <= MAX_QUOTED_LENGTH else text[:MAX_QUOTED_LENGTH] + "..."
     return '"' + printable(shown) + '"'
 
 
 class Token:
-    """One token: its kind, its text and where it starts (0-based, in characters)."""
+    """A token: its kind, its text and its start (0-based, in characters)."""
 
     __slots__ = ("kind", "position", "text")
 
@@ -55,7 +55,7 @@ class Token:
         self.position: Final = position
 
     def description(self) -> str:
-        """The token as an error names it."""
+        """Return the token as an error names it."""
         if self.kind == END:
             return "end of text"
         if self.kind == STRING:
@@ -64,7 +64,7 @@ class Token:
 
 
 class Lexer:
-    """Cuts one selector text into tokens. The length of the text is limited by the caller."""
+    """Splits a selector into tokens; the caller limits the length of the text."""
 
     def __init__(self, text: str) -> None:
         self._text: Final = text
@@ -72,7 +72,11 @@ class Lexer:
         self._tokens: Final[list[Token]] = []
 
     def tokens(self) -> list[Token]:
-        """All tokens, an END at last; raises InvalidSelectorError at the first character that starts none."""
+        """Return all tokens, with an END token last.
+
+        Raises:
+            InvalidSelectorError: a character starts no token.
+        """
         text = self._text
         while self._position < len(text):
             letter = text[self._position]
@@ -102,7 +106,7 @@ class Lexer:
         return position < len(self._text) and self._text[position] in _DIGITS
 
     def _after(self, position: int, characters: str) -> int:
-        """The first position from `position` on whose character is not among `letters`."""
+        """Return the first position at or after ``position`` with a character outside of ``characters``."""
         text = self._text
         while position < len(text) and text[position] in characters:
             position += 1
@@ -161,7 +165,7 @@ class Lexer:
         self._add(STRING, text[self._position + 1 : end].replace("''", "'"), end + 1)
 
     def _comment(self) -> bool:
-        """Skip a comment if one starts here; what looks like one but has no end is operators instead."""
+        """Skip a comment if one starts here; without an end, its characters are operators."""
         text, start = self._text, self._position
         if text.startswith("--", start):
             ends = [end for end in (text.find("\n", start), text.find("\r", start)) if end >= 0]

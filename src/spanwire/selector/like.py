@@ -1,8 +1,8 @@
-"""LIKE patterns, matched in time linear in the subject (Java Message Service 1.1, §3.8.1.1).
+"""LIKE patterns, matched in linear time (Java Message Service 1.1, §3.8.1.1).
 
-A pattern is cut at its ``%`` into segments. The first must stand at the start of the subject, the last at its end,
-those between follow one another, and taking each at its leftmost place is enough: nothing is ever tried again. There
-is no regular expression and no backtracking (compare CVE-2026-75880).
+A pattern is split at its ``%`` into segments. The first segment must match at the start of the subject, the last one at
+its end. Each segment between is matched at the leftmost possible position, which suffices: no position is tried twice.
+The algorithm has no regular expression and no backtracking (compare CVE-2026-75880).
 
     'eu-%_x%y_z'  →  prefix "eu-"   floating ".x" (any letter, then x)   suffix "y.z"
 """
@@ -14,11 +14,11 @@ from typing import Final
 from spanwire.model.errors import InvalidSelectorError
 from spanwire.selector.lexer import quoted
 
-_HOLE: Final = ""  # stands for ``_`` in a list of letters
+_HOLE: Final = ""  # represents ``_`` in a list of characters
 
 
 class Segment:
-    """A stretch of a pattern without ``%``: letters, and holes that any letter fills."""
+    """A part of a pattern without ``%``: characters, and holes that any character fills."""
 
     def __init__(self, characters: list[str]) -> None:
         self.length: Final = len(characters)
@@ -39,7 +39,7 @@ class Segment:
             self._build_masks(characters)
 
     def _build_masks(self, characters: list[str]) -> None:
-        """Bit i of a letter's mask says that the letter may stand at place i of the segment."""
+        """Build the masks: bit i of a character's mask is set if the segment allows the character at index i."""
         bit = 1
         for letter in characters:
             if letter == _HOLE:
@@ -52,7 +52,7 @@ class Segment:
             bit <<= 1
 
     def stands_at(self, text: str, position: int) -> bool:
-        """Whether the segment fits at `position`; the caller has checked that `text` is long enough."""
+        """Return True if the segment matches at ``position``; the caller has checked the length of ``text``."""
         index = 0
         for part in self._texts:
             if not text.startswith(part, position + self._offsets[index]):
@@ -61,7 +61,7 @@ class Segment:
         return True
 
     def find(self, text: str, start: int, end: int) -> int:
-        """The leftmost place in text[start:end] where the segment fits, or -1."""
+        """Return the leftmost position in ``text[start:end]`` with a match, or -1."""
         if start + self.length > end:
             return -1
         if not self._texts:
@@ -74,14 +74,16 @@ class Segment:
         return position - offset if position >= 0 else -1
 
     def _find_with_holes(self, text: str, start: int, end: int) -> int:
-        """Shift-And: bit i of `state` says that the last i + 1 letters fit the first i + 1 places."""
+        """Find the segment by Shift-And: bit i of ``state`` is set if the last i + 1 characters match the segment's
+        first.
+        """
         masks, holes = self._masks, self._holes
         accepted = 1 << (self.length - 1)
         first, offset = self._texts[0], self._offsets[0]
         state = 0
         position = start
         while position < end:
-            if state == 0:  # nothing is begun: go where the first letters stand
+            if state == 0:  # no partial match: skip to the next occurrence of the first characters
                 candidate = text.find(first, position + offset, end)
                 if candidate < 0:
                     return -1
@@ -94,10 +96,10 @@ class Segment:
 
 
 class LikePattern:
-    """One pattern, ready to match."""
+    """A compiled LIKE pattern."""
 
     def __init__(self, pattern: str, escape: str | None) -> None:
-        """`escape` is one character, or None; raises InvalidSelectorError if it is anything else."""
+        """``escape`` is one character or None; raises `InvalidSelectorError` for any other value."""
         if escape is not None and (len(escape) != 1 or ord(escape) > 0xFFFF):
             raise InvalidSelectorError(f"ESCAPE must be one character, not {quoted(escape)}")
         runs = _runs(pattern, escape)
@@ -111,11 +113,11 @@ class LikePattern:
         for segment in self._floating:
             length += segment.length
         self._shortest: Final = length
-        # The pattern most written, letters and one % at the end, needs no segments.
+        # The most frequent form, characters and one % at the end, needs no segments.
         self._beginning: Final = "".join(runs[0]) if len(runs) == 2 and not runs[1] and _HOLE not in runs[0] else None
 
     def matches(self, text: str) -> bool:
-        """Whether the whole of `text` fits the pattern."""
+        """Return True if the pattern matches the whole of ``text``."""
         beginning = self._beginning
         if beginning is not None:
             return text.startswith(beginning)
@@ -139,9 +141,9 @@ class LikePattern:
 
 
 def _runs(pattern: str, escape: str | None) -> list[list[str]]:
-    """The letters and holes between the ``%`` of a pattern.
+    """Return the characters and holes between the ``%`` of a pattern.
 
-    The escape character takes its meaning from ``_``, ``%`` and itself only; before anything else it is a letter.
+    The escape character works before ``_``, ``%`` and itself only; before other characters it is literal.
     """
     runs: list[list[str]] = [[]]
     index = 0

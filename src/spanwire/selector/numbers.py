@@ -1,9 +1,8 @@
-"""Java's numbers on Python's: widths, order, conversion from and to text.
+"""Java's numbers in Python: widths, order, conversion from and to text.
 
-Selectors calculate as Java does: int and long wrap round at 32 and 64 bits, a float has 24 bits of precision, doubles
-have a total order in which -0.0 stands before 0.0 and NaN above everything (The Java Language Specification, §4.2;
-`java.lang.Double.compareTo`, `valueOf` and `toString`). Types are told apart by the numbers of
-`spanwire.model.message_view`.
+Selectors calculate as Java does: int and long wrap at 32 and 64 bits, and a float has 24 bits of precision. Doubles
+have a total order in which -0.0 comes before 0.0, and NaN after all numbers (The Java Language Specification, §4.2;
+`java.lang.Double.compareTo`, `valueOf` and `toString`). Types are numbered as in `spanwire.model.message_view`.
 """
 
 from __future__ import annotations
@@ -25,27 +24,27 @@ _LONG_DIGITS: Final = 19  # decimal digits of LONG_MAX
 
 
 def wrap_int(value: int) -> int:
-    """`value` in 32 bits of two's complement."""
+    """Wrap ``value`` to 32 bits in two's complement."""
     return ((value + 0x8000_0000) & 0xFFFF_FFFF) - 0x8000_0000
 
 
 def wrap_long(value: int) -> int:
-    """`value` in 64 bits of two's complement."""
+    """Wrap ``value`` to 64 bits in two's complement."""
     return ((value + 0x8000_0000_0000_0000) & 0xFFFF_FFFF_FFFF_FFFF) - 0x8000_0000_0000_0000
 
 
 def is_long(value: int) -> bool:
-    """Whether a long can hold `value`."""
+    """Return True if a long can represent ``value``."""
     return LONG_MIN <= value <= LONG_MAX
 
 
 def integer_type(value: int) -> int:
-    """The type of an integer of which nothing but its value is known."""
+    """Return INT_VALUE or LONG_VALUE, by the size of ``value`` alone."""
     return INT_VALUE if INT_MIN <= value <= INT_MAX else LONG_VALUE
 
 
 def float_of_integer(value: int) -> float:
-    """The float nearest to `value`, ties to even, without a detour over double."""
+    """Return the float nearest to ``value``, ties to even, without rounding to double first."""
     magnitude = abs(value)
     excess = magnitude.bit_length() - _FLOAT_PRECISION
     if excess > 0:
@@ -59,7 +58,7 @@ def float_of_integer(value: int) -> float:
 
 
 def float_of_double(value: float) -> float:
-    """The float nearest to `value`, infinite if `value` is too large for one."""
+    """Return the float nearest to ``value``; infinite if ``value`` is too large for a float."""
     if math.isnan(value) or math.isinf(value):
         return value
     try:
@@ -70,14 +69,14 @@ def float_of_double(value: float) -> float:
 
 
 def compare_integers(left: int, right: int) -> int:
-    """-1, 0 or 1."""
+    """Return -1, 0 or 1."""
     if left == right:
         return 0
     return -1 if left < right else 1
 
 
 def compare_doubles(left: float, right: float) -> int:
-    """-1, 0 or 1 in Java's total order."""
+    """Return -1, 0 or 1 in Java's total order."""
     if left < right:
         return -1
     if left > right:
@@ -90,7 +89,7 @@ def compare_doubles(left: float, right: float) -> int:
 
 
 def compare_strings(left: str, right: str) -> int:
-    """-1, 0 or 1 in the order of UTF-16 code units."""
+    """Return -1, 0 or 1 in the order of UTF-16 code units."""
     if left == right:
         return 0
     if left.isascii() and right.isascii():
@@ -99,7 +98,7 @@ def compare_strings(left: str, right: str) -> int:
 
 
 def divide(left: float, right: float) -> float:
-    """`left` / `right`; a division by zero gives an infinity or NaN."""
+    """Return ``left / right``; a division by zero returns an infinity or NaN."""
     if right != 0.0:
         return left / right
     if left == 0.0 or math.isnan(left):
@@ -108,14 +107,14 @@ def divide(left: float, right: float) -> float:
 
 
 def remainder(left: float, right: float) -> float:
-    """`left` % `right` with the sign of `left`; NaN where there is none."""
+    """Return ``left % right`` with the sign of ``left``, or NaN if undefined."""
     if right == 0.0 or math.isinf(left) or math.isnan(left) or math.isnan(right):
         return math.nan
     return math.fmod(left, right)
 
 
 def integer_of_text(text: str, value_type: int) -> int | None:
-    """The number that `Byte`, `Short`, `Integer` or `Long.valueOf` reads, or None where they refuse `text`."""
+    """Parse ``text`` as Java's `valueOf` of Byte, Short, Integer or Long does; return None if Java refuses it."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isdecimal():
         return None
@@ -135,7 +134,7 @@ def integer_of_text(text: str, value_type: int) -> int | None:
 
 
 def double_of_text(text: str) -> float | None:
-    """The number that `Double.valueOf` reads, or None where it refuses `text`."""
+    """Parse ``text`` as Java's `Double.valueOf` does; return None if Java refuses it."""
     body = text.strip("".join([chr(code) for code in range(0x21)]))
     sign = -1.0 if body[:1] == "-" else 1.0
     if body[:1] in ("+", "-"):
@@ -177,12 +176,12 @@ def _hexadecimal_double(body: str, sign: float) -> float | None:
 
 
 def text_of_double(value: float) -> str:
-    """`value` as `Double.toString` writes it."""
+    """Return ``value`` as `Double.toString` prints it."""
     return _decimal_text(value, repr(abs(value)))
 
 
 def text_of_float(value: float) -> str:
-    """`value`, which a float can hold, as `Float.toString` writes it."""
+    """Return ``value``, which must be a float's value, as `Float.toString` prints it."""
     magnitude = abs(value)
     for digits in range(_FLOAT_DIGITS):
         shortest = f"{magnitude:.{digits}e}"
@@ -192,7 +191,7 @@ def text_of_float(value: float) -> str:
 
 
 def _decimal_text(value: float, magnitude: str) -> str:
-    """`magnitude`, the shortest decimal form of |`value`|, laid out as Java does."""
+    """Lay ``magnitude``, the shortest decimal form of |``value``|, out as Java does."""
     if math.isnan(value):
         return "NaN"
     sign = "-" if math.copysign(1.0, value) < 0.0 else ""

@@ -1,11 +1,11 @@
-"""Selector text to `Selector` (Java Message Service 1.1, §3.8.1), accepting what ActiveMQ Classic 5.17 accepts.
+"""Parser of selectors (Java Message Service 1.1, §3.8.1); accepts all texts that ActiveMQ Classic 5.17 accepts.
 
-Operators from loose to tight, all grouping to the left; NOT binds tighter than any of them, ``NOT a = b`` is
-``(NOT a) = b``:
+Operators from loose to tight, all left-associative. NOT binds tighter than all operators: ``NOT a = b`` is ``(NOT a) =
+b``.
 
     OR    AND    = <> IS    < <= > >= LIKE IN BETWEEN    + -    * / %
 
-Text length, tree depth and node count are limited, so a hostile selector costs no more than a few milliseconds.
+Text length, tree depth and node count are limited, so that a hostile selector costs a few milliseconds at most.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ from spanwire.selector.lexer import (
 )
 from spanwire.selector.numbers import is_long
 
-CONVERT_STRING_EXPRESSIONS: Final = "convert_string_expressions:"  # ActiveMQ's prefix that turns converting mode on
+CONVERT_STRING_EXPRESSIONS: Final = "convert_string_expressions:"  # ActiveMQ's prefix that enables converting mode
 
-MAX_TEXT_BYTES: Final = 8 * 1024  # UTF-8, without the prefix; a person's selector has a few hundred
-MAX_DEPTH: Final = 64  # levels of parentheses and of the tree; three frames each while parsing, one while evaluating
-MAX_NODES: Final = 1000  # operators, operands and members of IN lists
-MAX_INTEGER_DIGITS: Final = 100  # decimal; a long has 19, Python itself refuses from 4,300 on
+MAX_TEXT_BYTES: Final = 8 * 1024  # bytes of UTF-8 without the prefix; selectors of people have a few hundred
+MAX_DEPTH: Final = 64  # levels of parentheses and of the tree; each takes three stack frames to parse, one to evaluate
+MAX_NODES: Final = 1000  # operators, operands and members of IN lists; bounds the time of one evaluation
+MAX_INTEGER_DIGITS: Final = 100  # decimal digits; a long has 19, and Python refuses more than 4,300
 
 _OR_LEVEL: Final = 1
 _AND_LEVEL: Final = 2
@@ -91,10 +91,12 @@ _ORDERINGS: Final = {">": GREATER, ">=": GREATER_OR_EQUAL, "<": LESS, "<=": LESS
 
 
 def parse_selector(text: str) -> Selector:
-    """The selector that `text` spells, with or without ActiveMQ's prefix for converting mode.
+    """Parse a selector, with or without ActiveMQ's prefix for converting mode.
 
-    Raises InvalidSelectorError, whose one line says where and what. An empty text is invalid here; that it means "no
-    selector" in a subscription is the caller's business.
+    An empty text is invalid here; in a subscription the caller treats an empty text as no selector.
+
+    Raises:
+        InvalidSelectorError: the text is no selector or too large; the message names column and problem on one line.
     """
     is_converting = text.startswith(CONVERT_STRING_EXPRESSIONS)
     body = text[len(CONVERT_STRING_EXPRESSIONS) :] if is_converting else text
@@ -106,7 +108,7 @@ def parse_selector(text: str) -> Selector:
 
 
 class Parser:
-    """Reads one selector text, whose length the caller has checked, by operator precedence."""
+    """Parses a selector, whose length the caller has checked, by operator precedence."""
 
     def __init__(self, text: str, is_converting: bool) -> None:
         self.uses_properties = False
@@ -117,14 +119,12 @@ class Parser:
         self._nodes = 0
 
     def condition(self) -> Expression:
-        """The whole text as one condition; raises InvalidSelectorError."""
+        """Parse the whole text as a condition; raises `InvalidSelectorError`."""
         start = self._token()
         root = self._boolean(self._expression(_OR_LEVEL, 0), start)
         if self._token().kind != END:
             raise self._unexpected("an operator or the end")
         return root
-
-    # Tokens
 
     def _token(self) -> Token:
         return self._tokens[self._index]
@@ -157,10 +157,8 @@ class Parser:
         token = self._token()
         return self._error(f"expected {expected} but found {token.description()}", token)
 
-    # Nodes
-
     def _admit(self, node: Expression, token: Token) -> Expression:
-        """Every node of the tree passes here."""
+        """Check the limits of nodes and depth; every node of the tree passes here."""
         self._count(1, token)
         if node.depth > MAX_DEPTH:
             raise self._error(f"nested deeper than {MAX_DEPTH} levels", token)
@@ -179,7 +177,7 @@ class Parser:
         raise self._error(f"expected a condition but found the value {quoted(str(node))}", token)
 
     def _expression(self, level: int, depth: int) -> Expression:
-        """Operands joined by operators of at least `level`, `depth` levels inside parentheses and signs."""
+        """Parse operands joined by operators of at least ``level``, at ``depth`` levels of parentheses and signs."""
         start = self._token()
         left = self._operand(depth)
         while True:
@@ -198,7 +196,7 @@ class Parser:
                 left = self._admit(Arithmetic(token.text, left, self._expression(operator_level + 1, depth)), token)
 
     def _level_of(self, token: Token) -> int:
-        """How tight the operator at `token` binds, 0 if it is none."""
+        """Return the precedence of the operator at ``token``, or 0 for other tokens."""
         if token.kind not in (KEYWORD, SYMBOL):
             return 0
         if token.text == "NOT":
@@ -208,7 +206,7 @@ class Parser:
         return _LEVELS.get(token.text, 0)
 
     def _junction(self, left: Expression, start: Token, level: int, depth: int) -> Expression:
-        """A whole run of AND or OR as one node, so that a long run is not a deep tree."""
+        """Parse a run of AND or OR into one node, so that a long run is not a deep tree."""
         operator = self._token()
         terms = [self._boolean(left, start)]
         while self._take(KEYWORD, operator.text):
@@ -280,8 +278,6 @@ class Parser:
             raise self._error(f"expected a property before IN but found {quoted(str(left))}", operator)
         return self._admit(Membership(left, texts, is_negated), operator)
 
-    # Operands
-
     def _operand(self, depth: int) -> Expression:
         token = self._token()
         if depth > MAX_DEPTH:
@@ -302,7 +298,7 @@ class Parser:
         return self._admit(self._literal(token), token)
 
     def _negation(self, inner: Expression, token: Token) -> Expression:
-        """Signs of literals are worked out here: -9223372036854775808 is a long, its digits alone are not."""
+        """Apply the sign of a literal: -9223372036854775808 is a long, its digits without the sign are not."""
         literal = inner.negated() if isinstance(inner, Literal) else None
         return self._admit(Negation(inner) if literal is None else literal, token)
 
@@ -346,5 +342,5 @@ class Parser:
 
 
 def _is_plain_literal(node: Expression) -> bool:
-    """Whether `node` was written as a literal; a sign makes an expression of it."""
+    """Return True for a literal without a sign; a sign makes an expression of a literal."""
     return isinstance(node, Literal) and not node.is_signed

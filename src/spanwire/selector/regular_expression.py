@@ -1,9 +1,11 @@
-"""The regular expressions of the selector function REGEX, matched without backtracking.
+r"""Regular expressions of the selector function REGEX, matched without backtracking.
 
-ActiveMQ lets a selector say ``REGEX('^eu-', region)``. The pattern is turned into a small program (Thompson's
-construction) whose threads walk the subject side by side, so the time is bounded by program x subject and both have
-a limit. Understood: letters, ``.``, classes, ``\\d \\w \\s`` and their opposites, ``^``, ``$``, groups, ``|`` and the
-quantifiers ``* + ? {m} {m,} {m,n}``; greedy or reluctant makes no difference here. Refused: back references,
+ActiveMQ allows selectors such as ``REGEX('^eu-', region)``. The pattern is compiled into a small program (Thompson's
+construction) whose threads walk the subject in parallel. So the time is at most program x subject, and both are
+limited.
+
+Supported: characters, ``.``, classes, ``\\d \\w \\s`` and their complements, ``^``, ``$``, groups, ``|`` and the
+quantifiers ``* + ? {m} {m,} {m,n}``; greedy and reluctant quantifiers are equivalent here. Refused: back references,
 look-around, flags, possessive quantifiers, class intersection and word boundaries.
 
     a(b|c)*  →  LETTER a, FORK +1 +5, FORK +1 +3, LETTER b, JUMP +2, LETTER c, JUMP -5     (addresses are relative)
@@ -15,9 +17,9 @@ from typing import Final
 
 from spanwire.model.errors import InvalidSelectorError
 
-MAX_PROGRAM: Final = 128  # instructions; with MAX_SUBJECT, 1 M thread steps at most per match
-MAX_SUBJECT: Final = 8 * 1024  # characters
-MAX_GROUP_DEPTH: Final = 16  # groups within groups
+MAX_PROGRAM: Final = 128  # instructions; together with MAX_SUBJECT, at most 1 M thread steps per match
+MAX_SUBJECT: Final = 8 * 1024  # characters; bounds the time of one match
+MAX_GROUP_DEPTH: Final = 16  # nested groups; bounds the recursion of the compiler
 
 _LETTER: Final = 0
 _FORK: Final = 1
@@ -33,7 +35,7 @@ _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": 
 
 
 class CharacterSet:
-    """A set of characters: some named ones, some ranges, some other sets, or all but these."""
+    """A set of characters: single characters, ranges and other sets, or the complement of these."""
 
     def __init__(self, named: str, opposite: bool) -> None:
         self.named = named
@@ -42,7 +44,7 @@ class CharacterSet:
         self.opposite = opposite
 
     def contains(self, letter: str) -> bool:
-        """Whether `letter` belongs to the set."""
+        """Return True if ``letter`` is in the set."""
         is_member = letter in self.named
         if not is_member:
             for low, high in self.ranges:
@@ -58,7 +60,7 @@ class CharacterSet:
 
 
 class Instruction:
-    """One step: a set of letters to consume, or where to go on (relative to this step)."""
+    """A step of the program: consumes a character of a set, or jumps to addresses relative to the step."""
 
     __slots__ = ("action", "characters", "first", "second")
 
@@ -70,14 +72,14 @@ class Instruction:
 
 
 class RegularExpression:
-    """One pattern, ready to be searched for."""
+    """A compiled regular expression."""
 
     def __init__(self, pattern: str) -> None:
-        """Raises InvalidSelectorError for a pattern that is wrong, too large or not supported."""
+        """Raises `InvalidSelectorError` for a pattern that is wrong, too large or not supported."""
         self._program: Final = _Compiler(pattern).program()
 
     def is_found_in(self, text: str) -> bool:
-        """Whether the pattern fits anywhere in `text`, which has at most MAX_SUBJECT characters."""
+        """Return True if ``text``, of at most MAX_SUBJECT characters, contains a match."""
         threads: list[int] = []
         for position in range(len(text) + 1):
             started = self._advanced([0, *threads], text, position)
@@ -94,7 +96,7 @@ class RegularExpression:
         return False
 
     def _advanced(self, addresses: list[int], text: str, position: int) -> list[int] | None:
-        """The LETTER steps that can be reached without consuming anything, or None if the program's end can."""
+        """Return the LETTER steps reachable without consuming input, or None if the end of the program is reachable."""
         program = self._program
         seen = [False] * (len(program) + 1)
         steps: list[int] = []
@@ -119,7 +121,7 @@ class RegularExpression:
 
 
 def _is_end(text: str, position: int) -> bool:
-    """Whether `position` is the end of the text or stands before its last line end."""
+    """Return True if ``position`` is the end of the text or directly before its last line end."""
     rest = len(text) - position
     if rest == 0:
         return True
@@ -129,7 +131,7 @@ def _is_end(text: str, position: int) -> bool:
 
 
 class _Compiler:
-    """Recursive descent over one pattern; every method gives the program of what it read."""
+    """Recursive-descent compiler of a pattern; each method returns the program of its part."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern: Final = pattern
@@ -145,7 +147,7 @@ class _Compiler:
         return InvalidSelectorError(f"{problem} at character {self._position + 1} of the regular expression")
 
     def _next(self) -> str:
-        """The next character, or an empty text at the end."""
+        """Return the next character, or an empty text at the end."""
         return self._pattern[self._position : self._position + 1]
 
     def _take(self, letter: str) -> bool:
@@ -248,7 +250,7 @@ class _Compiler:
         return program
 
     def _escaped(self) -> CharacterSet:
-        """What follows a backslash."""
+        """Return the set of characters that an escape denotes."""
         letter = self._next()
         self._position += 1
         lower = letter.lower()
@@ -282,7 +284,7 @@ class _Compiler:
         return members
 
     def _member(self, members: CharacterSet) -> str:
-        """One character of a class, or an empty text after adding a set such as ``\\d`` to `letters`."""
+        r"""Return a character of a class, or an empty text after adding a set such as ``\\d`` to ``members``."""
         letter = self._next()
         if letter == "" or letter == "[" or self._pattern[self._position : self._position + 2] == "&&":
             raise self._error("a class that has no end or is not supported")
@@ -301,7 +303,7 @@ def _optional(program: list[Instruction]) -> list[Instruction]:
 
 
 def _repeated(program: list[Instruction], low: int) -> list[Instruction]:
-    """`program` at least `low` times."""
+    """Return ``program`` repeated at least ``low`` times."""
     loop = [
         Instruction(_FORK, 1, len(program) + 2, None),
         *program,
