@@ -28,7 +28,7 @@ from spanwire.model.message_view import (
 )
 from spanwire.pipeline.columns.variant import encode_variant
 from spanwire.pipeline.selector_column import NotNativeError, native, selector_column
-from spanwire.pipeline.selectors.selector_evaluation import RowValues, decided
+from spanwire.pipeline.selectors.selector_evaluation import RowValues, decide
 from spanwire.selector.parser import CONVERT_STRING_EXPRESSIONS, parse_selector
 
 SCHEMA = (
@@ -147,7 +147,7 @@ def test_a_column_decides_as_the_broker_does(spark: SparkSession, texts: list[st
         headers, properties = cases[row["number"]]
         values.bind(headers, properties)
         for number, text in enumerate(texts):
-            wanted = decided(parse_selector(text), values)
+            wanted = decide(parse_selector(text), values)
             assert row[f"s{number}"] is wanted, f"{text} of {headers} {properties}"
 
 

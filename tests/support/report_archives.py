@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from spanwire.model.message_view import LONG_VALUE, STRING_VALUE, PropertyValue
 from spanwire.pipeline.arrow.record_batch import record_batch
 from spanwire.pipeline.columns.body_types import BODY_KINDS
-from spanwire.pipeline.columns.column_decoder import MessageGatherer
+from spanwire.pipeline.columns.column_decoder import ColumnDecoder
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.schema import DataStructure
 from spanwire.protocols.primitive_map import encode_map
@@ -74,13 +74,13 @@ class Archive:
             by_destination.setdefault(f"{scheme}{to.physical_name}", []).append(one)
         (directory / "_archive").mkdir(parents=True)
         for destination, found in by_destination.items():
-            gatherer = MessageGatherer(frozenset(BODY_KINDS))
+            decoder = ColumnDecoder(frozenset(BODY_KINDS))
             for one in found:
                 raw = raw_of(one)
-                gatherer.add(raw.raw, raw.version, 0)
+                decoder.add(raw.raw, raw.version, 0)
             folder = directory / f"destination={quote(destination, safe='')}" / f"day={DAY}"
             folder.mkdir(parents=True)
-            batch = record_batch(gatherer.take())
+            batch = record_batch(decoder.take_columns())
             with pq.ParquetWriter(folder / "part-0.parquet", batch.schema) as writer:
                 writer.write_batch(batch)
         return str(directory)

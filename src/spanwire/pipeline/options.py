@@ -49,7 +49,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 from spanwire.model.units import MIB
 from spanwire.pipeline.columns.body_types import BODY_KINDS
-from spanwire.pipeline.destinations import ADVISORIES, MAX_PRIORITY, source_named, target_named
+from spanwire.pipeline.columns.destinations import ADVISORIES, MAX_PRIORITY, source_destination, target_destination
 from spanwire.tls.settings import ClientTlsSettings, KeyStore, TrustStore
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
@@ -123,7 +123,9 @@ WRITE: Final = (
 )
 # Files: relative ones are those of the program, for executors have working directories of their own.
 PATHS: Final = ("stagingDirectory", "trustStore", "keyStore", "keyStoreKey")
-SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})  # Spark hands these on; they are not for the source
+SPARK_OPTIONS: Final = frozenset(
+    {"checkpointlocation", "queryname"}
+)  # Spark hands these on; they are not for the source
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,7 @@ class WriteOptions:
     persistent: bool
     priority: int
     time_to_live_ms: int
-    drops_temporary_reply: bool = False
+    drop_temporary_reply: bool = False
 
     @property
     def is_committed_once(self) -> bool:
@@ -189,59 +191,59 @@ class WriteOptions:
         return self.quality != DUPLICATES_OK
 
 
-def read_options(given: Mapping[str, str]) -> ReadOptions:
+def read_options(values: Mapping[str, str]) -> ReadOptions:
     """The options of a reader. Raises `ConfigurationError` in one line."""
-    words = _Words(given, READ, "read", WRITE)
-    name = words.text("destination")
+    reader = _OptionReader(values, READ, "read", WRITE)
+    name = reader.text("destination")
     if name is None:
         raise ConfigurationError('spanwire: a reader needs .option("destination", "queue://NAME")')
-    login, mode, subscription = words.login(), words.choice("mode", (BROWSE, CONSUME)), words.text("subscription")
-    is_durable = words.flag("subscriptionDurable", True)
-    found = ReadOptions(
+    login, mode, subscription = reader.login(), reader.choice("mode", (BROWSE, CONSUME)), reader.text("subscription")
+    is_durable = reader.flag("subscriptionDurable", True)
+    options = ReadOptions(
         login=login,
-        destination=source_named(name, subscription, login.client_id, is_durable),
-        selector=words.text("selector"),
+        destination=source_destination(name, subscription, login.client_id, is_durable),
+        selector=reader.text("selector"),
         mode=mode,
         subscription=subscription,
-        filter_pushdown=words.flag("filterPushdown", False),
-        staging_directory=words.text("stagingDirectory"),
-        cursor=words.text("cursor"),
-        exclusive=words.flag("exclusive", False),
-        quality=words.quality(READ_QUALITIES),
-        max_rows=words.number("maxRowsPerBatch", 100_000, 1, MAX_ROWS),
-        max_bytes=words.number("maxBytesPerBatch", 128 * MIB, 1, MAX_BYTES),
-        receive_timeout_ms=words.number("receiveTimeoutMs", 200, 1, MAX_RECEIVE_TIMEOUT_MS),
-        max_batch_ms=words.number("maxBatchMs", 3000, 1, MAX_BATCH_MS),
-        partitions=words.number("numPartitions", 2, 1, MAX_PARTITIONS),
-        bodies=words.bodies(),
+        filter_pushdown=reader.flag("filterPushdown", False),
+        staging_directory=reader.text("stagingDirectory"),
+        cursor=reader.text("cursor"),
+        exclusive=reader.flag("exclusive", False),
+        quality=reader.quality(READ_QUALITIES),
+        max_rows=reader.number("maxRowsPerBatch", 100_000, 1, MAX_ROWS),
+        max_bytes=reader.number("maxBytesPerBatch", 128 * MIB, 1, MAX_BYTES),
+        receive_timeout_ms=reader.number("receiveTimeoutMs", 200, 1, MAX_RECEIVE_TIMEOUT_MS),
+        max_batch_ms=reader.number("maxBatchMs", 3000, 1, MAX_BATCH_MS),
+        partitions=reader.number("numPartitions", 2, 1, MAX_PARTITIONS),
+        bodies=reader.bodies(),
     )
-    _check_cursor(found)
-    return found
+    _check_cursor(options)
+    return options
 
 
-def write_options(given: Mapping[str, str]) -> WriteOptions:
+def write_options(values: Mapping[str, str]) -> WriteOptions:
     """The options of a writer. Raises `ConfigurationError` in one line."""
-    words = _Words(given, WRITE, "write", READ)
-    name = words.text("destination")
-    quality = words.quality(WRITE_QUALITIES)
-    found = WriteOptions(
-        login=words.login(),
-        destination=None if name is None else target_named(name),
-        duplicate_id_property=words.property_name("duplicateIdProperty", DEFAULT_IDS[quality]),
-        duplicate_id_prefix=words.text("duplicateIdPrefix"),
-        max_transaction_rows=words.number("maxRowsPerTransaction", 10_000, 1, MAX_TRANSACTION_ROWS),
+    reader = _OptionReader(values, WRITE, "write", READ)
+    name = reader.text("destination")
+    quality = reader.quality(WRITE_QUALITIES)
+    options = WriteOptions(
+        login=reader.login(),
+        destination=None if name is None else target_destination(name),
+        duplicate_id_property=reader.property_name("duplicateIdProperty", DEFAULT_IDS[quality]),
+        duplicate_id_prefix=reader.text("duplicateIdPrefix"),
+        max_transaction_rows=reader.number("maxRowsPerTransaction", 10_000, 1, MAX_TRANSACTION_ROWS),
         quality=quality,
-        exactly_once_by=words.choice("exactlyOnceBy", (AUTO, CONTROL, LEDGER)),
-        ledger=words.text("ledger"),
-        ledger_batch=None if words.text("ledgerBatch") is None else words.number("ledgerBatch", 0, 0, MAX_BATCH),
-        first_ledger_batch=words.number("firstLedgerBatch", 0, 0, MAX_BATCH),
-        persistent=words.flag("persistent", True),
-        priority=words.number("priority", 4, 0, MAX_PRIORITY),
-        time_to_live_ms=words.number("timeToLiveMs", 0, 0, MAX_TIME_TO_LIVE_MS),
-        drops_temporary_reply=words.flag("dropTemporaryReplyTo", False),
+        exactly_once_by=reader.choice("exactlyOnceBy", (AUTO, CONTROL, LEDGER)),
+        ledger=reader.text("ledger"),
+        ledger_batch=None if reader.text("ledgerBatch") is None else reader.number("ledgerBatch", 0, 0, MAX_BATCH),
+        first_ledger_batch=reader.number("firstLedgerBatch", 0, 0, MAX_BATCH),
+        persistent=reader.flag("persistent", True),
+        priority=reader.number("priority", 4, 0, MAX_PRIORITY),
+        time_to_live_ms=reader.number("timeToLiveMs", 0, 0, MAX_TIME_TO_LIVE_MS),
+        drop_temporary_reply=reader.flag("dropTemporaryReplyTo", False),
     )
-    _check_ledger(found)
-    return found
+    _check_ledger(options)
+    return options
 
 
 def _check_cursor(options: ReadOptions) -> None:
@@ -271,19 +273,19 @@ def _check_cursor(options: ReadOptions) -> None:
 
 def check_batch(options: ReadOptions) -> None:
     """Raise `ConfigurationError` for a source that has nothing from before it is read."""
-    found = options.destination
-    if found.kind == TOPIC and options.subscription is None and not found.name.startswith(ADVISORIES):
+    destination = options.destination
+    if destination.kind == TOPIC and options.subscription is None and not destination.name.startswith(ADVISORIES):
         raise ConfigurationError(
-            f"spanwire: {found} keeps nothing for a subscription that is not durable, so there is nothing that a batch "
-            "could read; use a stream that goes on, or the options subscription and clientId"
+            f"spanwire: {destination} keeps nothing for a subscription that is not durable, so there is nothing that a "
+            "batch could read; use a stream that goes on, or the options subscription and clientId"
         )
 
 
 def _check_ledger(options: WriteOptions) -> None:
     """A ledger is for those who commit once, under a login that is the sink's own."""
-    named = options.ledger is not None or options.ledger_batch is not None
+    is_named = options.ledger is not None or options.ledger_batch is not None
     if not options.is_committed_once:
-        if named or options.first_ledger_batch or options.exactly_once_by != AUTO:
+        if is_named or options.first_ledger_batch or options.exactly_once_by != AUTO:
             raise ConfigurationError(
                 "spanwire: ledger, ledgerBatch, firstLedgerBatch and exactlyOnceBy are for "
                 f'.option("qualityOfServiceMode", "{ONCE_AND_ONLY_ONCE}")'
@@ -322,21 +324,21 @@ def check_browsable(options: ReadOptions) -> None:
         )
 
 
-class _Words:
+class _OptionReader:
     """The given options by lower-case name; refuses what nobody knows."""
 
-    def __init__(self, given: Mapping[str, str], known: tuple[str, ...], use: str, elsewhere: tuple[str, ...]) -> None:
+    def __init__(self, values: Mapping[str, str], known: tuple[str, ...], use: str, elsewhere: tuple[str, ...]) -> None:
         names = {name.lower(): name for name in COMMON + known}
-        others = {name.lower(): name for name in elsewhere}
-        self._given: Final[dict[str, str]] = {name.lower(): value for name, value in given.items()}
-        for name in sorted(set(self._given) - set(names) - SPARKS_OWN):
-            if name in others:
-                raise ConfigurationError(f"spanwire: the option {others[name]} has no meaning for a {use}")
+        elsewhere_names = {name.lower(): name for name in elsewhere}
+        self._values: Final[dict[str, str]] = {name.lower(): value for name, value in values.items()}
+        for name in sorted(set(self._values) - set(names) - SPARK_OPTIONS):
+            if name in elsewhere_names:
+                raise ConfigurationError(f"spanwire: the option {elsewhere_names[name]} has no meaning for a {use}")
             raise ConfigurationError(f"spanwire: there is no option {name[:60]!r}{suggestion(name, names.values())}")
 
     def text(self, name: str) -> str | None:
         """None when it is not given or empty."""
-        return self._given.get(name.lower()) or None
+        return self._values.get(name.lower()) or None
 
     def login(self) -> Login:
         """The broker and its credentials. Raises `ConfigurationError` for a URL that this client does not speak."""
@@ -346,24 +348,24 @@ class _Words:
             self.text("user"),
             self.text("clientId"),
         )
-        found = Login(
+        login = Login(
             url or DEFAULT_URL, user, None if password is None else Secret(password), client_id, self._stores()
         )
         try:
-            broker = parse_url(found.url, user, password, client_id)
+            broker = parse_url(login.url, user, password, client_id)
         except ConfigurationError as error:
             raise ConfigurationError(f"spanwire: {error}") from None
-        shown = redacted(found.url)
-        if any(one.is_in_process and one.inner is None for one in broker.addresses):
+        shown = redacted(login.url)
+        if any(address.is_in_process and address.inner is None for address in broker.addresses):
             raise ConfigurationError(
                 f"spanwire: {shown} is a broker inside another process, which Spark's processes do not reach; write "
                 "the address where it listens, such as tcp://host:61616"
             )
-        if found.tls is not None and not broker.may_use_tls:
+        if login.tls is not None and not broker.may_use_tls:
             raise ConfigurationError(
                 f"spanwire: {shown} is not encrypted, so the stores are of no use; write ssl://host:port"
             )
-        return found
+        return login
 
     def _stores(self) -> ClientTlsSettings | None:
         """The stores that are named. Raises `ConfigurationError` for what belongs to one that is not."""
@@ -427,7 +429,7 @@ class _Words:
 
     def property_name(self, name: str, default: str) -> str | None:
         """An empty text stands for none."""
-        text = self._given.get(name.lower(), default)
+        text = self._values.get(name.lower(), default)
         if text and not text.isidentifier():
             raise ConfigurationError(
                 f"spanwire: the option {name} is {text[:60]!r}, which no message property can be called"

@@ -26,8 +26,8 @@ from spanwire.pipeline.selectors.selector_evaluation import (
     COUNTED_FROM_ZERO,
     ROW_HEADERS,
     RowValues,
-    decided_rows,
-    parsed,
+    decide_rows,
+    parse,
 )
 from spanwire.selector.comparison import Between, Comparison, Equality, IsNull, Like, Membership
 from spanwire.selector.expression import (
@@ -74,11 +74,11 @@ def selector_column(text: str) -> Column:
 
     Raises `ConfigurationError` in one line for a text that is no selector or names a header that rows do not have.
     """
-    selector, names = parsed(text)
+    selector, names = parse(text)
     try:
         node = native(selector.root)
     except NotNativeError:
-        return evaluated(text, names)
+        return evaluator_column(text, names)
     return _by_code(DECISIONS, node.column) if node.is_coded else node.column
 
 
@@ -99,14 +99,14 @@ def native(node: Expression) -> Node:
     return _single(node)
 
 
-def evaluated(text: str, names: list[str]) -> Column:
+def evaluator_column(text: str, names: list[str]) -> Column:
     """The selector as the evaluator decides it, in a worker, which is given the text: trees are not pickled."""
     headers = [name for name in names if name in ROW_HEADERS]
 
     def decide(rows: pa.Array) -> pa.Array:
         header_values = {name: rows.field(f"h{number}").to_pylist() for number, name in enumerate(headers)}
         properties = {name: rows.field(f"p{number}").to_pylist() for number, name in enumerate(names)}
-        return pa.array(decided_rows(parse_selector(text), header_values, properties, len(rows)), pa.bool_())
+        return pa.array(decide_rows(parse_selector(text), header_values, properties, len(rows)), pa.bool_())
 
     fields = [_header_value(name).alias(f"h{number}") for number, name in enumerate(headers)]
     fields += [F.col("properties")[name].alias(f"p{number}") for number, name in enumerate(names)]
@@ -129,8 +129,8 @@ def _junction(nodes: list[Node], decisive: int, neutral: int) -> Node:
     if not any(node.is_coded for node in nodes):
         columns = [node.column for node in nodes]
         if decisive == FALSE_CODE:
-            return Node(reduce(lambda left, right: left & right, columns))
-        return Node(reduce(lambda left, right: left | right, columns))
+            return Node(reduce(lambda first, second: first & second, columns))
+        return Node(reduce(lambda first, second: first | second, columns))
 
     def step(so_far: Column, code: Column) -> Column:
         return (
@@ -149,19 +149,19 @@ def _comparison(node: Comparison) -> Node:
     if node.is_converting:
         raise NotNativeError
     if isinstance(left, Property) and isinstance(right, Literal):
-        return _compared(operand(left.name), node, right.value, is_turned=False)
+        return _compared(operand(left.name), node, right.value, is_mirrored=False)
     if isinstance(left, Literal) and isinstance(right, Property):
-        return _compared(operand(right.name), node, left.value, is_turned=True)
+        return _compared(operand(right.name), node, left.value, is_mirrored=True)
     raise NotNativeError
 
 
-def _compared(found: Operand, node: Comparison, value: object, is_turned: bool) -> Node:
+def _compared(operand_of: Operand, node: Comparison, value: object, is_mirrored: bool) -> Node:
     """A property beside a literal; ``is_turned`` when the literal stands on the left."""
     is_equality = isinstance(node, Equality)
-    answer = found.compared(node.operator, value, is_turned)
-    where_null = F.lit(False) if is_equality and is_turned else F.lit(None).cast("boolean")
-    plain = F.when(found.is_null(), where_null).otherwise(answer)
-    error = found.error(is_equality, value, is_turned)
+    answer = operand_of.compare(node.operator, value, is_mirrored)
+    where_null = F.lit(False) if is_equality and is_mirrored else F.lit(None).cast("boolean")
+    plain = F.when(operand_of.is_null(), where_null).otherwise(answer)
+    error = operand_of.error_column(is_equality, value, is_mirrored)
     if error is None:
         return Node(plain)
     return Node(F.when(error, F.lit(ERROR_CODE)).otherwise(Node(plain).coded()), True)
@@ -178,16 +178,16 @@ def _single(node: Expression) -> Node:
         return _constant(node)
     if not isinstance(inner, Property):
         raise NotNativeError
-    found = operand(inner.name)
+    column = operand(inner.name)
     if isinstance(node, IsNull):
-        return Node(found.is_null())
-    known = F.when(found.is_null(), F.lit(None).cast("boolean"))
+        return Node(column.is_null())
+    known = F.when(column.is_null(), F.lit(None).cast("boolean"))
     if isinstance(node, BooleanProperty):
-        return Node(known.otherwise(found.is_boolean() & found.boolean))
+        return Node(known.otherwise(column.is_boolean() & column.boolean))
     if isinstance(node, Like):
-        return Node(known.otherwise(found.is_text() & found.text.like(spark_pattern(node.text, node.escape))))
-    member = found.text.isin(node.texts)
-    return Node(F.when(found.is_text(), ~member if node.is_negated else member))
+        return Node(known.otherwise(column.is_text() & column.text.like(spark_pattern(node.text, node.escape))))
+    member = column.text.isin(node.texts)
+    return Node(F.when(column.is_text(), ~member if node.is_negated else member))
 
 
 def _constant(node: Expression) -> Node:
@@ -203,15 +203,15 @@ def spark_pattern(pattern: str, escape: str | None) -> str:
     r"""A LIKE pattern of JMS with Spark's escape character, the backslash. In JMS an escape character before a letter
     is a letter.
     """
-    found: list[str] = []
+    letters: list[str] = []
     index = 0
     while index < len(pattern):
         letter = pattern[index]
         following = pattern[index + 1 : index + 2]
         if letter == escape and following and following in ("_", "%", escape):
-            found.append("\\" + following if following in LIKE_WORDS else following)
+            letters.append("\\" + following if following in LIKE_WORDS else following)
             index += 1
         else:
-            found.append("\\\\" if letter == "\\" else letter)
+            letters.append("\\\\" if letter == "\\" else letter)
         index += 1
-    return "".join(found)
+    return "".join(letters)

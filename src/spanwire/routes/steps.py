@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.selectors.selector_evaluation import parsed
+from spanwire.pipeline.selectors.selector_evaluation import parse
 from spanwire.routes.beans import texts_of
 from spanwire.routes.endpoints import EndpointReader
 from spanwire.routes.model import (
@@ -259,7 +259,7 @@ def expression_of(mapping: Mapping) -> Expression:
     found = Expression(place, given[0], owner.needed(given[0], "this step"))
     if found.language == SELECTOR:
         try:
-            parsed(found.text)
+            parse(found.text)
         except ConfigurationError as error:
             raise place.error(str(error).removeprefix("spanwire: ")) from None
     return found

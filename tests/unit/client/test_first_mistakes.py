@@ -16,7 +16,7 @@ from spanwire.client.io.environment import not_connected, not_openwire
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.client.protocol.other_protocol import OtherProtocolError
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError, JmsError, RemoteProtocolError
-from spanwire.pipeline.destinations import source_named, target_named
+from spanwire.pipeline.columns.destinations import source_destination, target_destination
 from spanwire.testing import Broker
 from tests.support.client_dialogue import PlayedBroker
 from tests.support.client_shells import SHELLS, opened
@@ -87,7 +87,7 @@ def test_a_destination_of_another_form_is_refused_wherever_it_is_named(
         producer.send(Outgoing("x", destination="queue://A", reply_to=text), None, 0)
     with pytest.raises(InvalidDestinationError, match=meant):
         consumer_info(text, ConsumerOptions(), broker.client.settings)
-    for named in (target_named, lambda name: source_named(name, None, None)):
+    for named in (target_destination, lambda name: source_destination(name, None, None)):
         with pytest.raises(ConfigurationError, match=meant):
             named(text)
     assert main(["producer", "--destination", text, "--messageCount", "1"]) != 0

@@ -26,7 +26,7 @@ from spanwire.model.message_view import (
 from spanwire.pipeline.arrow.record_batch import record_batch
 from spanwire.pipeline.arrow.schema import arrow_schema
 from spanwire.pipeline.columns.body_types import BODY_KINDS
-from spanwire.pipeline.columns.column_decoder import MAX_KNOWN_TEXT, MAX_KNOWN_TEXTS, MessageGatherer
+from spanwire.pipeline.columns.column_decoder import MAX_KNOWN_TEXT, MAX_KNOWN_TEXTS, ColumnDecoder
 from spanwire.pipeline.columns.variant import decode_variant
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.schema import DataStructure
@@ -34,10 +34,10 @@ from tests.support.pipeline_messages import Raw, id_of, raw, raw_of, structure
 
 
 def batch_of(*messages: Raw, bodies: frozenset[str] = frozenset(BODY_KINDS)) -> pa.RecordBatch:
-    gatherer = MessageGatherer(bodies)
+    decoder = ColumnDecoder(bodies)
     for one in messages:
-        gatherer.add(one.raw, one.version, one.redelivery_count)
-    return record_batch(gatherer.take())
+        decoder.add(one.raw, one.version, one.redelivery_count)
+    return record_batch(decoder.take_columns())
 
 
 def row_of(message: Raw) -> dict[str, object]:
@@ -123,9 +123,9 @@ def test_a_compressed_body_counts_with_what_it_inflates_to() -> None:
     assert message.content is not None
     message.content = zlib.compress(message.content, 1)
     message.compressed = True
-    gatherer = MessageGatherer(frozenset(BODY_KINDS))
-    gatherer.add(raw_of(message).raw, raw_of(message).version, 0)
-    assert gatherer.gathered.octets >= 30_000
+    decoder = ColumnDecoder(frozenset(BODY_KINDS))
+    decoder.add(raw_of(message).raw, raw_of(message).version, 0)
+    assert decoder.columns.octets >= 30_000
 
 
 def test_bodies_of_other_kinds_have_their_columns() -> None:
@@ -174,12 +174,12 @@ def test_bodies_that_were_not_asked_for_are_left_out() -> None:
 
 
 def test_batches_have_the_announced_schema_and_what_is_taken_is_gone() -> None:
-    gatherer = MessageGatherer(frozenset(BODY_KINDS))
-    gatherer.add(raw(1).raw, raw(1).version, 0)
-    assert gatherer.gathered.octets > 0
-    assert record_batch(gatherer.take()).schema.equals(arrow_schema(), check_metadata=True)
-    empty = record_batch(gatherer.take())
-    assert (empty.num_rows, gatherer.gathered.octets) == (0, 0)
+    decoder = ColumnDecoder(frozenset(BODY_KINDS))
+    decoder.add(raw(1).raw, raw(1).version, 0)
+    assert decoder.columns.octets > 0
+    assert record_batch(decoder.take_columns()).schema.equals(arrow_schema(), check_metadata=True)
+    empty = record_batch(decoder.take_columns())
+    assert (empty.num_rows, decoder.columns.octets) == (0, 0)
     assert empty.schema.equals(arrow_schema(), check_metadata=True)
 
 
@@ -296,7 +296,7 @@ def test_an_advisory_tells_of_destinations_brokers_and_of_what_nobody_knows() ->
 @pytest.mark.parametrize("octets", [b"", b"\x00", raw(1).raw[:-1], raw(1).raw + b"x", b"\x16\x00\x00\x00\x00\x00"])
 def test_octets_that_are_no_message_are_one_error(octets: bytes) -> None:
     with pytest.raises(MessageFormatError):
-        MessageGatherer(frozenset()).add(octets, raw(1).version, 0)
+        ColumnDecoder(frozenset()).add(octets, raw(1).version, 0)
 
 
 def test_an_id_of_another_system_is_taken_as_it_is() -> None:
@@ -343,39 +343,39 @@ def test_pandas_is_not_loaded_for_a_record_batch() -> None:
     program = f"""
 import sys
 from spanwire.pipeline.arrow.record_batch import record_batch
-from spanwire.pipeline.columns.column_decoder import MessageGatherer
-gatherer = MessageGatherer(frozenset({{"text", "map"}}))
+from spanwire.pipeline.columns.column_decoder import ColumnDecoder
+decoder = ColumnDecoder(frozenset({{"text", "map"}}))
 for raw in {[raw(1, "t", {"n": (INT_VALUE, 1)}).raw, raw(2).raw, raw(3, {"k": (INT_VALUE, 1)}).raw]!r}:
-    gatherer.add(raw, {raw(1).version}, 0)
-print(record_batch(gatherer.take()).num_rows, "pandas" in sys.modules)
+    decoder.add(raw, {raw(1).version}, 0)
+print(record_batch(decoder.take_columns()).num_rows, "pandas" in sys.modules)
 """
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     assert told.stdout.split() == ["3", "False"]
 
 
 def test_messages_of_several_queues_are_told_apart_by_their_destinations() -> None:
-    gatherer = MessageGatherer(frozenset())
+    decoder = ColumnDecoder(frozenset())
     for name in ("A", "B", "B"):
         message = structure(1)
         message.destination = wire.ActiveMQQueue(name)
-        gatherer.add(raw_of(message).raw, raw_of(message).version, 0)
-    gathered = gatherer.take()
+        decoder.add(raw_of(message).raw, raw_of(message).version, 0)
+    gathered = decoder.take_columns()
     assert gathered.keys(False) == [id_of(1)] * 3
     assert gathered.keys(True) == [f"{id_of(1)} queue://{name}" for name in ("A", "B", "B")]
 
 
 def test_only_producers_and_destinations_of_a_usual_length_are_remembered() -> None:
-    gatherer = MessageGatherer(frozenset())
+    decoder = ColumnDecoder(frozenset())
     for size in (10, MAX_KNOWN_TEXT):
         message = structure(1)
         message.destination = wire.ActiveMQQueue("Q" * size)
         assert message.message_id is not None
         message.message_id.producer_id = wire.ProducerId(connection_id="c" * size, value=1, session_id=1)
         for _ in range(2):
-            gatherer.add(raw_of(message).raw, raw_of(message).version, 0)
-        row = record_batch(gatherer.take()).to_pylist()[1]
+            decoder.add(raw_of(message).raw, raw_of(message).version, 0)
+        row = record_batch(decoder.take_columns()).to_pylist()[1]
         assert (row["JMSMessageID"], row["JMSDestination"]) == ("c" * size + ":1:1:1", "queue://" + "Q" * size)
-    assert [len(known) for known in (gatherer._destinations, gatherer._producers)] == [1, 1]
+    assert [len(known) for known in (decoder._destinations, decoder._producers)] == [1, 1]
 
 
 def test_more_producers_and_destinations_than_are_remembered_are_still_told_right() -> None:

@@ -29,13 +29,13 @@ from spanwire.model.message_view import (
 )
 from spanwire.pipeline.arrow.rows import MAX_PORTION_BYTES, MAX_PORTION_ROWS, RowReader
 from spanwire.pipeline.arrow.schema import PROPERTIES
-from spanwire.pipeline.columns.column_view import Run
+from spanwire.pipeline.columns.column_view import ColumnView
 from spanwire.pipeline.columns.property_maps import (
     MAX_KNOWN_NAME,
     MAX_KNOWN_NAMES,
     MAX_LAYOUT,
     PropertyMapWriter,
-    PropertyRuns,
+    PropertyViews,
     client_value,
 )
 from spanwire.pipeline.columns.variant import NO_NAMES, decode_variant, encode_scalar, encode_variant
@@ -187,8 +187,10 @@ def test_only_names_of_a_usual_length_are_remembered() -> None:
     writer = PropertyMapWriter()
     for size in (MAX_KNOWN_NAME, MAX_KNOWN_NAME + 1):
         name = b"n" * size
-        names = Run(ends(0, size), name)
-        (octets,) = writer.of_columns(PropertyRuns(Run(ends(0, 1), b""), names, Run(ends(0, 1), b"x"), None), 1)
+        names = ColumnView(ends(0, size), name)
+        (octets,) = writer.encode_views(
+            PropertyViews(ColumnView(ends(0, 1), b""), names, ColumnView(ends(0, 1), b"x"), None), 1
+        )
         assert decode_map(octets) == {name.decode(): (STRING_VALUE, "x")}
     assert [len(name) for name in writer._names] == [MAX_KNOWN_NAME]
 

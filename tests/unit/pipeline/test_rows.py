@@ -28,11 +28,11 @@ from spanwire.model.message_view import (
     PropertyValue,
 )
 from spanwire.pipeline.arrow.record_batch import record_batch
-from spanwire.pipeline.arrow.rows import RowReader, check_columns, refusals
+from spanwire.pipeline.arrow.rows import RowReader, check_columns, row_errors
 from spanwire.pipeline.arrow.schema import TIMESTAMP, VARIANT
 from spanwire.pipeline.columns.body_types import BODY_KINDS
 from spanwire.pipeline.columns.column_builder import MAX_MICROS_MS
-from spanwire.pipeline.columns.column_decoder import MessageGatherer
+from spanwire.pipeline.columns.column_decoder import ColumnDecoder
 from spanwire.pipeline.columns.variant import encode_variant
 from spanwire.pipeline.link.batch_sender import SENT_AT_ONCE, portions, send_all
 from spanwire.pipeline.options import write_options
@@ -140,7 +140,7 @@ def test_rows_of_which_no_message_can_be_made_are_told_with_their_reasons() -> N
     batch = pa.record_batch(
         {"text": ["x"] * 4, "JMSPriority": [1, 10, 2, 3], "JMSReplyTo": [None, None, None, "queue://"]}
     )
-    first, second, third, fourth = refusals(batch, write_options({"destination": "OUT"}))
+    first, second, third, fourth = row_errors(batch, write_options({"destination": "OUT"}))
     assert (first, second, third) == (None, "JMSPriority is 10; it must lie between 0 and 9", None)
     assert fourth is not None and fourth.startswith("JMSReplyTo: ")
 
@@ -259,10 +259,10 @@ print({"pandas", "pyarrow.compute"} & set(sys.modules) or "none")
 
 
 def test_sending_a_message_that_was_read_loads_no_pandas() -> None:
-    gatherer = MessageGatherer(frozenset(BODY_KINDS))
+    decoder = ColumnDecoder(frozenset(BODY_KINDS))
     for number in range(3):
-        gatherer.add(raw(number, str(number), {"n": (INT_VALUE, number)}).raw, raw(number).version, 0)
-    batch = record_batch(gatherer.take())
+        decoder.add(raw(number, str(number), {"n": (INT_VALUE, number)}).raw, raw(number).version, 0)
+    batch = record_batch(decoder.take_columns())
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, batch.schema) as writer:
         writer.write_batch(batch)
@@ -285,11 +285,11 @@ def test_bodies_come_from_the_column_that_is_not_null() -> None:
 
 
 def test_a_row_that_was_read_is_sent_as_it_was() -> None:
-    gatherer = MessageGatherer(frozenset(BODY_KINDS))
+    decoder = ColumnDecoder(frozenset(BODY_KINDS))
     properties: dict[str, PropertyValue] = {"n": (BYTE_VALUE, 1), "s": (STRING_VALUE, "x")}
     for number, body in enumerate(["text", b"bytes", {"k": (INT_VALUE, 1)}, [(INT_VALUE, 1)], [], None]):
-        gatherer.add(raw(number, body, properties).raw, raw(number).version, 0)
-    rows = rows_of(record_batch(gatherer.take()))
+        decoder.add(raw(number, body, properties).raw, raw(number).version, 0)
+    rows = rows_of(record_batch(decoder.take_columns()))
     assert [body_of(row) for row in rows] == ["text", b"bytes", {"k": Int(1)}, [Int(1)], [], None]
     assert all(properties_of(row) == properties for row in rows)
     assert {str(row.destination) for row in rows} == {"queue://OUT"}
@@ -338,15 +338,15 @@ def messages_of_all_kinds() -> list[wire.Message]:
 
 @pytest.mark.parametrize("kind", [None, "order"])
 def test_a_row_that_was_read_is_sent_with_its_kind_and_body(kind: str | None) -> None:
-    gatherer = MessageGatherer(frozenset(BODY_KINDS))
+    decoder = ColumnDecoder(frozenset(BODY_KINDS))
     sent = messages_of_all_kinds()
     for message in sent:
         message.type = kind
-        gatherer.add(raw_of(message).raw, LATEST_VERSION, 0)
+        decoder.add(raw_of(message).raw, LATEST_VERSION, 0)
     broker = PlayedBroker()
     broker.lets_in()
     producer = broker.producer(broker.session("transacted"), None)
-    rows = rows_of(record_batch(gatherer.take()))
+    rows = rows_of(record_batch(decoder.take_columns()))
     assert producer.post_all(rows, 0, 1 << 20, NOW_MS) == len(rows)
     arrived = [command for command in broker.receives() if isinstance(command, wire.Message)]
     for before, after in zip(sent, arrived, strict=True):

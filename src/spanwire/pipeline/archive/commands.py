@@ -14,7 +14,7 @@ from spanwire.pipeline.archive.replaying import Choice, Replay, Sum, sums
 from spanwire.pipeline.options import read_options, write_options
 from spanwire.pipeline.routes.running import session_on
 from spanwire.pipeline.routes.supervisor import News, Supervised, run_all
-from spanwire.pipeline.selectors.selector_evaluation import parsed
+from spanwire.pipeline.selectors.selector_evaluation import parse
 from spanwire.pipeline.spark.spark_log import NAME as SPARK_LOG
 from spanwire.routes.model import Patience
 
@@ -69,4 +69,4 @@ def _check(choice: Choice) -> None:
     if not Path(choice.directory).is_dir():
         raise ConfigurationError(f"there is no directory {choice.directory}")
     if choice.selector is not None:
-        parsed(choice.selector)
+        parse(choice.selector)

@@ -17,7 +17,7 @@ from spanwire.client.messages.message import Message
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.destinations import target_named
+from spanwire.pipeline.columns.destinations import target_destination
 from spanwire.pipeline.link.connecting import connect
 from spanwire.pipeline.link.control_client import CONTROL
 from spanwire.pipeline.options import ReadOptions
@@ -77,7 +77,7 @@ def redrive(
     Raises `ConfigurationError` for a message that does not tell its destination, or whose body cannot be sent: it and
     those of its transaction stay. Raises `JmsError`.
     """
-    to = None if target is None else target_named(target)
+    to = None if target is None else target_destination(target)
     count = 0
     started = now()
     with connect(options.login) as connection, connection.session(acknowledge="transacted") as session:

@@ -92,13 +92,13 @@ def jms_value(column: str | Column, kind: str) -> Column:
     number, spark_type = JMS_TYPES[kind]
     value = F.col(column) if isinstance(column, str) else column
 
-    def encode(values: pa.Array) -> pa.Array:
-        return encoded(values.to_pylist(), number)
+    def encode_array(values: pa.Array) -> pa.Array:
+        return encode_values(values.to_pylist(), number)
 
-    return F.arrow_udf(encode, "variant")(value.cast(spark_type))
+    return F.arrow_udf(encode_array, "variant")(value.cast(spark_type))
 
 
-def encoded(values: Sequence[object], kind: int) -> pa.Array:
+def encode_values(values: Sequence[object], kind: int) -> pa.Array:
     """Values of one JMS type as an Arrow array of VARIANTs; null stays null."""
     octets = [b"" if value is None else encode_scalar((kind, value)) for value in values]
     arrays = [pa.array(octets, pa.binary()), pa.array([NO_NAMES] * len(octets), pa.binary())]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spanwire.pipeline.arrow import schema
 from spanwire.pipeline.columns.column_builder import OctetColumn, TimeColumn, text_column, valid_bits
-from spanwire.pipeline.columns.column_decoder import Common, Gathered
+from spanwire.pipeline.columns.column_decoder import CommonHeaders, DecodedColumns
 from spanwire.pipeline.columns.property_columns import PropertyColumns
 from spanwire.pipeline.columns.variant import NO_NAMES
 
@@ -23,73 +23,73 @@ SCHEMA: Final = schema.arrow_schema()
 CODES: Final = {pa.int8(): "b", pa.int32(): "i"}  # of the standard library's arrays
 
 
-def record_batch(gathered: Gathered) -> pa.RecordBatch:
+def record_batch(columns: DecodedColumns) -> pa.RecordBatch:
     """One row for each message, in order."""
-    rows = len(gathered.ids)
-    commons = gathered.commons
-    which = None
+    rows = len(columns.ids)
+    commons = columns.commons
+    indexes = None
     if len(commons) != rows:
-        which = pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(gathered.which.getvalue())])
+        indexes = pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(columns.common_indexes.getvalue())])
     arrays = [
-        _texts(gathered.ids),
-        _texts([one.destination for one in commons], which),
-        _times(gathered.timestamps, rows),
-        _times(gathered.expirations, rows),
-        _numbers([one.priority for one in commons], which, pa.int8()),
-        _texts([schema.PERSISTENT if one.persistent else schema.NON_PERSISTENT for one in commons], which),
-        _texts([one.correlation_id for one in commons], which),
-        _texts([one.reply_to for one in commons], which),
-        _texts([one.type for one in commons], which),
-        _redelivered(commons, which),
-        _texts([one.group for one in commons], which),
-        _numbers([one.group_sequence for one in commons], which, pa.int32()),
-        _numbers([one.delivery_count for one in commons], which, pa.int32()),
-        _properties(gathered.properties, rows),
-        _texts([one.body_type for one in commons], which),
-        _octets(gathered.texts, rows, pa.string()),
-        _octets(gathered.bytes, rows, pa.binary()),
-        _bodies(gathered.bodies, rows),
-        pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(gathered.sequences.getvalue())]),
-        _paths(commons, which),
-        _times(gathered.in_times, rows),
-        _times(gathered.out_times, rows),
+        _texts(columns.ids),
+        _texts([common.destination for common in commons], indexes),
+        _times(columns.timestamps, rows),
+        _times(columns.expirations, rows),
+        _numbers([common.priority for common in commons], indexes, pa.int8()),
+        _texts([schema.PERSISTENT if common.persistent else schema.NON_PERSISTENT for common in commons], indexes),
+        _texts([common.correlation_id for common in commons], indexes),
+        _texts([common.reply_to for common in commons], indexes),
+        _texts([common.type for common in commons], indexes),
+        _redelivered(commons, indexes),
+        _texts([common.group for common in commons], indexes),
+        _numbers([common.group_sequence for common in commons], indexes, pa.int32()),
+        _numbers([common.delivery_count for common in commons], indexes, pa.int32()),
+        _properties(columns.properties, rows),
+        _texts([common.body_type for common in commons], indexes),
+        _octets(columns.texts, rows, pa.string()),
+        _octets(columns.bytes, rows, pa.binary()),
+        _bodies(columns.bodies, rows),
+        pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(columns.sequences.getvalue())]),
+        _paths(commons, indexes),
+        _times(columns.in_times, rows),
+        _times(columns.out_times, rows),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
-def _of_rows(found: pa.Array, which: pa.Array | None) -> pa.Array:
+def _of_rows(values: pa.Array, indexes: pa.Array | None) -> pa.Array:
     """The value of each row, from one for each `Common`."""
-    return found if which is None else found.take(which)
+    return values if indexes is None else values.take(indexes)
 
 
-def _texts(texts: Sequence[str | None], which: pa.Array | None = None) -> pa.Array:
-    return _of_rows(_octets(text_column(texts), len(texts), pa.string()), which)
+def _texts(texts: Sequence[str | None], indexes: pa.Array | None = None) -> pa.Array:
+    return _of_rows(_octets(text_column(texts), len(texts), pa.string()), indexes)
 
 
-def _numbers(numbers: Sequence[int | None], which: pa.Array | None, kind: pa.DataType) -> pa.Array:
+def _numbers(numbers: Sequence[int | None], indexes: pa.Array | None, kind: pa.DataType) -> pa.Array:
     octets = array(CODES[kind], [number or 0 for number in numbers]).tobytes()
     nulls = [row for row, number in enumerate(numbers) if number is None]
     count = len(numbers)
-    return _of_rows(pa.Array.from_buffers(kind, count, [_valid(nulls, count), pa.py_buffer(octets)]), which)
+    return _of_rows(pa.Array.from_buffers(kind, count, [_valid(nulls, count), pa.py_buffer(octets)]), indexes)
 
 
-def _redelivered(commons: list[Common], which: pa.Array | None) -> pa.Array:
+def _redelivered(commons: list[CommonHeaders], indexes: pa.Array | None) -> pa.Array:
     count = len(commons)
-    firsts = [row for row, one in enumerate(commons) if one.delivery_count == 1]
+    firsts = [row for row, common in enumerate(commons) if common.delivery_count == 1]
     bits = pa.py_buffer(b"\xff" * count) if not firsts else _valid(firsts, count)
-    return _of_rows(pa.Array.from_buffers(pa.bool_(), count, [None, bits]), which)
+    return _of_rows(pa.Array.from_buffers(pa.bool_(), count, [None, bits]), indexes)
 
 
-def _paths(commons: list[Common], which: pa.Array | None) -> pa.Array:
+def _paths(commons: list[CommonHeaders], indexes: pa.Array | None) -> pa.Array:
     count = len(commons)
     brokers: list[str] = []
     ends = array("i", [0])
-    for one in commons:
-        brokers += one.broker_path or ()
+    for common in commons:
+        brokers += common.broker_path or ()
         ends.append(len(brokers))
-    nulls = [row for row, one in enumerate(commons) if one.broker_path is None]
+    nulls = [row for row, common in enumerate(commons) if common.broker_path is None]
     buffers = [_valid(nulls, count), pa.py_buffer(ends.tobytes())]
-    return _of_rows(pa.Array.from_buffers(schema.BROKERS, count, buffers, children=[_texts(brokers)]), which)
+    return _of_rows(pa.Array.from_buffers(schema.BROKERS, count, buffers, children=[_texts(brokers)]), indexes)
 
 
 def _times(times: TimeColumn, rows: int) -> pa.Array:
@@ -134,12 +134,12 @@ def _bodies(bodies: dict[int, tuple[bytes, bytes]], rows: int) -> pa.Array:
     """Below a null stand a value and names without octets."""
     values, names = _repeated(b"", rows), _repeated(b"", rows)
     if bodies:
-        found = OctetColumn(), OctetColumn()
+        columns = OctetColumn(), OctetColumn()
         for row in range(rows):
             value, metadata = bodies.get(row, (b"", b""))
-            found[0].put(row, value)
-            found[1].put(row, metadata)
-        values, names = _octets(found[0], rows, pa.binary()), _octets(found[1], rows, pa.binary())
+            columns[0].put(row, value)
+            columns[1].put(row, metadata)
+        values, names = _octets(columns[0], rows, pa.binary()), _octets(columns[1], rows, pa.binary())
     valid = _valid([row for row in range(rows) if row not in bodies], rows)
     return pa.Array.from_buffers(schema.VARIANT, rows, [valid], children=[values, names])
 

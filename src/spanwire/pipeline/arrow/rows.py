@@ -36,9 +36,9 @@ from spanwire.model.message_view import (
     LONG_VALUE,
     SHORT_VALUE,
 )
-from spanwire.pipeline.columns.column_encoder import Columns, MessageComposer
-from spanwire.pipeline.columns.column_view import BITS, END_OCTETS, Nulls, Run
-from spanwire.pipeline.columns.property_maps import PropertyMapWriter, PropertyRuns
+from spanwire.pipeline.columns.column_encoder import ColumnEncoder, OutgoingColumns
+from spanwire.pipeline.columns.column_view import BITS, END_OCTETS, ColumnView, Nulls
+from spanwire.pipeline.columns.property_maps import PropertyMapWriter, PropertyViews
 from spanwire.pipeline.options import WriteOptions
 
 INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
@@ -75,7 +75,7 @@ COLUMN_TYPES: Final[dict[str, tuple[str, ...]]] = {
     "JMSActiveMQBrokerInTime": ("timestamp",),
     "JMSActiveMQBrokerOutTime": ("timestamp",),
 }
-BROKERS_OWN: Final = frozenset(
+SET_BY_BROKER: Final = frozenset(
     {
         "JMSMessageID",
         "JMSTimestamp",
@@ -124,7 +124,7 @@ class RowReader:
     def __init__(self, options: WriteOptions, ids: str = "") -> None:
         """``ids``: what the ids of the rows begin with, if the options want them to have ids."""
         self._is_addressed: Final = options.destination is not None
-        self._composer: Final = MessageComposer(options.destination, options.drops_temporary_reply)
+        self._encoder: Final = ColumnEncoder(options.destination, options.drop_temporary_reply)
         self._maps: Final = PropertyMapWriter(options.duplicate_id_property, ids)
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[Outgoing]:
@@ -138,45 +138,45 @@ class RowReader:
         count = batch.num_rows
         at_once = min(MAX_PORTION_ROWS, max(1, count * MAX_PORTION_BYTES // max(1, batch.nbytes)))
         for start in range(0, count, at_once):
-            yield self._composer.messages(self._columns(batch.slice(start, at_once)))
+            yield self._encoder.encode(self._columns(batch.slice(start, at_once)))
 
-    def _columns(self, batch: pa.RecordBatch) -> Columns:
-        columns = Columns(batch.num_rows)
+    def _columns(self, batch: pa.RecordBatch) -> OutgoingColumns:
+        columns = OutgoingColumns(batch.num_rows)
         properties: pa.MapArray | None = None
         for field, array in zip(batch.schema, batch.columns, strict=True):
             name = field.name
-            if name in BROKERS_OWN or array.null_count == len(array):
+            if name in SET_BY_BROKER or array.null_count == len(array):
                 continue
             if name == "properties":
                 properties = array
             elif name == "JMSDestination":
                 columns.destinations = None if self._is_addressed else array.to_pylist()
             elif name in BODY_COLUMNS:
-                _take_body(columns, name, array)
+                _set_body(columns, name, array)
             else:
-                _take_header(columns, name, array)
+                _set_header(columns, name, array)
         columns.properties = self._properties(properties, batch.num_rows)
         return columns
 
     def _properties(self, array: pa.MapArray | None, count: int) -> list[bytes] | None:
         if array is None:
-            return self._maps.of_nothing(count)
+            return self._maps.encode_empty(count)
         if pa.types.is_struct(array.type.item_type) or pa.types.is_string(array.type.item_type):
-            return self._maps.of_columns(_property_runs(array), count)
-        return self._maps.of_values(_typed_maps(array))
+            return self._maps.encode_views(_property_views(array), count)
+        return self._maps.encode_values(_typed_maps(array))
 
 
-def refusals(batch: pa.RecordBatch, options: WriteOptions) -> list[str | None]:
+def row_errors(batch: pa.RecordBatch, options: WriteOptions) -> list[str | None]:
     """The reasons why no messages can be made of rows; None for a row of which one can be made."""
     try:
         for _ in RowReader(options).portions(batch):
             pass
     except SpanwireError:
-        return [_refusal(batch.slice(row, 1), options) for row in range(batch.num_rows)]
+        return [_row_error(batch.slice(row, 1), options) for row in range(batch.num_rows)]
     return [None] * batch.num_rows
 
 
-def _refusal(row: pa.RecordBatch, options: WriteOptions) -> str | None:
+def _row_error(row: pa.RecordBatch, options: WriteOptions) -> str | None:
     try:
         for _ in RowReader(options).portions(row):
             pass
@@ -185,20 +185,20 @@ def _refusal(row: pa.RecordBatch, options: WriteOptions) -> str | None:
     return None
 
 
-def _take_body(columns: Columns, name: str, array: pa.Array) -> None:
+def _set_body(columns: OutgoingColumns, name: str, array: pa.Array) -> None:
     nulls = _nulls(array)
     if name == "text":
-        columns.texts = _run(array, nulls)
+        columns.texts = _column_view(array, nulls)
     elif name == "bytes":
-        columns.bytes = _run(array, nulls)
+        columns.bytes = _column_view(array, nulls)
     elif name == "body_type":
-        columns.body_types = _run(array, nulls)
+        columns.body_types = _column_view(array, nulls)
     else:
-        columns.bodies = _run(array.field("value"), nulls)
-        columns.body_metadata = _run(array.field("metadata"), None)
+        columns.bodies = _column_view(array.field("value"), nulls)
+        columns.body_metadata = _column_view(array.field("metadata"), None)
 
 
-def _take_header(columns: Columns, name: str, array: pa.Array) -> None:
+def _set_header(columns: OutgoingColumns, name: str, array: pa.Array) -> None:
     if name == "JMSExpiration":
         columns.expirations = array.view(pa.int64()).to_pylist()  # microseconds
         return
@@ -219,23 +219,23 @@ def _take_header(columns: Columns, name: str, array: pa.Array) -> None:
         columns.group_sequences = values
 
 
-def _run(array: pa.Array, nulls: Nulls | None) -> Run:
+def _column_view(array: pa.Array, nulls: Nulls | None) -> ColumnView:
     """A column of texts or octets, as it lies in Arrow's buffers."""
     count = len(array)
     if not count:
-        return Run(NO_VALUES, b"")
+        return ColumnView(NO_VALUES, b"")
     if array.type not in PLAIN_TYPES:
         array = array.cast(pa.binary())
     ends, octets = _ends(array), array.buffers()[2]
-    found = Run(ends, b"")
-    size = found.place(count)
-    return Run(ends, octets.slice(found.first, size).to_pybytes() if size else b"", nulls)
+    view = ColumnView(ends, b"")
+    size = view.start_of(count)
+    return ColumnView(ends, octets.slice(view.first, size).to_pybytes() if size else b"", nulls)
 
 
 def _ends(array: pa.Array) -> bytes:
     """Where the values or entries of each row end."""
-    found: bytes = array.buffers()[1].slice(END_OCTETS * array.offset, END_OCTETS * (len(array) + 1)).to_pybytes()
-    return found
+    octets: bytes = array.buffers()[1].slice(END_OCTETS * array.offset, END_OCTETS * (len(array) + 1)).to_pybytes()
+    return octets
 
 
 def _nulls(array: pa.Array) -> Nulls | None:
@@ -246,25 +246,27 @@ def _nulls(array: pa.Array) -> Nulls | None:
     return Nulls(array.buffers()[0].slice(first, size).to_pybytes(), bit)
 
 
-def _property_runs(array: pa.MapArray) -> PropertyRuns:
-    rows = Run(_ends(array), b"", _nulls(array))
-    count = rows.place(len(array))
+def _property_views(array: pa.MapArray) -> PropertyViews:
+    rows = ColumnView(_ends(array), b"", _nulls(array))
+    count = rows.start_of(len(array))
     values = array.items.slice(rows.first, count)
-    metadata: Run | None = None
+    metadata: ColumnView | None = None
     nulls = _nulls(values)
     if pa.types.is_struct(values.type):
-        metadata = _run(values.field("metadata"), None)
+        metadata = _column_view(values.field("metadata"), None)
         values = values.field("value")
-    return PropertyRuns(rows, _run(array.keys.slice(rows.first, count), None), _run(values, nulls), metadata)
+    return PropertyViews(
+        rows, _column_view(array.keys.slice(rows.first, count), None), _column_view(values, nulls), metadata
+    )
 
 
 def _typed_maps(array: pa.MapArray) -> list[dict[str, object]]:
     """The properties of each row with their JMS types, which are the same for all."""
     kind = ARROW_NUMBERS.get(array.type.item_type)
-    found: list[dict[str, object]] = []
+    maps: list[dict[str, object]] = []
     for entries in array.to_pylist():
         if kind is None:
-            found.append(dict(entries or ()))
+            maps.append(dict(entries or ()))
         else:
-            found.append({name: None if value is None else Typed(kind, value) for name, value in entries or ()})
-    return found
+            maps.append({name: None if value is None else Typed(kind, value) for name, value in entries or ()})
+    return maps

@@ -88,8 +88,10 @@ class StagingDirectory:
             ids = table.column("JMSMessageID").to_pylist()
             if not has_many_sources:
                 return set(ids)
-            places = table.column("JMSDestination").to_pylist()
-            return {source_key(one, place) for one, place in zip(ids, places, strict=True)}
+            destinations = table.column("JMSDestination").to_pylist()
+            return {
+                source_key(message_id, destination) for message_id, destination in zip(ids, destinations, strict=True)
+            }
 
     def discard(self, number: int) -> None:
         """Delete a segment and what is noted of it."""
@@ -113,7 +115,7 @@ class StagingDirectory:
     def _check_source(self, source: dict[str, str]) -> None:
         note = self.path / "source.json"
         try:
-            found = json.loads(note.read_text(encoding="utf-8"))
+            recorded = json.loads(note.read_text(encoding="utf-8"))
         except FileNotFoundError:
             temporary = self.path / ".source.tmp"
             temporary.write_text(json.dumps(source), encoding="utf-8")
@@ -122,11 +124,11 @@ class StagingDirectory:
             return
         except ValueError:
             raise ConfigurationError(f"spanwire: {note} is damaged; it says whose messages lie beside it") from None
-        for word, value in source.items():
-            if found.get(word) != value:
+        for key, value in source.items():
+            if recorded.get(key) != value:
                 raise ConfigurationError(
-                    f"spanwire: the stagingDirectory {self.path} holds messages of the {word} "
-                    f"{found.get(word)!r}, not {value!r}; choose another one"
+                    f"spanwire: the stagingDirectory {self.path} holds messages of the {key} "
+                    f"{recorded.get(key)!r}, not {value!r}; choose another one"
                 )
 
     def _sweep(self) -> None:
@@ -192,20 +194,20 @@ def segment_path(directory: Path, number: int) -> Path:
 
 def segment_numbers(directory: Path) -> list[int]:
     """The segments of a directory, in order."""
-    found = (SEGMENT_NAME.fullmatch(name) for name in os.listdir(directory))
-    return sorted(int(match[1]) for match in found if match)
+    matches = (SEGMENT_NAME.fullmatch(name) for name in os.listdir(directory))
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def row_count(directory: Path, number: int) -> int:
     """Rows of a segment. Raises `ConfigurationError` when it is not there."""
-    with _opened(directory, number) as source:
+    with _open_segment(directory, number) as source:
         reader = pa.ipc.open_file(source)
         return sum(reader.get_batch(index).num_rows for index in range(reader.num_record_batches))
 
 
 def read_rows(directory: Path, number: int, first: int, count: int) -> Iterator[pa.RecordBatch]:
     """The rows of a segment from ``first`` on, as record batches."""
-    with _opened(directory, number) as source:
+    with _open_segment(directory, number) as source:
         reader = pa.ipc.open_file(source)
         start = 0
         for index in range(reader.num_record_batches):
@@ -213,10 +215,10 @@ def read_rows(directory: Path, number: int, first: int, count: int) -> Iterator[
             low, high = max(first - start, 0), min(first + count - start, batch.num_rows)
             start += batch.num_rows
             if low < high:
-                yield completed(batch.slice(low, high - low))
+                yield with_missing_columns(batch.slice(low, high - low))
 
 
-def completed(batch: pa.RecordBatch) -> pa.RecordBatch:
+def with_missing_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
     """With null columns for those that there were not yet when the segment was written."""
     for field in arrow_schema():
         if field.name not in batch.schema.names:
@@ -224,7 +226,7 @@ def completed(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def _opened(directory: Path, number: int) -> pa.MemoryMappedFile:
+def _open_segment(directory: Path, number: int) -> pa.MemoryMappedFile:
     try:
         return pa.memory_map(str(segment_path(directory, number)))
     except OSError:

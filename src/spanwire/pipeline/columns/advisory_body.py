@@ -39,50 +39,50 @@ REMOVE_OPERATION: Final = 1
 Entries = dict[str, PropertyValue]
 
 
-def told_of(structure: DataStructure) -> PropertyValue:
+def structure_entry(structure: DataStructure) -> PropertyValue:
     """The map of one structure."""
     entries: Entries = {}
     if isinstance(structure, wire.Message):
-        _message(structure, entries)
+        _put_message(structure, entries)
     elif isinstance(structure, wire.ConsumerInfo):
-        _consumer(structure, entries)
+        _put_consumer(structure, entries)
     elif isinstance(structure, wire.ProducerInfo):
         entries["type"] = (STRING_VALUE, "ProducerInfo")
         _put_producer(entries, structure.producer_id)
         _put(entries, "destination", destination_text(structure.destination))
     else:
-        _other(structure, entries)
+        _put_other(structure, entries)
     return (MAP_VALUE, entries)
 
 
-def message_id_text(found: wire.MessageId | None) -> str | None:
+def message_id_text(message_id: wire.MessageId | None) -> str | None:
     """A message's id as clients show it; None for none."""
-    if found is None:
+    if message_id is None:
         return None
-    if found.text_view:
-        return found.text_view
-    producer = producer_text(found.producer_id)
-    return f"{producer if producer is not None else 'ID'}:{found.producer_sequence_id}"
+    if message_id.text_view:
+        return message_id.text_view
+    producer = producer_text(message_id.producer_id)
+    return f"{producer if producer is not None else 'ID'}:{message_id.producer_sequence_id}"
 
 
-def producer_text(found: wire.ProducerId | None) -> str | None:
+def producer_text(producer_id: wire.ProducerId | None) -> str | None:
     """A producer's id."""
-    return None if found is None else f"{found.connection_id}:{found.session_id}:{found.value}"
+    return None if producer_id is None else f"{producer_id.connection_id}:{producer_id.session_id}:{producer_id.value}"
 
 
-def consumer_text(found: wire.ConsumerId | None) -> str | None:
+def consumer_text(consumer_id: wire.ConsumerId | None) -> str | None:
     """A consumer's id, as the property consumerId of advisories has it."""
-    return None if found is None else f"{found.connection_id}:{found.session_id}:{found.value}"
+    return None if consumer_id is None else f"{consumer_id.connection_id}:{consumer_id.session_id}:{consumer_id.value}"
 
 
-def destination_text(found: wire.ActiveMQDestination | None) -> str | None:
+def destination_text(destination: wire.ActiveMQDestination | None) -> str | None:
     """Such as ``queue://NAME``; None for none."""
-    if found is None or found.physical_name is None:
+    if destination is None or destination.physical_name is None:
         return None
-    return SCHEMES[found.type_id() - wire.ACTIVE_MQ_QUEUE] + found.physical_name
+    return SCHEMES[destination.type_id() - wire.ACTIVE_MQ_QUEUE] + destination.physical_name
 
 
-def _message(message: wire.Message, entries: Entries) -> None:
+def _put_message(message: wire.Message, entries: Entries) -> None:
     entries["type"] = (STRING_VALUE, "Message")
     _put(entries, "messageId", message_id_text(message.message_id))
     _put_producer(entries, message.producer_id)
@@ -96,7 +96,7 @@ def _message(message: wire.Message, entries: Entries) -> None:
         entries["size"] = (LONG_VALUE, len(message.content))
 
 
-def _consumer(info: wire.ConsumerInfo, entries: Entries) -> None:
+def _put_consumer(info: wire.ConsumerInfo, entries: Entries) -> None:
     entries["type"] = (STRING_VALUE, "ConsumerInfo")
     consumer_id = info.consumer_id
     _put(entries, "consumerId", consumer_text(consumer_id))
@@ -110,7 +110,7 @@ def _consumer(info: wire.ConsumerInfo, entries: Entries) -> None:
     _put_path(entries, info.broker_path)
 
 
-def _other(structure: DataStructure, entries: Entries) -> None:
+def _put_other(structure: DataStructure, entries: Entries) -> None:
     if isinstance(structure, wire.ConnectionInfo):
         entries["type"] = (STRING_VALUE, "ConnectionInfo")
         if structure.connection_id is not None:
@@ -136,13 +136,13 @@ def _other(structure: DataStructure, entries: Entries) -> None:
         entries["number"] = (INT_VALUE, structure.type_id())
 
 
-def _object_text(found: DataStructure | None) -> str | None:
-    if isinstance(found, wire.ConnectionId):
-        return found.value
-    if isinstance(found, wire.ConsumerId):
-        return consumer_text(found)
-    if isinstance(found, wire.ProducerId):
-        return producer_text(found)
+def _object_text(object_id: DataStructure | None) -> str | None:
+    if isinstance(object_id, wire.ConnectionId):
+        return object_id.value
+    if isinstance(object_id, wire.ConsumerId):
+        return consumer_text(object_id)
+    if isinstance(object_id, wire.ProducerId):
+        return producer_text(object_id)
     return None
 
 
@@ -151,10 +151,10 @@ def _put(entries: Entries, name: str, text: str | None) -> None:
         entries[name] = (STRING_VALUE, text)
 
 
-def _put_producer(entries: Entries, found: wire.ProducerId | None) -> None:
-    _put(entries, "producerId", producer_text(found))
-    if found is not None:
-        _put(entries, "connectionId", found.connection_id)
+def _put_producer(entries: Entries, producer_id: wire.ProducerId | None) -> None:
+    _put(entries, "producerId", producer_text(producer_id))
+    if producer_id is not None:
+        _put(entries, "connectionId", producer_id.connection_id)
 
 
 def _put_time(entries: Entries, name: str, millis: int) -> None:
@@ -164,4 +164,4 @@ def _put_time(entries: Entries, name: str, millis: int) -> None:
 
 def _put_path(entries: Entries, path: list[wire.BrokerId] | None) -> None:
     if path is not None:
-        entries["brokerPath"] = (LIST_VALUE, [(STRING_VALUE, one.value or "") for one in path])
+        entries["brokerPath"] = (LIST_VALUE, [(STRING_VALUE, broker.value or "") for broker in path])

@@ -1,6 +1,6 @@
 """Received messages taken apart column by column, without an object per row.
 
-    gatherer = MessageGatherer(bodies)
+    gatherer = ColumnDecoder(bodies)
     gatherer.add(raw, version, redelivery_count)
 
 Most messages of a queue are alike but for their ids, times, properties and bodies, and have none of the rarer headers:
@@ -24,7 +24,7 @@ from spanwire.client.messages.message import Message
 from spanwire.model.destination import SCHEMES
 from spanwire.model.errors import MessageFormatError, ProtocolError
 from spanwire.model.message_view import LIST_VALUE, MAP_VALUE, TEXT
-from spanwire.pipeline.columns.advisory_body import told_of
+from spanwire.pipeline.columns.advisory_body import structure_entry
 from spanwire.pipeline.columns.body_types import (
     BODY_TYPES,
     BYTES_BODY,
@@ -87,7 +87,7 @@ class RawMessage(Protocol):
         ...
 
 
-class Common:
+class CommonHeaders:
     """What messages have in common; the names are those of `spanwire.pipeline.arrow.schema`, None is null."""
 
     def __init__(
@@ -106,15 +106,15 @@ class Common:
         self.broker_path: list[str] | None = None
 
 
-class Gathered:
+class DecodedColumns:
     """The columns of some messages. ``which`` tells for each row, as a 32-bit number, which of ``commons`` holds."""
 
     def __init__(self) -> None:
         self.octets = 0  # of bodies and properties
         self.last_timestamp_ms = 0
         self.ids: Final[list[str]] = []
-        self.commons: Final[list[Common]] = []
-        self.which: Final = BytesWriter()
+        self.commons: Final[list[CommonHeaders]] = []
+        self.common_indexes: Final = BytesWriter()
         self.timestamps: Final[TimeColumn] = TimeColumn()
         self.expirations: Final[TimeColumn] = TimeColumn()
         self.properties: Final[PropertyColumns] = PropertyColumns()
@@ -125,11 +125,11 @@ class Gathered:
         self.in_times: Final[TimeColumn] = TimeColumn()
         self.out_times: Final[TimeColumn] = TimeColumn()
 
-    def put_row(self, message_id: str, timestamp_ms: i64, expiration_ms: i64, sequence: i64) -> None:
+    def add_row(self, message_id: str, timestamp_ms: i64, expiration_ms: i64, sequence: i64) -> None:
         """What every row has; ``commons`` holds what it has in common, last."""
         row = len(self.ids)
         self.ids.append(message_id)
-        write_i32_le(self.which, i32(len(self.commons) - 1))
+        write_i32_le(self.common_indexes, i32(len(self.commons) - 1))
         self.timestamps.put(row, timestamp_ms)
         self.expirations.put(row, expiration_ms)
         write_i64_le(self.sequences, sequence)
@@ -141,22 +141,24 @@ class Gathered:
         """
         if not has_many_sources:
             return self.ids
-        which = self.which.getvalue()
-        destinations = [self.commons[read_i32_le(which, 4 * row)].destination for row in range(len(self.ids))]
-        return [source_key(one, place) for one, place in zip(self.ids, destinations, strict=True)]
+        indexes = self.common_indexes.getvalue()
+        destinations = [self.commons[read_i32_le(indexes, 4 * row)].destination for row in range(len(self.ids))]
+        return [
+            source_key(message_id, destination) for message_id, destination in zip(self.ids, destinations, strict=True)
+        ]
 
 
-class MessageGatherer:
+class ColumnDecoder:
     """Decodes messages into `Gathered`, which whoever takes it replaces by calling `take`."""
 
     def __init__(self, bodies: frozenset[str]) -> None:
         """``bodies``: the kinds whose bodies are wanted."""
-        self.gathered = Gathered()
+        self.columns = DecodedColumns()
         self._bodies: Final[frozenset[str]] = bodies
         self._decoder = StructureDecoder(WireFormat(version=LATEST_VERSION))
         self._scanner = MessageScanner(LATEST_VERSION)
         self._version = LATEST_VERSION
-        self._common: Common | None = None  # of the row before, if that was a plain one
+        self._common: CommonHeaders | None = None  # of the row before, if that was a plain one
         self._destinations: Final[dict[bytes, str]] = {}  # by their octets
         self._destination_octets = NO_OCTETS  # of the message before
         self._destination_text = ""
@@ -164,23 +166,23 @@ class MessageGatherer:
         self._producer_octets = NO_OCTETS
         self._producer_text = ""
 
-    def take(self) -> Gathered:
+    def take_columns(self) -> DecodedColumns:
         """Everything gathered, which is forgotten here."""
-        gathered = self.gathered
-        self.gathered = Gathered()
+        columns = self.columns
+        self.columns = DecodedColumns()
         self._common = None
-        return gathered
+        return columns
 
     @property
     def is_full(self) -> bool:
         """Whether what is gathered is as much as a record batch should have."""
-        return self.gathered.octets >= MAX_CHUNK_BYTES or len(self.gathered.ids) >= MAX_CHUNK_ROWS
+        return self.columns.octets >= MAX_CHUNK_BYTES or len(self.columns.ids) >= MAX_CHUNK_ROWS
 
-    def add_some(self, messages: Sequence[RawMessage], place: int) -> int:
+    def add_until_full(self, messages: Sequence[RawMessage], start: int) -> int:
         """Rows of the messages from ``place`` on, at least one, until there are enough; gives the place behind them.
         Raises as `add`.
         """
-        for index in range(place, len(messages)):
+        for index in range(start, len(messages)):
             message = messages[index]
             if isinstance(message, Message):  # the same as below, but compiled it reads the attributes of a known class
                 self.add(message.raw, message.version, message.redelivery_count)
@@ -258,50 +260,50 @@ class MessageGatherer:
                 body = plain_text(raw, start + ARRAY_HEAD, end)
                 if body is None:
                     return False
-        to = self.gathered
+        columns = self.columns
         if not has_properties:
-            to.properties.add_none()
-        elif not to.properties.add(raw, end + ARRAY_HEAD, tail):
+            columns.properties.add_none()
+        elif not columns.properties.add(raw, end + ARRAY_HEAD, tail):
             return False
-        row = len(to.ids)
-        self._set_common(scanner, deliveries(redelivery_count), kind)
+        row = len(columns.ids)
+        self._set_common(scanner, count_deliveries(redelivery_count), kind)
         message_id = self._producer_text + str(scanner.sequence)
-        to.put_row(message_id, scanner.timestamp_ms, scanner.expiration_ms, scanner.broker_sequence)
-        to.in_times.put(row, read_i64_be(raw, tail + IN_TIME_OFFSET))
-        to.out_times.put(row, read_i64_be(raw, tail + OUT_TIME_OFFSET))
+        columns.add_row(message_id, scanner.timestamp_ms, scanner.expiration_ms, scanner.broker_sequence)
+        columns.in_times.put(row, read_i64_be(raw, tail + IN_TIME_OFFSET))
+        columns.out_times.put(row, read_i64_be(raw, tail + OUT_TIME_OFFSET))
         if body is not None:
-            (to.texts if kind == TEXT_BODY else to.bytes).put(row, body)
+            (columns.texts if kind == TEXT_BODY else columns.bytes).put(row, body)
         if has_content:
-            to.octets += end - start - ARRAY_HEAD
+            columns.octets += end - start - ARRAY_HEAD
         if has_properties:
-            to.octets += tail - end - ARRAY_HEAD
+            columns.octets += tail - end - ARRAY_HEAD
         return True
 
-    def _set_common(self, scanner: MessageScanner, delivery_count: int, kind: str) -> None:
+    def _set_common(self, scanner: MessageScanner, count: int, kind: str) -> None:
         common = self._common
         if (
             common is None
             or common.destination != self._destination_text
             or common.persistent != scanner.persistent
             or common.priority != scanner.priority
-            or common.delivery_count != delivery_count
+            or common.delivery_count != count
             or common.body_type != kind
         ):
-            common = Common(self._destination_text, scanner.persistent, scanner.priority, delivery_count, kind)
+            common = CommonHeaders(self._destination_text, scanner.persistent, scanner.priority, count, kind)
             self._common = common
-            self.gathered.commons.append(common)
+            self.columns.commons.append(common)
 
     def _add_decoded(self, raw: bytes, scanner: MessageScanner, redelivery_count: int) -> None:
         message = self._decode(raw)
         message_id = self._message_id(message, raw, scanner)
-        to = self.gathered
-        row = len(to.ids)
+        columns = self.columns
+        row = len(columns.ids)
         kind = self._put_contents(message, row)
-        common = Common(
+        common = CommonHeaders(
             self._destination(message.destination),
             message.persistent,
             message.priority,
-            deliveries(redelivery_count),
+            count_deliveries(redelivery_count),
             kind,
         )
         common.correlation_id = message.correlation_id
@@ -311,12 +313,12 @@ class MessageGatherer:
         common.group = group
         common.group_sequence = None if group is None else message.group_sequence
         path = message.broker_path
-        common.broker_path = None if path is None else [one.value or "" for one in path]
-        to.commons.append(common)
+        common.broker_path = None if path is None else [broker.value or "" for broker in path]
+        columns.commons.append(common)
         self._common = None
-        to.put_row(message_id, message.timestamp, message.expiration, scanner.broker_sequence)
-        to.in_times.put(row, message.broker_in_time)
-        to.out_times.put(row, message.broker_out_time)
+        columns.add_row(message_id, message.timestamp, message.expiration, scanner.broker_sequence)
+        columns.in_times.put(row, message.broker_in_time)
+        columns.out_times.put(row, message.broker_out_time)
         if common.destination is not None:
             octets = raw[scanner.destination_start : scanner.transaction_start]
             _remember(self._destinations, octets, common.destination)
@@ -332,19 +334,19 @@ class MessageGatherer:
 
     def _message_id(self, message: wire.Message, raw: bytes, scanner: MessageScanner) -> str:
         """The id as JMS clients show it."""
-        found = message.message_id
-        if found is None:
+        message_id = message.message_id
+        if message_id is None:
             raise MessageFormatError("a message came without an id")
-        text = found.text_view
+        text = message_id.text_view
         if text:
             return text
-        producer = found.producer_id
+        producer = message_id.producer_id
         if producer is None:
-            return f"ID:{found.producer_sequence_id}"
+            return f"ID:{message_id.producer_sequence_id}"
         text = f"{producer.connection_id}:{producer.session_id}:{producer.value}:"
         octets = raw[scanner.id_producer_start : scanner.sequence_start - NUMBER_OCTETS]
         _remember(self._producers, octets, text)
-        return text + str(found.producer_sequence_id)
+        return text + str(message_id.producer_sequence_id)
 
     def _destination(self, destination: wire.ActiveMQDestination | None) -> str | None:
         if destination is None:
@@ -353,47 +355,47 @@ class MessageGatherer:
 
     def _put_contents(self, message: wire.Message, row: int) -> str:
         """Properties and body; gives the kind of the body."""
-        to = self.gathered
+        columns = self.columns
         properties, content = message.marshalled_properties, message.content
         is_readable = True
         if properties is not None:
-            to.octets += len(properties)
-            is_readable = to.properties.add(properties, 0, len(properties))
+            columns.octets += len(properties)
+            is_readable = columns.properties.add(properties, 0, len(properties))
         if properties is None or not is_readable:
-            to.properties.add_none()
+            columns.properties.add_none()
         if content is not None:
-            to.octets += len(content)
+            columns.octets += len(content)
         kind = self._put_body(message, content, row) if is_readable else None
         if kind is None:
             if content is not None:
-                to.bytes.put(row, content)
+                columns.bytes.put(row, content)
             return UNREADABLE
         return kind
 
     def _put_body(self, message: wire.Message, content: bytes | None, row: int) -> str | None:
         """The kind of the body, None for one that cannot be read."""
-        to = self.gathered
+        columns = self.columns
         type_id = message.type_id()
         kind = BODY_TYPES.get(type_id, MESSAGE_BODY)
         if kind == MESSAGE_BODY:
-            told = message.data_structure
-            if told is not None:
-                to.bodies[row] = encode_variant(told_of(told))
+            structure = message.data_structure
+            if structure is not None:
+                columns.bodies[row] = encode_variant(structure_entry(structure))
             return kind
         if kind not in self._bodies:
             return kind
         try:
             octets = neutral_body(KINDS[type_id], content, message.compressed)
             if kind == MAP_BODY:
-                to.bodies[row] = encode_variant((MAP_VALUE, decode_map(octets or NO_OCTETS, UNBOUNDED)))
+                columns.bodies[row] = encode_variant((MAP_VALUE, decode_map(octets or NO_OCTETS, UNBOUNDED)))
             elif kind != TEXT_BODY and kind != BYTES_BODY and kind != OBJECT_BODY:
-                to.bodies[row] = encode_variant((LIST_VALUE, decode_stream(octets or NO_OCTETS, UNBOUNDED)))
+                columns.bodies[row] = encode_variant((LIST_VALUE, decode_stream(octets or NO_OCTETS, UNBOUNDED)))
             elif octets is not None:
-                (to.texts if kind == TEXT_BODY else to.bytes).put(row, octets)
+                (columns.texts if kind == TEXT_BODY else columns.bytes).put(row, octets)
         except MessageFormatError:
             return None
         if message.compressed and octets is not None:  # inflated it may be a hundred times as large
-            to.octets += len(octets)
+            columns.octets += len(octets)
         return kind
 
 
@@ -412,7 +414,7 @@ def plain_text(raw: bytes, start: i64, end: i64) -> bytes | None:
         return None
 
 
-def deliveries(redelivery_count: int) -> int:
+def count_deliveries(redelivery_count: int) -> int:
     """The deliveries with this one, as many as a 32-bit number can tell."""
     return redelivery_count + 1 if redelivery_count < INT_MAX else INT_MAX
 

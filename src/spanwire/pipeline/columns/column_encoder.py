@@ -24,9 +24,9 @@ from spanwire.pipeline.columns.body_types import (
     TEXT_BODY,
     UNREADABLE,
 )
-from spanwire.pipeline.columns.column_view import Run, is_plain_text
-from spanwire.pipeline.columns.property_maps import client_value, decoded
-from spanwire.pipeline.destinations import MAX_PRIORITY, target_named
+from spanwire.pipeline.columns.column_view import ColumnView, is_plain_text
+from spanwire.pipeline.columns.destinations import MAX_PRIORITY, target_destination
+from spanwire.pipeline.columns.property_maps import client_value, decode_value
 
 MAX_KNOWN_TARGETS: Final = 1024  # destinations of rows that are remembered
 DELIVERY_MODES: Final[dict[str, bool]] = {"PERSISTENT": True, "NON_PERSISTENT": False}
@@ -34,16 +34,16 @@ TEXT_OCTETS: Final = TEXT_BODY.encode()
 TEMPORARY: Final = ("temp-queue://", "temp-topic://")
 
 
-class Columns:
+class OutgoingColumns:
     """Some rows. A column that is not there, or null in all of them, is None."""
 
     def __init__(self, count: int) -> None:
         self.count: Final[int] = count
-        self.texts: Run | None = None  # in UTF-8
-        self.bytes: Run | None = None
-        self.bodies: Run | None = None  # VARIANTs
-        self.body_metadata: Run | None = None
-        self.body_types: Run | None = None
+        self.texts: ColumnView | None = None  # in UTF-8
+        self.bytes: ColumnView | None = None
+        self.bodies: ColumnView | None = None  # VARIANTs
+        self.body_metadata: ColumnView | None = None
+        self.body_types: ColumnView | None = None
         self.properties: list[bytes] | None = None
         self.destinations: list[str | None] | None = None
         self.correlation_ids: list[str | None] | None = None
@@ -70,36 +70,36 @@ class Columns:
         )
 
 
-class MessageComposer:
+class ColumnEncoder:
     """Makes messages for one destination, or each for that which its row names."""
 
-    def __init__(self, destination: Destination | None, drops_temporary_reply: bool = False) -> None:
+    def __init__(self, destination: Destination | None, drop_temporary_reply: bool = False) -> None:
         """A temporary destination ends with the connection that made it, and is known to its own broker alone."""
-        self._drops_temporary_reply: Final[bool] = drops_temporary_reply
+        self._drop_temporary_reply: Final[bool] = drop_temporary_reply
         self._destination: Final[Destination | None] = destination
         self._targets: Final[dict[str, Destination]] = {}
         self._replies: Final[set[str]] = set()  # destinations of answers that are destinations indeed
 
-    def messages(self, columns: Columns) -> list[Outgoing]:
+    def encode(self, columns: OutgoingColumns) -> list[Outgoing]:
         """The messages in order. Raises `ConfigurationError` or `MessageFormatError` for a value that none can have."""
         has_headers = columns.has_headers
         maps = columns.properties
-        found: list[Outgoing] = []
+        messages: list[Outgoing] = []
         for row in range(columns.count):
             body = _body(columns, row)
             properties = b"" if maps is None else maps[row]
             destination = self._destination
             if destination is None:
-                destination = self._named(columns.destinations, row)
+                destination = self._target_of(columns.destinations, row)
             if has_headers:
                 reply_to = self._reply_to(_text(columns.reply_tos, row))
-                found.append(_with_headers(columns, row, body, properties, destination, reply_to))
+                messages.append(_with_headers(columns, row, body, properties, destination, reply_to))
             else:
-                found.append(Outgoing(body, properties, destination))
-        return found
+                messages.append(Outgoing(body, properties, destination))
+        return messages
 
     def _reply_to(self, name: str | None) -> str | None:
-        if name is None or (self._drops_temporary_reply and name.startswith(TEMPORARY)):
+        if name is None or (self._drop_temporary_reply and name.startswith(TEMPORARY)):
             return None
         if name not in self._replies:
             try:
@@ -111,21 +111,21 @@ class MessageComposer:
             self._replies.add(name)
         return name
 
-    def _named(self, names: list[str | None] | None, row: int) -> Destination:
+    def _target_of(self, names: list[str | None] | None, row: int) -> Destination:
         name = None if names is None else names[row]
         if name is None:
             raise ConfigurationError("spanwire: a row has no JMSDestination and there is no option destination")
-        known = self._targets.get(name)
-        if known is None:
+        target = self._targets.get(name)
+        if target is None:
             if len(self._targets) >= MAX_KNOWN_TARGETS:
                 self._targets.clear()
-            known = target_named(name)
-            self._targets[name] = known
-        return known
+            target = target_destination(name)
+            self._targets[name] = target
+        return target
 
 
 def _with_headers(
-    columns: Columns, row: int, body: object, properties: bytes, destination: Destination, reply_to: str | None
+    columns: OutgoingColumns, row: int, body: object, properties: bytes, destination: Destination, reply_to: str | None
 ) -> Outgoing:
     micros = _number(columns.expirations, row)
     sequence = _number(columns.group_sequences, row)
@@ -148,10 +148,10 @@ def _with_headers(
 def _persistent(mode: str | None) -> bool | None:
     if mode is None:
         return None
-    found = DELIVERY_MODES.get(mode)
-    if found is None:
+    is_persistent = DELIVERY_MODES.get(mode)
+    if is_persistent is None:
         raise ConfigurationError(f"spanwire: JMSDeliveryMode is {mode!r}, neither PERSISTENT nor NON_PERSISTENT")
-    return found
+    return is_persistent
 
 
 def _priority(priority: int | None) -> int | None:
@@ -168,14 +168,14 @@ def _number(column: list[int | None] | None, row: int) -> int | None:
     return None if column is None else column[row]
 
 
-def _body(columns: Columns, row: int) -> object:
+def _body(columns: OutgoingColumns, row: int) -> object:
     """The body as the client takes it: a text, bytes, dict, list, Java object or None."""
-    told = _octets(columns.body_types, row)
-    if told is None:
+    body_type = _octets(columns.body_types, row)
+    if body_type is None:
         return _only_body(columns, row)
-    if told == TEXT_OCTETS:
+    if body_type == TEXT_OCTETS:
         return _text_body(columns, row)
-    kind = told.decode("utf-8", "replace")
+    kind = body_type.decode("utf-8", "replace")
     if kind == BYTES_BODY:
         return _octets(columns.bytes, row) or b""
     if kind == MAP_BODY or kind == STREAM_BODY:
@@ -191,33 +191,33 @@ def _body(columns: Columns, row: int) -> object:
     raise ConfigurationError(f"spanwire: body_type is {kind!r}, not text, bytes, map, stream, object or message")
 
 
-def _only_body(columns: Columns, row: int) -> object:
+def _only_body(columns: OutgoingColumns, row: int) -> object:
     """That of the column that is not null, when no column says which it is."""
-    given: list[str] = []
-    if _is_there(columns.texts, row):
-        given.append("text")
-    if _is_there(columns.bytes, row):
-        given.append("bytes")
-    if _is_there(columns.bodies, row):
-        given.append("body")
-    if len(given) > 1:
-        raise ConfigurationError(f"spanwire: a row has {' and '.join(given)}; leave one of them null or add body_type")
-    if not given:
+    names: list[str] = []
+    if _has_value(columns.texts, row):
+        names.append("text")
+    if _has_value(columns.bytes, row):
+        names.append("bytes")
+    if _has_value(columns.bodies, row):
+        names.append("body")
+    if len(names) > 1:
+        raise ConfigurationError(f"spanwire: a row has {' and '.join(names)}; leave one of them null or add body_type")
+    if not names:
         return None
-    if given[0] == "text":
+    if names[0] == "text":
         return _text_body(columns, row)
-    return _octets(columns.bytes, row) if given[0] == "bytes" else _structured(columns, row, None)
+    return _octets(columns.bytes, row) if names[0] == "bytes" else _structured(columns, row, None)
 
 
-def _is_there(column: Run | None, row: int) -> bool:
+def _has_value(column: ColumnView | None, row: int) -> bool:
     return column is not None and not column.is_null(row)
 
 
-def _octets(column: Run | None, row: int) -> bytes | None:
+def _octets(column: ColumnView | None, row: int) -> bytes | None:
     return None if column is None or column.is_null(row) else column.at(row)
 
 
-def _text_body(columns: Columns, row: int) -> EncodedText:
+def _text_body(columns: OutgoingColumns, row: int) -> EncodedText:
     octets = _octets(columns.texts, row)
     if octets is None or is_plain_text(octets):
         return EncodedText(octets)
@@ -228,13 +228,13 @@ def _text_body(columns: Columns, row: int) -> EncodedText:
     return EncodedText(text_octets(text))
 
 
-def _structured(columns: Columns, row: int, kind: str | None) -> object:
+def _structured(columns: OutgoingColumns, row: int, kind: str | None) -> object:
     """A map or a stream; without a kind what the value is."""
     body, metadata = _octets(columns.bodies, row), columns.body_metadata
     if body is None or metadata is None:
         empty: object = [] if kind == STREAM_BODY else {}
         return empty
-    entry = decoded(body, metadata.at(row), "the column body")
+    entry = decode_value(body, metadata.at(row), "the column body")
     if entry[0] != MAP_VALUE and entry[0] != LIST_VALUE:
         raise ConfigurationError(
             "spanwire: the column body is a single value; a map body needs an object, a stream an array"

@@ -28,14 +28,14 @@ class Nulls:
         self._validity: Final[bytes] = validity
         self._first: Final[i64] = first
 
-    def has(self, row: i64) -> bool:
+    def is_null(self, row: i64) -> bool:
         """Whether this one has none."""
-        place = self._first + row
-        octet: int = self._validity[place // BITS]
-        return octet >> (place % BITS) & 1 == 0
+        bit = self._first + row
+        octet: int = self._validity[bit // BITS]
+        return octet >> (bit % BITS) & 1 == 0
 
 
-class Run:
+class ColumnView:
     """A column, or what tells where the entries of each row end."""
 
     def __init__(self, ends: bytes, octets: bytes, nulls: Nulls | None = None) -> None:
@@ -45,19 +45,19 @@ class Run:
         self.nulls: Final[Nulls | None] = nulls
         self.first: Final[int] = int(read_i32_le(ends, 0))
 
-    def place(self, row: i64) -> i64:
+    def start_of(self, row: i64) -> i64:
         """Where the value begins, and where the one before it ends."""
         end: int = read_i32_le(self.ends, END_OCTETS * row)
         return end - self.first
 
     def at(self, row: i64) -> bytes:
         """The value; no octets for none."""
-        return self.octets[self.place(row) : self.place(row + 1)]
+        return self.octets[self.start_of(row) : self.start_of(row + 1)]
 
     def is_null(self, row: i64) -> bool:
         """Whether there is none."""
         nulls = self.nulls
-        return nulls is not None and nulls.has(row)
+        return nulls is not None and nulls.is_null(row)
 
 
 def is_plain_text(octets: bytes) -> bool:

@@ -44,7 +44,7 @@ MAX_LAYOUT: Final = 64  # properties of a message whose names are compared with 
 COUNT_OCTETS: Final = 4
 LENGTH_OCTETS: Final = 2
 NULL_MAP: Final = -1
-NO_PLACE: Final[i64] = -1
+NO_OFFSET: Final[i64] = -1
 
 NULL: Final = variant.NULL << 2
 TRUE: Final = variant.TRUE << 2
@@ -115,28 +115,28 @@ class PropertyColumns:
         """False when the map is not as most are; part of it may have been added then."""
         if start == end:
             return True
-        place: i64 = start + COUNT_OCTETS
-        if place > end:
+        offset: i64 = start + COUNT_OCTETS
+        if offset > end:
             return False
         count: i32 = read_i32_be(data, start)
         if count < 0 or count > MAX_LAYOUT:
             return count == NULL_MAP
         index: i32 = 0
         while index < count:
-            name_start: i64 = place + LENGTH_OCTETS
+            name_start: i64 = offset + LENGTH_OCTETS
             if name_start > end:
                 return False
-            length = i64(read_i16_be(data, place))
-            place = name_start + length
-            if length < 0 or place >= end:
+            length = i64(read_i16_be(data, offset))
+            offset = name_start + length
+            if length < 0 or offset >= end:
                 return False
-            name = data[name_start:place]
+            name = data[name_start:offset]
             if not self._is_new_name(index, name):
                 return False
             self._names.write(name)
             write_i32_le(self._name_ends, i32(end_of(len(self._names))))
-            place = self._add_value(data, place, end)
-            if place < 0:
+            offset = self._add_value(data, offset, end)
+            if offset < 0:
                 return False
             index += 1
         self.count += count
@@ -156,37 +156,37 @@ class PropertyColumns:
         layout.append(name)
         return True
 
-    def _add_value(self, data: bytes, place: i64, end: i64) -> i64:
+    def _add_value(self, data: bytes, offset: i64, end: i64) -> i64:
         """Where the value ends, `NO_PLACE` when it is none of those that are copied."""
-        kind: int = data[place]
-        place += 1
+        kind: int = data[offset]
+        offset += 1
         if kind == STRING_VALUE:
-            place = self._add_text(data, place, end)
+            offset = self._add_text(data, offset, end)
         elif kind == INT_VALUE:
-            place = self._add_four(INT32, data, place, end)
+            offset = self._add_four(INT32, data, offset, end)
         elif kind == LONG_VALUE:
-            place = self._add_eight(INT64, data, place, end)
+            offset = self._add_eight(INT64, data, offset, end)
         elif kind == DOUBLE_VALUE:
-            place = self._add_eight(DOUBLE, data, place, end)
+            offset = self._add_eight(DOUBLE, data, offset, end)
         elif kind == FLOAT_VALUE:
-            place = self._add_four(FLOAT, data, place, end)
+            offset = self._add_four(FLOAT, data, offset, end)
         elif kind == NULL_VALUE:
             self._values.append(NULL)
         else:
-            place = self._add_small(kind, data, place, end)
+            offset = self._add_small(kind, data, offset, end)
         write_i32_le(self._value_ends, i32(end_of(len(self._values))))
-        return place
+        return offset
 
-    def _add_text(self, data: bytes, place: i64, end: i64) -> i64:
-        start: i64 = place + LENGTH_OCTETS
+    def _add_text(self, data: bytes, offset: i64, end: i64) -> i64:
+        start: i64 = offset + LENGTH_OCTETS
         if start > end:
-            return NO_PLACE
-        length = i64(read_i16_be(data, place))
+            return NO_OFFSET
+        length = i64(read_i16_be(data, offset))
         if length < 0 or start + length > end:
-            return NO_PLACE
+            return NO_OFFSET
         text = data[start : start + length]
         if not text.isascii():
-            return NO_PLACE
+            return NO_OFFSET
         if length <= variant.MAX_SHORT_STRING:
             self._values.append(length << 2 | variant.SHORT_STRING)
         else:
@@ -195,34 +195,34 @@ class PropertyColumns:
         self._values.write(text)
         return start + length
 
-    def _add_four(self, header: int, data: bytes, place: i64, end: i64) -> i64:
-        if place + 4 > end:
-            return NO_PLACE
+    def _add_four(self, header: int, data: bytes, offset: i64, end: i64) -> i64:
+        if offset + 4 > end:
+            return NO_OFFSET
         self._values.append(header)
-        write_i32_le(self._values, read_i32_be(data, place))
-        return place + 4
+        write_i32_le(self._values, read_i32_be(data, offset))
+        return offset + 4
 
-    def _add_eight(self, header: int, data: bytes, place: i64, end: i64) -> i64:
-        if place + 8 > end:
-            return NO_PLACE
+    def _add_eight(self, header: int, data: bytes, offset: i64, end: i64) -> i64:
+        if offset + 8 > end:
+            return NO_OFFSET
         self._values.append(header)
-        write_i64_le(self._values, read_i64_be(data, place))
-        return place + 8
+        write_i64_le(self._values, read_i64_be(data, offset))
+        return offset + 8
 
-    def _add_small(self, kind: int, data: bytes, place: i64, end: i64) -> i64:
+    def _add_small(self, kind: int, data: bytes, offset: i64, end: i64) -> i64:
         """Up to two octets."""
-        if kind == BOOLEAN_VALUE and place < end:
-            self._values.append(TRUE if data[place] else FALSE)
-            return place + 1
-        if kind == BYTE_VALUE and place < end:
+        if kind == BOOLEAN_VALUE and offset < end:
+            self._values.append(TRUE if data[offset] else FALSE)
+            return offset + 1
+        if kind == BYTE_VALUE and offset < end:
             self._values.append(INT8)
-            self._values.append(data[place])
-            return place + 1
-        if kind == SHORT_VALUE and place + 2 <= end:
+            self._values.append(data[offset])
+            return offset + 1
+        if kind == SHORT_VALUE and offset + 2 <= end:
             self._values.append(INT16)
-            write_i16_le(self._values, read_i16_be(data, place))
-            return place + 2
-        return NO_PLACE
+            write_i16_le(self._values, read_i16_be(data, offset))
+            return offset + 2
+        return NO_OFFSET
 
     def _add_entries(self, entries: dict[str, PropertyValue]) -> None:
         for name, entry in entries.items():

@@ -43,7 +43,7 @@ from spanwire.model.message_view import (
     PropertyValue,
 )
 from spanwire.pipeline.columns import variant
-from spanwire.pipeline.columns.column_view import Run, is_plain_text
+from spanwire.pipeline.columns.column_view import ColumnView, is_plain_text
 from spanwire.protocols.octets import patch_int
 from spanwire.protocols.primitive_map import BIG_STRING, BIG_STRING_LENGTH, encode_map
 
@@ -52,19 +52,19 @@ LENGTH_OCTETS: Final = 4  # of a long text
 MAX_KNOWN_NAMES: Final = 1024  # names of properties whose octets are remembered; forgotten all at once
 MAX_KNOWN_NAME: Final = 1024  # octets of a name that is remembered
 MAX_LAYOUT: Final = 64  # properties of a row whose names are compared with those of the row before
-HAS_DOUBLES: Final = -1
+HAS_DUPLICATES: Final = -1
 
 
-class PropertyRuns:
+class PropertyViews:
     """The properties of some rows. ``rows`` tells where those of a row end, and which rows have none at all. Without
     ``metadata`` the values are texts, else VARIANTs.
     """
 
-    def __init__(self, rows: Run, names: Run, values: Run, metadata: Run | None) -> None:
-        self.rows: Final[Run] = rows
-        self.names: Final[Run] = names
-        self.values: Final[Run] = values
-        self.metadata: Final[Run | None] = metadata
+    def __init__(self, rows: ColumnView, names: ColumnView, values: ColumnView, metadata: ColumnView | None) -> None:
+        self.rows: Final[ColumnView] = rows
+        self.names: Final[ColumnView] = names
+        self.values: Final[ColumnView] = values
+        self.metadata: Final[ColumnView | None] = metadata
 
 
 class PropertyMapWriter:
@@ -78,70 +78,70 @@ class PropertyMapWriter:
         self._names: Final[dict[bytes, bytes]] = {}
         self._layout: Final[list[bytes]] = []
 
-    def of_columns(self, columns: PropertyRuns, count: int) -> list[bytes]:
+    def encode_views(self, columns: PropertyViews, count: int) -> list[bytes]:
         """The maps of the next ``count`` rows; no octets for none. Raises `ConfigurationError` for a value that JMS has
         no type for, and `MessageFormatError` for one that no property can have.
         """
-        found: list[bytes] = []
+        maps: list[bytes] = []
         rows = columns.rows
         row: i64 = 0
         while row < count:
             if rows.is_null(row):
-                found.append(self._row(columns, 0, 0))
+                maps.append(self._row(columns, 0, 0))
             else:
-                found.append(self._row(columns, rows.place(row), rows.place(row + 1)))
+                maps.append(self._row(columns, rows.start_of(row), rows.start_of(row + 1)))
             row += 1
-        return found
+        return maps
 
-    def of_values(self, rows: list[dict[str, object]]) -> list[bytes]:
+    def encode_values(self, rows: list[dict[str, object]]) -> list[bytes]:
         """The same for properties as the client takes them."""
-        found: list[bytes] = []
+        maps: list[bytes] = []
         for properties in rows:
-            given = properties
+            entries = properties
             if self._id_name is not None:
-                given = dict(properties)
-                given[self._id_name] = self._next_id()
-            found.append(property_octets(given, None))
-        return found
+                entries = dict(properties)
+                entries[self._id_name] = self._next_id()
+            maps.append(property_octets(entries, None))
+        return maps
 
-    def of_nothing(self, count: int) -> list[bytes] | None:
+    def encode_empty(self, count: int) -> list[bytes] | None:
         """The same for rows without any; None for no maps at all."""
         if self._id_name is None:
             return None
         empty: dict[str, object] = {}
-        return self.of_values([empty] * count)
+        return self.encode_values([empty] * count)
 
     def _next_id(self) -> str:
-        found = f"{self._prefix}/{self._rows}"
+        duplicate_id = f"{self._prefix}/{self._rows}"
         self._rows += 1
-        return found
+        return duplicate_id
 
-    def _row(self, columns: PropertyRuns, start: i64, end: i64) -> bytes:
+    def _row(self, columns: PropertyViews, start: i64, end: i64) -> bytes:
         own = self._id_octets
         if end == start and not own:
             return b""
-        out = BytesWriter()
-        write_i32_be(out, 0)
-        count = self._write_all(out, columns, start, end)
+        writer = BytesWriter()
+        write_i32_be(writer, 0)
+        count = self._write_all(writer, columns, start, end)
         if count < 0:
-            out.truncate(COUNT_OCTETS)
-            count = self._write_last(out, columns, start, end)
+            writer.truncate(COUNT_OCTETS)
+            count = self._write_last(writer, columns, start, end)
         if own:
             count += 1
-            out.write(own)
+            writer.write(own)
             octets = self._next_id().encode()
-            if not _wrote_text(out, octets, 0, len(octets)):
+            if not _write_text(writer, octets, 0, len(octets)):
                 assert self._id_name is not None
-                out.write(_long_way(self._id_name, octets.decode()))
-        patch_int(out, 0, count)
-        return out.getvalue()
+                writer.write(_encode_value(self._id_name, octets.decode()))
+        patch_int(writer, 0, count)
+        return writer.getvalue()
 
-    def _write_all(self, out: BytesWriter, columns: PropertyRuns, start: i64, end: i64) -> int:
+    def _write_all(self, writer: BytesWriter, columns: PropertyViews, start: i64, end: i64) -> int:
         """How many there are, without that of the id, which takes its place; `HAS_DOUBLES` when a name may be there
         twice, and some may have been written then.
         """
         if end - start > MAX_LAYOUT:
-            return HAS_DOUBLES
+            return HAS_DUPLICATES
         own = self._id_octets
         count = 0
         position = 0
@@ -149,16 +149,16 @@ class PropertyMapWriter:
         while index < end:
             name = self._name(columns.names.at(index))
             if not self._is_new_name(position, name):
-                return HAS_DOUBLES
+                return HAS_DUPLICATES
             if not own or name != own:
-                out.write(name)
-                self._write(out, columns, index)
+                writer.write(name)
+                self._write(writer, columns, index)
                 count += 1
             position += 1
             index += 1
         return count
 
-    def _write_last(self, out: BytesWriter, columns: PropertyRuns, start: i64, end: i64) -> int:
+    def _write_last(self, writer: BytesWriter, columns: PropertyViews, start: i64, end: i64) -> int:
         """The same where a name may be there twice: its last value counts, in the place of the first."""
         last: dict[bytes, int] = {}
         index = start
@@ -166,9 +166,9 @@ class PropertyMapWriter:
             last[self._name(columns.names.at(index))] = index
             index += 1
         last.pop(self._id_octets, None)
-        for name, place in last.items():
-            out.write(name)
-            self._write(out, columns, place)
+        for name, last_index in last.items():
+            writer.write(name)
+            self._write(writer, columns, last_index)
         return len(last)
 
     def _is_new_name(self, position: int, name: bytes) -> bool:
@@ -196,29 +196,29 @@ class PropertyMapWriter:
             self._names[name] = known
         return known
 
-    def _write(self, out: BytesWriter, columns: PropertyRuns, index: i64) -> None:
+    def _write(self, writer: BytesWriter, columns: PropertyViews, index: i64) -> None:
         values = columns.values
         if values.is_null(index):
-            out.append(NULL_VALUE)
+            writer.append(NULL_VALUE)
             return
-        start, end = values.place(index), values.place(index + 1)
+        start, end = values.start_of(index), values.start_of(index + 1)
         metadata = columns.metadata
         if metadata is None:
-            if not _wrote_text(out, values.octets, start, end):
-                out.write(_long_way(_told(columns.names.at(index)), _decoded_text(values.at(index))))
-        elif not _wrote_variant(out, values.octets, start, end):
-            name = _told(columns.names.at(index))
-            entry = decoded(values.at(index), metadata.at(index), f"the property {name!r}")
-            out.write(_long_way(name, client_value(entry)))
+            if not _write_text(writer, values.octets, start, end):
+                writer.write(_encode_value(_text_of(columns.names.at(index)), _decoded_text(values.at(index))))
+        elif not _write_variant(writer, values.octets, start, end):
+            name = _text_of(columns.names.at(index))
+            entry = decode_value(values.at(index), metadata.at(index), f"the property {name!r}")
+            writer.write(_encode_value(name, client_value(entry)))
 
 
-def _wrote_variant(out: BytesWriter, octets: bytes, start: i64, end: i64) -> bool:
+def _write_variant(writer: BytesWriter, octets: bytes, start: i64, end: i64) -> bool:
     """False for what has to go the long way, and nothing was written."""
     if start >= end:
         return False
     header: int = octets[start]
     if header & 3 == variant.SHORT_STRING:
-        return end - start == 1 + (header >> 2) and _wrote_text(out, octets, start + 1, end)
+        return end - start == 1 + (header >> 2) and _write_text(writer, octets, start + 1, end)
     if header & 3 != variant.PRIMITIVE:
         return False
     kind = header >> 2
@@ -227,63 +227,63 @@ def _wrote_variant(out: BytesWriter, octets: bytes, start: i64, end: i64) -> boo
         if text > end:
             return False
         size: int = read_i32_le(octets, start + 1)
-        return size == end - text and _wrote_text(out, octets, text, end)
-    return _wrote_number(out, kind, octets, start + 1, end - start - 1)
+        return size == end - text and _write_text(writer, octets, text, end)
+    return _write_number(writer, kind, octets, start + 1, end - start - 1)
 
 
-def _wrote_number(out: BytesWriter, kind: int, octets: bytes, place: i64, size: i64) -> bool:
+def _write_number(writer: BytesWriter, kind: int, octets: bytes, offset: i64, size: i64) -> bool:
     """A number of so many octets, or one of those values that have none."""
     if kind == variant.INT32 and size == 4:
-        out.append(INT_VALUE)
-        write_i32_be(out, read_i32_le(octets, place))
+        writer.append(INT_VALUE)
+        write_i32_be(writer, read_i32_le(octets, offset))
     elif kind == variant.INT64 and size == 8:
-        out.append(LONG_VALUE)
-        write_i64_be(out, read_i64_le(octets, place))
+        writer.append(LONG_VALUE)
+        write_i64_be(writer, read_i64_le(octets, offset))
     elif kind == variant.DOUBLE and size == 8:
-        out.append(DOUBLE_VALUE)
-        write_f64_be(out, read_f64_le(octets, place))
+        writer.append(DOUBLE_VALUE)
+        write_f64_be(writer, read_f64_le(octets, offset))
     elif (kind == variant.TRUE or kind == variant.FALSE) and size == 0:
-        out.append(BOOLEAN_VALUE)
-        out.append(1 if kind == variant.TRUE else 0)
+        writer.append(BOOLEAN_VALUE)
+        writer.append(1 if kind == variant.TRUE else 0)
     else:
-        return _wrote_small(out, kind, octets, place, size)
+        return _write_small(writer, kind, octets, offset, size)
     return True
 
 
-def _wrote_small(out: BytesWriter, kind: int, octets: bytes, place: i64, size: i64) -> bool:
+def _write_small(writer: BytesWriter, kind: int, octets: bytes, offset: i64, size: i64) -> bool:
     if kind == variant.INT8 and size == 1:
-        out.append(BYTE_VALUE)
-        out.append(octets[place])
+        writer.append(BYTE_VALUE)
+        writer.append(octets[offset])
     elif kind == variant.INT16 and size == 2:
-        out.append(SHORT_VALUE)
-        write_i16_be(out, read_i16_le(octets, place))
+        writer.append(SHORT_VALUE)
+        write_i16_be(writer, read_i16_le(octets, offset))
     elif kind == variant.FLOAT and size == 4:
-        out.append(FLOAT_VALUE)
-        write_f32_be(out, read_f32_le(octets, place))
+        writer.append(FLOAT_VALUE)
+        write_f32_be(writer, read_f32_le(octets, offset))
     elif kind == variant.NULL and size == 0:
-        out.append(NULL_VALUE)
+        writer.append(NULL_VALUE)
     else:
         return False
     return True
 
 
-def _wrote_text(out: BytesWriter, octets: bytes, start: i64, end: i64) -> bool:
+def _write_text(writer: BytesWriter, octets: bytes, start: i64, end: i64) -> bool:
     """An ASCII text; False for another."""
     text = octets[start:end]
     if not is_plain_text(text):
         return False
     size = len(text)
     if size >= BIG_STRING_LENGTH:
-        out.append(BIG_STRING)
-        write_i32_be(out, size)
+        writer.append(BIG_STRING)
+        write_i32_be(writer, size)
     else:
-        out.append(STRING_VALUE)
-        write_i16_be(out, size)
-    out.write(text)
+        writer.append(STRING_VALUE)
+        write_i16_be(writer, size)
+    writer.write(text)
     return True
 
 
-def decoded(value: bytes, metadata: bytes, where: str) -> PropertyValue:
+def decode_value(value: bytes, metadata: bytes, where: str) -> PropertyValue:
     """The value of a VARIANT. Raises `ConfigurationError` for one that JMS has no type for."""
     try:
         return variant.decode_variant(value, metadata)
@@ -303,7 +303,7 @@ def client_value(entry: PropertyValue) -> object:
     return value
 
 
-def _long_way(name: str, value: object) -> bytes:
+def _encode_value(name: str, value: object) -> bytes:
     """The type and the data of a property. Raises `MessageFormatError` for what none can have."""
     whole = encode_map(typed_properties({name: value}))
     return whole[COUNT_OCTETS + len(_name_octets(name.encode())) :]
@@ -312,14 +312,14 @@ def _long_way(name: str, value: object) -> bytes:
 def _name_octets(name: bytes) -> bytes:
     """The length of a name and the name. Raises `MessageFormatError` for one that no property can have."""
     nothing: PropertyValue = (NULL_VALUE, None)
-    text = _told(name)
+    text = _text_of(name)
     if not text:
         raise MessageFormatError("a property has no name")
     whole = encode_map({text: nothing})
     return whole[COUNT_OCTETS : len(whole) - 1]
 
 
-def _told(name: bytes) -> str:
+def _text_of(name: bytes) -> str:
     return name.decode("utf-8", "replace")
 
 

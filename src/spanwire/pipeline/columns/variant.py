@@ -115,41 +115,41 @@ def encode_string(text: str) -> bytes:
 
 
 def _integer(kind: int, value: int) -> bytes:
-    out = BytesWriter()
+    writer = BytesWriter()
     if kind == INT_VALUE:
-        out.append(INT32 << 2)
-        write_i32_le(out, value)
+        writer.append(INT32 << 2)
+        write_i32_le(writer, value)
     elif kind == LONG_VALUE:
-        out.append(INT64 << 2)
-        write_i64_le(out, value)
+        writer.append(INT64 << 2)
+        write_i64_le(writer, value)
     elif kind == SHORT_VALUE:
-        out.append(INT16 << 2)
-        write_i16_le(out, value)
+        writer.append(INT16 << 2)
+        write_i16_le(writer, value)
     elif kind == BYTE_VALUE:
-        out.append(INT8 << 2)
-        out.append(value & 255)
+        writer.append(INT8 << 2)
+        writer.append(value & 255)
     else:
         raise MessageFormatError(f"{value} is no value of type {kind}")
-    return out.getvalue()
+    return writer.getvalue()
 
 
 def _floating(kind: int, value: float) -> bytes:
-    out = BytesWriter()
+    writer = BytesWriter()
     if kind == FLOAT_VALUE:
-        out.append(FLOAT << 2)
-        write_f32_le(out, value)
+        writer.append(FLOAT << 2)
+        write_f32_le(writer, value)
     else:
-        out.append(DOUBLE << 2)
-        write_f64_le(out, value)
-    return out.getvalue()
+        writer.append(DOUBLE << 2)
+        write_f64_le(writer, value)
+    return writer.getvalue()
 
 
 def _long(kind: int, octets: bytes) -> bytes:
-    out = BytesWriter()
-    out.append(kind << 2)
-    write_i32_le(out, len(octets))
-    out.write(octets)
-    return out.getvalue()
+    writer = BytesWriter()
+    writer.append(kind << 2)
+    write_i32_le(writer, len(octets))
+    writer.write(octets)
+    return writer.getvalue()
 
 
 def encode_variant(entry: PropertyValue) -> tuple[bytes, bytes]:
@@ -200,36 +200,36 @@ def _container(basic_type: int, numbers: list[int] | None, values: list[bytes]) 
         header |= 4 if is_large else 0
     else:
         header |= WIDE_OFFSETS << 2 | (16 if is_large else 0)
-    out = BytesWriter()
-    out.append(header << 2 | basic_type)
+    writer = BytesWriter()
+    writer.append(header << 2 | basic_type)
     if is_large:
-        write_i32_le(out, len(values))
+        write_i32_le(writer, len(values))
     else:
-        out.append(len(values))
+        writer.append(len(values))
     if numbers is not None:
         for number in numbers:
-            write_i32_le(out, number)
-    _write_run(out, values)
-    return out.getvalue()
+            write_i32_le(writer, number)
+    _write_run(writer, values)
+    return writer.getvalue()
 
 
 def _metadata(names: dict[str, int]) -> bytes:
-    out = BytesWriter()
-    out.append(1 | WIDE_OFFSETS << 6)
-    write_i32_le(out, len(names))
-    _write_run(out, [name.encode("utf-8", "replace") for name in names])
-    return out.getvalue()
+    writer = BytesWriter()
+    writer.append(1 | WIDE_OFFSETS << 6)
+    write_i32_le(writer, len(names))
+    _write_run(writer, [name.encode("utf-8", "replace") for name in names])
+    return writer.getvalue()
 
 
-def _write_run(out: BytesWriter, parts: list[bytes]) -> None:
+def _write_run(writer: BytesWriter, parts: list[bytes]) -> None:
     """The offsets of the parts and of their end, then the parts."""
     offset = 0
-    write_i32_le(out, offset)
+    write_i32_le(writer, offset)
     for part in parts:
         offset += len(part)
-        write_i32_le(out, offset)
+        write_i32_le(writer, offset)
     for part in parts:
-        out.write(part)
+        writer.write(part)
 
 
 class _Reader:
@@ -239,62 +239,62 @@ class _Reader:
         self._value: Final[bytes] = value
         self._metadata: Final[bytes] = metadata
 
-    def read(self, place: int, depth: int) -> PropertyValue:
-        header: int = self._value[place]
+    def read(self, offset: int, depth: int) -> PropertyValue:
+        header: int = self._value[offset]
         basic_type, rest = header & 3, header >> 2
         if basic_type == SHORT_STRING:
-            return (STRING_VALUE, self._take(place + 1, rest).decode("utf-8"))
+            return (STRING_VALUE, self._take(offset + 1, rest).decode("utf-8"))
         if basic_type == PRIMITIVE:
-            return self._primitive(rest, place + 1)
+            return self._primitive(rest, offset + 1)
         if depth > MAX_DEPTH:
             raise MessageFormatError(f"objects and arrays are nested more than {MAX_DEPTH} deep")
         if basic_type == OBJECT:
-            return (MAP_VALUE, self._object(rest, place + 1, depth))
-        return (LIST_VALUE, self._array(rest, place + 1, depth))
+            return (MAP_VALUE, self._object(rest, offset + 1, depth))
+        return (LIST_VALUE, self._array(rest, offset + 1, depth))
 
-    def _primitive(self, kind: int, place: int) -> PropertyValue:
+    def _primitive(self, kind: int, offset: int) -> PropertyValue:
         if INT8 <= kind <= INT64:
             octets: int = 1 << (kind - INT8)
-            return (INTEGER_KINDS[kind - INT8], int.from_bytes(self._take(place, octets), "little", signed=True))
+            return (INTEGER_KINDS[kind - INT8], int.from_bytes(self._take(offset, octets), "little", signed=True))
         if kind == DOUBLE:
-            return (DOUBLE_VALUE, read_f64_le(self._take(place, 8), 0))
+            return (DOUBLE_VALUE, read_f64_le(self._take(offset, 8), 0))
         if kind == FLOAT:
-            return (FLOAT_VALUE, read_f32_le(self._take(place, 4), 0))
+            return (FLOAT_VALUE, read_f32_le(self._take(offset, 4), 0))
         if kind == NULL:
             return (NULL_VALUE, None)
         if kind == TRUE or kind == FALSE:
             return (BOOLEAN_VALUE, kind == TRUE)
         if kind == STRING:
-            return (STRING_VALUE, self._long(place).decode("utf-8"))
+            return (STRING_VALUE, self._long(offset).decode("utf-8"))
         if kind == BINARY:
-            return (BYTES_VALUE, self._long(place))
-        return self._decimal(kind, place)
+            return (BYTES_VALUE, self._long(offset))
+        return self._decimal(kind, offset)
 
-    def _decimal(self, kind: int, place: int) -> PropertyValue:
+    def _decimal(self, kind: int, offset: int) -> PropertyValue:
         octets = DECIMAL_OCTETS.get(kind)
         if octets is None:
             name = NAMES.get(kind, "this VARIANT")
             raise MessageFormatError(f"{name} has no JMS type; cast it to a string or a number")
-        unscaled = int.from_bytes(self._take(place + 1, octets), "little", signed=True)
-        scale: int = self._value[place]
+        unscaled = int.from_bytes(self._take(offset + 1, octets), "little", signed=True)
+        scale: int = self._value[offset]
         return (DOUBLE_VALUE, float(unscaled) / 10.0**scale)
 
-    def _object(self, header: int, place: int, depth: int) -> dict[str, PropertyValue]:
+    def _object(self, header: int, offset: int, depth: int) -> dict[str, PropertyValue]:
         offset_width, number_width, is_large = (header & 3) + 1, (header >> 2 & 3) + 1, header >> 4 & 1
-        count = self._unsigned(place, 4 if is_large else 1)
-        numbers = place + (4 if is_large else 1)
+        count = self._unsigned(offset, 4 if is_large else 1)
+        numbers = offset + (4 if is_large else 1)
         offsets = numbers + count * number_width
         values = offsets + (count + 1) * offset_width
-        found: dict[str, PropertyValue] = {}
+        entries: dict[str, PropertyValue] = {}
         for index in range(count):
             name = self._name(self._unsigned(numbers + index * number_width, number_width))
-            found[name] = self.read(values + self._unsigned(offsets + index * offset_width, offset_width), depth + 1)
-        return found
+            entries[name] = self.read(values + self._unsigned(offsets + index * offset_width, offset_width), depth + 1)
+        return entries
 
-    def _array(self, header: int, place: int, depth: int) -> list[PropertyValue]:
+    def _array(self, header: int, offset: int, depth: int) -> list[PropertyValue]:
         offset_width, is_large = (header & 3) + 1, header >> 2 & 1
-        count = self._unsigned(place, 4 if is_large else 1)
-        offsets = place + (4 if is_large else 1)
+        count = self._unsigned(offset, 4 if is_large else 1)
+        offsets = offset + (4 if is_large else 1)
         values = offsets + (count + 1) * offset_width
         starts = [self._unsigned(offsets + index * offset_width, offset_width) for index in range(count)]
         return [self.read(values + start, depth + 1) for start in starts]
@@ -305,20 +305,20 @@ class _Reader:
         count = int.from_bytes(data[1 : 1 + width], "little")
         if number >= count:
             raise MessageFormatError("a VARIANT names a field that it does not have")
-        place = 1 + width * (1 + number)
-        start = int.from_bytes(data[place : place + width], "little")
-        end = int.from_bytes(data[place + width : place + 2 * width], "little")
+        offset = 1 + width * (1 + number)
+        start = int.from_bytes(data[offset : offset + width], "little")
+        end = int.from_bytes(data[offset + width : offset + 2 * width], "little")
         names = 1 + width * (count + 2)
         return data[names + start : names + end].decode("utf-8")
 
-    def _long(self, place: int) -> bytes:
-        return self._take(place + 4, self._unsigned(place, 4))
+    def _long(self, offset: int) -> bytes:
+        return self._take(offset + 4, self._unsigned(offset, 4))
 
-    def _unsigned(self, place: int, octets: int) -> int:
-        return int.from_bytes(self._take(place, octets), "little")
+    def _unsigned(self, offset: int, octets: int) -> int:
+        return int.from_bytes(self._take(offset, octets), "little")
 
-    def _take(self, place: int, octets: int) -> bytes:
-        found = self._value[place : place + octets]
-        if len(found) != octets:
+    def _take(self, offset: int, octets: int) -> bytes:
+        data = self._value[offset : offset + octets]
+        if len(data) != octets:
             raise MessageFormatError("a VARIANT is cut or damaged")
-        return found
+        return data

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from spanwire.pipeline.arrow.record_batch import record_batch
-from spanwire.pipeline.columns.column_decoder import Gathered, MessageGatherer, RawMessage
+from spanwire.pipeline.columns.column_decoder import ColumnDecoder, DecodedColumns, RawMessage
 from spanwire.pipeline.options import ReadOptions
 from spanwire.pipeline.spark.gc_tuning import RARE_COLLECTIONS
 
@@ -65,7 +65,7 @@ class BatchReceiver:
     def __init__(self, options: ReadOptions, clock: Callable[[], float]) -> None:
         self._options: Final[ReadOptions] = options
         self._clock: Final[Callable[[], float]] = clock
-        self._gatherer: Final[MessageGatherer] = MessageGatherer(options.bodies)
+        self._gatherer: Final[ColumnDecoder] = ColumnDecoder(options.bodies)
 
     def receive(
         self,
@@ -93,12 +93,12 @@ class BatchReceiver:
         least_wait_s: float,
     ) -> Received:
         options, gatherer, clock = self._options, self._gatherer, self._clock
-        gatherer.take()
+        gatherer.take_columns()
         chunks = _Chunks(known, keep, options.has_many_sources)
         octets = taken = 0
         wait_s = max(options.receive_timeout_ms / 1000, least_wait_s)
         end = clock() + wait_s + options.max_batch_ms / 1000
-        while taken < max_rows and octets + gatherer.gathered.octets < options.max_bytes and clock() < end:
+        while taken < max_rows and octets + gatherer.columns.octets < options.max_bytes and clock() < end:
             messages = source.receive(min(MAX_TAKEN, max_rows - taken), wait_s)
             if not messages:
                 break
@@ -106,11 +106,11 @@ class BatchReceiver:
             wait_s = IDLE_S if taken < BACKLOG_ROWS else options.receive_timeout_ms / 1000
             place = 0
             while place < len(messages):
-                place = gatherer.add_some(messages, place)
+                place = gatherer.add_until_full(messages, place)
                 if gatherer.is_full:
-                    octets += gatherer.gathered.octets
-                    chunks.add(gatherer.take())
-        gathered = gatherer.take()
+                    octets += gatherer.columns.octets
+                    chunks.add(gatherer.take_columns())
+        gathered = gatherer.take_columns()
         if gathered.ids:
             chunks.add(gathered)
         return Received(chunks.ids, chunks.again, chunks.last_timestamp_ms)
@@ -127,7 +127,7 @@ class _Chunks:
         self._keep: Final = keep
         self._has_many_sources: Final[bool] = has_many_sources
 
-    def add(self, gathered: Gathered) -> None:
+    def add(self, gathered: DecodedColumns) -> None:
         """What was gathered last."""
         keys = gathered.keys(self._has_many_sources)
         fresh = set(keys)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.archiving import PARTITIONS, STATE
 from spanwire.pipeline.archive.replaying import ARCHIVE_DDL, archived
-from spanwire.pipeline.destinations import ADVISORIES
+from spanwire.pipeline.columns.destinations import ADVISORIES
 
 MAX_ARCHIVES: Final = 100  # of one kind; each costs Spark a listing of its files
 MESSAGES: Final = "messages"

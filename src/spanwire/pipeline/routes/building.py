@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.arrow.rows import BODY_COLUMNS, COLUMN_TYPES, check_columns, refusals
+from spanwire.pipeline.arrow.rows import BODY_COLUMNS, COLUMN_TYPES, check_columns, row_errors
 from spanwire.pipeline.columns.body_types import BYTES_BODY, TEXT_BODY, UNREADABLE
 from spanwire.pipeline.options import write_options
 from spanwire.pipeline.routes.format_jars import jars_told_of
@@ -245,7 +245,7 @@ def refused(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
     words = dict(endpoint.options)  # Spark pickles the function, and compiled destinations cannot be pickled
 
     def reasons(rows: pa.Array) -> pa.Array:
-        return pa.array(refusals(pa.RecordBatch.from_struct_array(rows), write_options(words)), pa.string())
+        return pa.array(row_errors(pa.RecordBatch.from_struct_array(rows), write_options(words)), pa.string())
 
     columns = message_columns(frame, endpoint.place).columns
     given = F.struct(*[F.col(f"`{name}`") for name in columns])

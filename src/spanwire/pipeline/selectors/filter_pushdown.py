@@ -31,53 +31,53 @@ MAX_FILTERS: Final = 10
 
 def selector_with(selector: str | None, filters: Iterable[Filter]) -> str | None:
     """The selector of the options and of those filters that one can stand for."""
-    found = [] if selector is None else [f"({selector})"]
-    for one in list(filters)[:MAX_FILTERS]:
-        text = selector_of(one)
-        if text is not None:
-            found.append(text)
-    return " AND ".join(found) or None
+    conditions = [] if selector is None else [f"({selector})"]
+    for pushed in list(filters)[:MAX_FILTERS]:
+        condition = selector_of(pushed)
+        if condition is not None:
+            conditions.append(condition)
+    return " AND ".join(conditions) or None
 
 
-def selector_of(one: Filter) -> str | None:
+def selector_of(pushed: Filter) -> str | None:
     """A selector that is true wherever the filter is; None when there is none."""
-    if isinstance(one, In):
-        return _membership(one)
-    if isinstance(one, StringStartsWith):
-        return _beginning(one)
-    if not isinstance(one, (EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)):
+    if isinstance(pushed, In):
+        return _membership(pushed)
+    if isinstance(pushed, StringStartsWith):
+        return _beginning(pushed)
+    if not isinstance(pushed, (EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)):
         return None
-    name = _name(one.attribute)
+    name = _name(pushed.attribute)
     if name in TEXTS:
-        return f"{name} = {_quoted(one.value)}" if isinstance(one, EqualTo) and _is_short(one.value) else None
-    if name in NUMBERS and isinstance(one.value, int) and not isinstance(one.value, bool):
-        return f"{name} {_symbol(one)} {one.value}"
-    if name in TIMES and isinstance(one.value, datetime) and one.value.tzinfo is not None:
-        return _time(name, one, int(one.value.timestamp() * 1000))
+        return f"{name} = {_quoted(pushed.value)}" if isinstance(pushed, EqualTo) and _is_short(pushed.value) else None
+    if name in NUMBERS and isinstance(pushed.value, int) and not isinstance(pushed.value, bool):
+        return f"{name} {_symbol(pushed)} {pushed.value}"
+    if name in TIMES and isinstance(pushed.value, datetime) and pushed.value.tzinfo is not None:
+        return _time(name, pushed, int(pushed.value.timestamp() * 1000))
     return None
 
 
-def _time(name: str, one: Filter, millis: int) -> str:
+def _time(name: str, pushed: Filter, millis: int) -> str:
     """Spark counts microseconds: one millisecond more on either side lets through what it will look at itself."""
-    if isinstance(one, EqualTo):
+    if isinstance(pushed, EqualTo):
         return f"{name} BETWEEN {millis - 1} AND {millis + 1}"
-    if isinstance(one, (GreaterThan, GreaterThanOrEqual)):
+    if isinstance(pushed, (GreaterThan, GreaterThanOrEqual)):
         return f"{name} >= {millis - 1}"
     return f"{name} <= {millis + 1}"
 
 
-def _symbol(one: Filter) -> str:
-    if isinstance(one, EqualTo):
+def _symbol(pushed: Filter) -> str:
+    if isinstance(pushed, EqualTo):
         return "="
-    if isinstance(one, GreaterThan):
+    if isinstance(pushed, GreaterThan):
         return ">"
-    if isinstance(one, GreaterThanOrEqual):
+    if isinstance(pushed, GreaterThanOrEqual):
         return ">="
-    return "<" if isinstance(one, LessThan) else "<="
+    return "<" if isinstance(pushed, LessThan) else "<="
 
 
-def _membership(one: In) -> str | None:
-    name, members = _name(one.attribute), list(one.value)
+def _membership(pushed: In) -> str | None:
+    name, members = _name(pushed.attribute), list(pushed.value)
     if name not in TEXTS or not members or len(members) > MAX_MEMBERS:
         return None
     if not all(_is_short(member) for member in members):
@@ -85,11 +85,11 @@ def _membership(one: In) -> str | None:
     return f"{name} IN ({', '.join(_quoted(member) for member in members)})"
 
 
-def _beginning(one: StringStartsWith) -> str | None:
-    name = _name(one.attribute)
-    if name not in TEXTS or not _is_short(one.value):
+def _beginning(pushed: StringStartsWith) -> str | None:
+    name = _name(pushed.attribute)
+    if name not in TEXTS or not _is_short(pushed.value):
         return None
-    escaped = "".join(f"\\{letter}" if letter in "%_\\" else letter for letter in one.value)
+    escaped = "".join(f"\\{letter}" if letter in "%_\\" else letter for letter in pushed.value)
     return f"{name} LIKE {_quoted(escaped + '%')} ESCAPE '\\'"
 
 

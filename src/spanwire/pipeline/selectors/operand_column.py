@@ -30,7 +30,7 @@ KNOWN: Final = (LONG, TEXT, BOOLEAN, FLOAT, DOUBLE)
 INTEGER_HEADERS: Final = ("JMSPriority", "JMSXDeliveryCount", "JMSXGroupSeq")
 TIME_HEADERS: Final = ("JMSTimestamp", "JMSExpiration")
 SURE_TEXTS: Final = ("JMSMessageID", "JMSDestination", "JMSDeliveryMode")
-TURNED: Final = {
+MIRRORED: Final = {
     EQUAL: EQUAL,
     LESS: GREATER,
     LESS_OR_EQUAL: GREATER_OR_EQUAL,
@@ -63,34 +63,34 @@ class Operand:
         """Whether it is a boolean."""
         return self.kind == BOOLEAN
 
-    def error(self, is_equality: bool, value: object, is_turned: bool) -> Column | None:
+    def error_column(self, is_equality: bool, value: object, is_mirrored: bool) -> Column | None:
         """Where a comparison with the literal ``value`` cannot be evaluated; None for nowhere."""
         if self.is_certain or isinstance(value, (bool, str)) or _is_beyond_long(value):
             return None
-        is_double_left = is_turned and isinstance(value, float)
-        found: Column | None = self.kind == FLOAT if is_double_left else None
+        is_double_left = is_mirrored and isinstance(value, float)
+        failure: Column | None = self.kind == FLOAT if is_double_left else None
         if not is_equality:
             strange = ~(self.is_null() | self.kind.isin(*KNOWN) | self.kind.startswith(DECIMAL))
-            found = strange if found is None else found | strange
-        return None if found is None else F.coalesce(found, F.lit(False))
+            failure = strange if failure is None else failure | strange
+        return None if failure is None else F.coalesce(failure, F.lit(False))
 
-    def compared(self, operator: int, value: object, is_turned: bool) -> Column:
+    def compare(self, operator: int, value: object, is_mirrored: bool) -> Column:
         """The answer for a literal, where the row has a value and no error; turned: the literal stands on the left."""
         if isinstance(value, bool):
             return self.is_boolean() & (self.boolean == F.lit(value))
         if isinstance(value, str):
             return self.is_text() & (self.text == F.lit(value))
-        chosen = TURNED[operator] if is_turned else operator
+        effective = MIRRORED[operator] if is_mirrored else operator
         if isinstance(value, float):
-            floating = _ordered(self.double, chosen, value)
+            floating = _ordered(self.double, effective, value)
             is_number = self.kind.isin(LONG, FLOAT, DOUBLE) | self.kind.startswith(DECIMAL)
             return is_number & floating
         if not isinstance(value, int) or _is_beyond_long(value):
             return F.lit(False)
         return (
-            F.when(self.kind == LONG, _test(self.long, chosen, F.lit(value).cast("bigint")))
-            .when(self.kind == FLOAT, _ordered(self.double, chosen, float_of_integer(value)))
-            .when((self.kind == DOUBLE) | self.kind.startswith(DECIMAL), _ordered(self.double, chosen, float(value)))
+            F.when(self.kind == LONG, _test(self.long, effective, F.lit(value).cast("bigint")))
+            .when(self.kind == FLOAT, _ordered(self.double, effective, float_of_integer(value)))
+            .when((self.kind == DOUBLE) | self.kind.startswith(DECIMAL), _ordered(self.double, effective, float(value)))
             .otherwise(F.lit(False))
         )
 

@@ -43,7 +43,7 @@ class Undecodable:
 UNDECODABLE: Final = Undecodable()
 
 
-def parsed(text: str) -> tuple[Selector, list[str]]:
+def parse(text: str) -> tuple[Selector, list[str]]:
     """The selector and the names that it may ask for.
 
     Raises `ConfigurationError` for a text that is none, or that names a header which rows do not have.
@@ -74,9 +74,9 @@ class RowValues:
 
     def value(self, name: str) -> object:
         """The header, or else the property of that name; None when the row has none."""
-        found = self._headers.get(name)
-        if found is not None:
-            return found
+        header = self._headers.get(name)
+        if header is not None:
+            return header
         entry = self._properties.get(name)
         return None if entry is None else entry[1]
 
@@ -86,7 +86,7 @@ class RowValues:
         return NULL_VALUE if entry is None else entry[0]
 
 
-def decided(selector: Selector, values: RowValues) -> bool | None:
+def decide(selector: Selector, values: RowValues) -> bool | None:
     """True, False, or None for what is unknown and what cannot be evaluated."""
     try:
         return selector.evaluate(values)
@@ -104,7 +104,7 @@ def property_entry(variant: dict[str, bytes] | None) -> PropertyValue | None:
         return (NULL_VALUE, UNDECODABLE)
 
 
-def decided_rows(
+def decide_rows(
     selector: Selector,
     headers: dict[str, Sequence[object]],
     properties: dict[str, Sequence[dict[str, bytes] | None]],
@@ -112,10 +112,10 @@ def decided_rows(
 ) -> list[bool | None]:
     """The decisions for ``count`` rows, given column by column."""
     values = RowValues()
-    found: list[bool | None] = []
+    decisions: list[bool | None] = []
     for index in range(count):
         entries = {name: property_entry(column[index]) for name, column in properties.items()}
         row = {name: column[index] for name, column in headers.items()}
         values.bind(row, {name: entry for name, entry in entries.items() if entry is not None})
-        found.append(decided(selector, values))
-    return found
+        decisions.append(decide(selector, values))
+    return decisions

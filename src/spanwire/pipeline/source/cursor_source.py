@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.arrow.record_batch import record_batch
-from spanwire.pipeline.columns.column_decoder import MessageGatherer, RawMessage
+from spanwire.pipeline.columns.column_decoder import ColumnDecoder, RawMessage
 from spanwire.pipeline.link.control_client import MAX_HELD, FencedError, Held, NotHeldError
 from spanwire.pipeline.options import ReadOptions
 
@@ -139,12 +139,12 @@ class CursorReading:
 
 def gathered_batches(options: ReadOptions, portions: Iterable[Sequence[RawMessage]]) -> Iterator[pa.RecordBatch]:
     """The rows of messages, in batches of a bounded size."""
-    gatherer = MessageGatherer(options.bodies)
+    gatherer = ColumnDecoder(options.bodies)
     for messages in portions:
         place = 0
         while place < len(messages):
-            place = gatherer.add_some(messages, place)
+            place = gatherer.add_until_full(messages, place)
             if gatherer.is_full:
-                yield record_batch(gatherer.take())
-    if gatherer.gathered.ids:
-        yield record_batch(gatherer.take())
+                yield record_batch(gatherer.take_columns())
+    if gatherer.columns.ids:
+        yield record_batch(gatherer.take_columns())

@@ -228,7 +228,7 @@ def test_a_temporary_destination_for_answers_goes_to_its_own_broker_alone(url: s
     (to,) = route.steps
     assert isinstance(to, To)
     assert to.endpoint.options.get("dropTemporaryReplyTo") == ("true" if is_left else None)
-    assert write_options(to.endpoint.options).drops_temporary_reply is is_left
+    assert write_options(to.endpoint.options).drop_temporary_reply is is_left
 
 
 def test_stores_are_opened_before_anything_is_connected(tmp_path: Path) -> None:
