@@ -1,1 +1,4 @@
-"""Messages in PySpark: the data source ``spanwire`` and what it is made of. Uses the client alone, never the broker."""
+"""The data source ``spanwire`` of PySpark and the programs around it.
+
+The pipeline uses the client and never the broker.
+"""

@@ -1,14 +1,16 @@
-"""A JMS selector as a Spark column, equal in meaning to the broker's evaluation.
+"""A JMS selector as a Spark column, with the meaning of the broker's evaluation.
 
     frame.where(selector_column("region = 'us' AND price BETWEEN 10 AND 20"))
 
-The column is true, false, or null for what is unknown and for what the broker cannot evaluate (it selects neither).
-What compares a header or property with a literal becomes a native expression, node for node of the parsed tree;
-arithmetic, REGEX, comparisons between two properties and the converting mode of STOMP go through the broker's own
-evaluator in a worker.
+The column is true, false, or null if the result is unknown or the evaluation fails; the broker selects neither.
+Comparisons of a header or property with a literal become native expressions of Spark, node by node of the parsed tree.
+Arithmetic, REGEX, comparisons between two properties and the converting mode of STOMP run in the broker's evaluator, in
+a worker.
 
-A native node is either *plain*, a boolean column that is null for unknown, or *coded*, where an evaluation may fail:
-FALSE_CODE, TRUE_CODE, UNKNOWN_CODE or ERROR_CODE. An error ends an evaluation that has not been decided before it.
+FALSE_CODE, TRUE_CODE, UNKNOWN_CODE or ERROR_CODE. An error ends an evaluation that is not decided before it.
+
+Args:
+    native node is either *plain*, a boolean column with null for unknown, or *coded*, if an evaluation may fail:
 """
 
 from __future__ import annotations
@@ -46,13 +48,13 @@ UNKNOWN_CODE: Final = -1
 FALSE_CODE: Final = 0
 TRUE_CODE: Final = 1
 ERROR_CODE: Final = 2
-NEGATED: Final = (UNKNOWN_CODE, TRUE_CODE, FALSE_CODE, ERROR_CODE)  # by the code plus 2, for arrays count from 1
+NEGATED: Final = (UNKNOWN_CODE, TRUE_CODE, FALSE_CODE, ERROR_CODE)  # by code + 2, because arrays count from 1
 DECISIONS: Final = (None, False, True, None)
 LIKE_WORDS: Final = frozenset("%_\\")
 
 
 class NotNativeError(Exception):
-    """The tree holds something that only the evaluator itself can decide."""
+    """The tree has a node that only the evaluator can decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +65,19 @@ class Node:
     is_coded: bool = False
 
     def coded(self) -> Column:
-        """The condition as a code."""
+        """Return the condition as a code."""
         if self.is_coded:
             return self.column
         return F.coalesce(self.column.cast("int"), F.lit(UNKNOWN_CODE))
 
 
 def selector_column(text: str) -> Column:
-    """The column of a selector, for rows with the columns of a message. Needs a running session.
+    """Return the column of a selector, for rows with the columns of a message.
 
-    Raises `ConfigurationError` in one line for a text that is no selector or names a header that rows do not have.
+    Needs a running session.
+
+    Raises:
+        ConfigurationError: the text is no selector or names a header that rows lack; the error has one line.
     """
     selector, names = parse(text)
     try:
@@ -83,7 +88,11 @@ def selector_column(text: str) -> Column:
 
 
 def native(node: Expression) -> Node:
-    """A condition as Spark's own expressions. Raises `NotNativeError`."""
+    """Return a condition as Spark expressions.
+
+    Raises:
+        NotNativeError: only the evaluator can decide the condition.
+    """
     if isinstance(node, And):
         return _junction([native(term) for term in node.terms], FALSE_CODE, TRUE_CODE)
     if isinstance(node, Or):
@@ -100,7 +109,10 @@ def native(node: Expression) -> Node:
 
 
 def evaluator_column(text: str, names: list[str]) -> Column:
-    """The selector as the evaluator decides it, in a worker, which is given the text: trees are not pickled."""
+    """Return the selector's decision by the evaluator in a worker.
+
+    The worker gets the text of the selector, because trees cannot be pickled.
+    """
     headers = [name for name in names if name in ROW_HEADERS]
 
     def decide(rows: pa.Array) -> pa.Array:
@@ -125,7 +137,7 @@ def _by_code(values: tuple[object, ...], code: Column) -> Column:
 
 
 def _junction(nodes: list[Node], decisive: int, neutral: int) -> Node:
-    """AND, where FALSE decides, or OR, where TRUE does."""
+    """Combine nodes with AND, decided by FALSE_CODE, or with OR, decided by TRUE_CODE."""
     if not any(node.is_coded for node in nodes):
         columns = [node.column for node in nodes]
         if decisive == FALSE_CODE:
@@ -156,7 +168,7 @@ def _comparison(node: Comparison) -> Node:
 
 
 def _compared(operand_of: Operand, node: Comparison, value: object, is_mirrored: bool) -> Node:
-    """A property beside a literal; ``is_turned`` when the literal stands on the left."""
+    """Compare a property with a literal; with ``is_mirrored`` the literal is the left operand."""
     is_equality = isinstance(node, Equality)
     answer = operand_of.compare(node.operator, value, is_mirrored)
     where_null = F.lit(False) if is_equality and is_mirrored else F.lit(None).cast("boolean")
@@ -168,7 +180,7 @@ def _compared(operand_of: Operand, node: Comparison, value: object, is_mirrored:
 
 
 def _single(node: Expression) -> Node:
-    """What looks at one operand."""
+    """Return a condition with one operand."""
     if isinstance(node, Literal):
         return _constant(node)
     if not isinstance(node, (BooleanProperty, IsNull, Like, Membership)):
@@ -191,7 +203,7 @@ def _single(node: Expression) -> Node:
 
 
 def _constant(node: Expression) -> Node:
-    """What no message has a say in."""
+    """Return a condition that depends on no message."""
     try:
         value = node.evaluate(RowValues())
     except SelectorEvaluationError:
@@ -200,8 +212,9 @@ def _constant(node: Expression) -> Node:
 
 
 def spark_pattern(pattern: str, escape: str | None) -> str:
-    r"""A LIKE pattern of JMS with Spark's escape character, the backslash. In JMS an escape character before a letter
-    is a letter.
+    """Return a LIKE pattern of JMS with a backslash as escape character, as Spark needs it.
+
+    In JMS an escape character before any other character than ``_``, ``%`` or itself is a literal.
     """
     letters: list[str] = []
     index = 0

@@ -1,1 +1,5 @@
-"""Rows of messages as Arrow tables and Spark frames: the schema, record batches, files of them."""
+"""Rows of messages as Arrow data: the schema, record batches, segments on disk, and Spark's columns.
+
+Args:
+    *segment* is a file with the messages of one batch.
+"""

@@ -1,10 +1,13 @@
-"""Bodies and properties of messages as columns of one's own, and back.
+"""Spark columns from the bodies and properties of messages, and bodies and properties from columns.
 
     trades.select(property_as("price", "double"), text_as("symbol STRING, price DOUBLE").alias("trade"))
     totals.select(json_text("symbol", "total"), properties_of(total=jms_value("total", "long")))
 
-Reading gives null for what is not there or does not fit. Writing keeps the types that `jms_value` names; other values
-get the smallest integer that holds them, as Spark makes a VARIANT. Everything needs a running session.
+other integer gets the smallest type that contains it, as in every VARIANT of Spark. All functions need a running
+session.
+
+Args:
+    missing value, or a value of another type, is read as null. `jms_value` sets the JMS type of a written value; any
 """
 
 from __future__ import annotations
@@ -43,38 +46,41 @@ JMS_TYPES: Final[dict[str, tuple[int, str]]] = {
 
 
 def property_as(name: str, kind: str) -> Column:
-    """The property as a Spark type, under its own name."""
+    """Return the property ``name`` as a column of the Spark type ``kind``, under the same name."""
     return F.try_variant_get(F.col("properties")[name], "$", kind).alias(name)
 
 
 def text_as(schema: str) -> Column:
-    """The JSON of a text body as a struct or array, by Spark's DDL."""
+    """Return the JSON of a text body as a struct or array, by Spark's DDL."""
     return F.from_json("text", schema)
 
 
 def body_as(schema: str) -> Column:
-    """A map body as a struct (``struct<a: int>``) or map, a stream body as an array (``array<variant>``)."""
+    """Return a map body as a struct or map, or a stream body as an array.
+
+    Examples of ``schema`` are ``struct<a: int>`` and ``array<variant>``.
+    """
     return F.try_variant_get("body", "$", schema)
 
 
 def json_text(*columns: str | Column) -> Column:
-    """A text body of JSON with these columns."""
+    """Return a text body of JSON with these columns."""
     return F.to_json(F.struct(*columns)).alias("text")
 
 
 def map_body(*columns: str | Column) -> Column:
-    """A map body with these columns."""
+    """Return a map body with these columns."""
     return F.to_variant_object(F.struct(*columns)).alias("body")
 
 
 def stream_body(*columns: str | Column) -> Column:
-    """A stream body with the values of these columns, in order."""
+    """Return a stream body with the values of these columns, in order."""
     values = [F.col(column) if isinstance(column, str) else column for column in columns]
     return F.to_variant_object(F.array(*[value.cast("variant") for value in values])).alias("body")
 
 
 def properties_of(**columns: str | Column) -> Column:
-    """Properties by name, of columns."""
+    """Return the column ``properties`` from columns by property name."""
     parts: list[Column] = []
     for name, column in columns.items():
         value = F.col(column) if isinstance(column, str) else column
@@ -83,9 +89,10 @@ def properties_of(**columns: str | Column) -> Column:
 
 
 def jms_value(column: str | Column, kind: str) -> Column:
-    """A value with exactly that JMS type: boolean, byte, short, int, long, float, double or string.
+    """Return a value with one JMS type: boolean, byte, short, int, long, float, double or string.
 
-    Raises `ConfigurationError` for another word.
+    Raises:
+        ConfigurationError: ``kind`` is another word.
     """
     if kind not in JMS_TYPES:
         raise ConfigurationError(f"spanwire: {kind[:60]!r} is no type of JMS; there are {', '.join(JMS_TYPES)}")
@@ -99,7 +106,7 @@ def jms_value(column: str | Column, kind: str) -> Column:
 
 
 def encode_values(values: Sequence[object], kind: int) -> pa.Array:
-    """Values of one JMS type as an Arrow array of VARIANTs; null stays null."""
+    """Return values of one JMS type as an Arrow array of VARIANTs; ``None`` becomes null."""
     octets = [b"" if value is None else encode_scalar((kind, value)) for value in values]
     arrays = [pa.array(octets, pa.binary()), pa.array([NO_NAMES] * len(octets), pa.binary())]
     mask = pa.array([value is None for value in values], pa.bool_())

@@ -1,8 +1,7 @@
-"""Gathered messages as an Arrow record batch of the announced columns.
+"""Decoded messages as an Arrow record batch with the columns of `spanwire.pipeline.arrow.schema`.
 
-What was gathered is laid out as Arrow has it already. The rest is laid out here and not by ``pa.array`` or
-``pa.scalar``: the first call of either loads pandas, just to see that it got nothing of it, a quarter of a second in
-each process.
+`DecodedColumns` have Arrow's layout already. The other columns are laid out in this module, because the first call of
+``pa.array`` or ``pa.scalar`` in a process imports pandas, which takes a quarter of a second.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from spanwire.pipeline.columns.property_columns import PropertyColumns
 from spanwire.pipeline.columns.variant import NO_NAMES
 
 SCHEMA: Final = schema.arrow_schema()
-CODES: Final = {pa.int8(): "b", pa.int32(): "i"}  # of the standard library's arrays
+CODES: Final = {pa.int8(): "b", pa.int32(): "i"}  # type codes of the standard library's arrays
 
 
 def record_batch(columns: DecodedColumns) -> pa.RecordBatch:
-    """One row for each message, in order."""
+    """Return a batch with one row for each message, in order."""
     rows = len(columns.ids)
     commons = columns.commons
     indexes = None
@@ -58,7 +57,7 @@ def record_batch(columns: DecodedColumns) -> pa.RecordBatch:
 
 
 def _of_rows(values: pa.Array, indexes: pa.Array | None) -> pa.Array:
-    """The value of each row, from one for each `Common`."""
+    """Return the value of each row from one value for each entry of ``commons``."""
     return values if indexes is None else values.take(indexes)
 
 
@@ -131,7 +130,7 @@ def _run(octets: tuple[bytes, bytes], count: int, kind: pa.DataType) -> pa.Array
 
 
 def _bodies(bodies: dict[int, tuple[bytes, bytes]], rows: int) -> pa.Array:
-    """Below a null stand a value and names without octets."""
+    """Return the column of bodies; a null row has a value and metadata without octets."""
     values, names = _repeated(b"", rows), _repeated(b"", rows)
     if bodies:
         columns = OctetColumn(), OctetColumn()

@@ -1,19 +1,19 @@
 """Rows of Spark as messages to send.
 
-| column | what it may be |
+| column | allowed values |
 |---|---|
-| JMSDestination | string; needed in every row when the option destination is not set |
+| JMSDestination | string; required in every row without the option destination |
 | text, bytes, body | string, binary, variant: the body; at most one of them is not null in a row |
-| body_type | string: which of them counts; without it the one that is not null |
+| body_type | string: selects the body column; by default the one that is not null |
 | properties | map<string, T>; T is variant, string, boolean or a number |
 | JMSCorrelationID, JMSType, JMSReplyTo, JMSXGroupID | string |
 | JMSPriority, JMSXGroupSeq | any integer |
 | JMSDeliveryMode | string: PERSISTENT or NON_PERSISTENT |
-| JMSExpiration | timestamp: when the message shall expire |
-| JMSMessageID, JMSTimestamp, JMSRedelivered, JMSXDeliveryCount | given anew by the broker, left out |
-| sequence, JMSActiveMQBrokerPath, …InTime, …OutTime | the same |
+| JMSExpiration | timestamp: the time at which the message expires |
+| JMSMessageID, JMSTimestamp, JMSRedelivered, JMSXDeliveryCount | ignored, because the broker sets them |
+| sequence, JMSActiveMQBrokerPath, …InTime, …OutTime | ignored, because the broker sets them |
 
-So a row that was read can be written as it is.
+Thus a row that was read can be written unchanged.
 """
 
 from __future__ import annotations
@@ -96,14 +96,18 @@ ARROW_NUMBERS: Final[dict[pa.DataType, int]] = {
     pa.float32(): FLOAT_VALUE,
     pa.float64(): DOUBLE_VALUE,
 }
-PLAIN_TYPES: Final = (pa.string(), pa.binary())  # with ends of 32 bits
-NO_VALUES: Final = bytes(4)  # the ends of none
-MAX_PORTION_ROWS: Final = 1000  # taken out of Arrow at once: the columns of many more would leave the processor's cache
-MAX_PORTION_BYTES: Final = 4 * 1024 * 1024  # the same of large rows, unless one row is larger
+PLAIN_TYPES: Final = (pa.string(), pa.binary())  # types with 32-bit ends
+NO_VALUES: Final = bytes(4)  # ends of a column without rows
+MAX_PORTION_ROWS: Final = 1000  # rows encoded at a time; more would not fit into the processor's cache
+MAX_PORTION_BYTES: Final = 4 * 1024 * 1024  # bytes encoded at a time, or one larger row; bounds the memory
 
 
 def check_columns(columns: Sequence[tuple[str, str]], options: WriteOptions) -> None:
-    """Whether messages can be made of columns of these names and Spark types. Raises `ConfigurationError`."""
+    """Check that columns of these names and Spark types make messages.
+
+    Raises:
+        ConfigurationError: a column is unknown or has another type, or the destination is missing.
+    """
     for name, kind in columns:
         allowed = COLUMN_TYPES.get(name)
         if allowed is None:
@@ -119,22 +123,25 @@ def check_columns(columns: Sequence[tuple[str, str]], options: WriteOptions) -> 
 
 
 class RowReader:
-    """Makes messages of the record batches of one partition."""
+    """Makes messages from the record batches of one partition."""
 
     def __init__(self, options: WriteOptions, ids: str = "") -> None:
-        """``ids``: what the ids of the rows begin with, if the options want them to have ids."""
+        """Begin the duplicate ids of the rows with ``ids``, if the options ask for duplicate ids."""
         self._is_addressed: Final = options.destination is not None
         self._encoder: Final = ColumnEncoder(options.destination, options.drop_temporary_reply)
         self._maps: Final = PropertyMapWriter(options.duplicate_id_property, ids)
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[Outgoing]:
-        """The messages of a batch in order. Raises `ConfigurationError` or `MessageFormatError` for a value that no
-        message can have.
+        """Return the messages of a batch in order.
+
+        Raises:
+            ConfigurationError: a value has no JMS form.
+            MessageFormatError: a property or body has no wire form.
         """
         return chain.from_iterable(self.portions(batch))
 
     def portions(self, batch: pa.RecordBatch) -> Iterator[list[Outgoing]]:
-        """The same, as many at once as are in memory together."""
+        """Yield the messages of a batch in lists of a bounded size; raises like `rows`."""
         count = batch.num_rows
         at_once = min(MAX_PORTION_ROWS, max(1, count * MAX_PORTION_BYTES // max(1, batch.nbytes)))
         for start in range(0, count, at_once):
@@ -167,7 +174,7 @@ class RowReader:
 
 
 def row_errors(batch: pa.RecordBatch, options: WriteOptions) -> list[str | None]:
-    """The reasons why no messages can be made of rows; None for a row of which one can be made."""
+    """Return for each row the reason why no message can be made of it, or ``None``."""
     try:
         for _ in RowReader(options).portions(batch):
             pass
@@ -220,7 +227,7 @@ def _set_header(columns: OutgoingColumns, name: str, array: pa.Array) -> None:
 
 
 def _column_view(array: pa.Array, nulls: Nulls | None) -> ColumnView:
-    """A column of texts or octets, as it lies in Arrow's buffers."""
+    """Return a view of a column of texts or octets in Arrow's buffers."""
     count = len(array)
     if not count:
         return ColumnView(NO_VALUES, b"")
@@ -233,7 +240,7 @@ def _column_view(array: pa.Array, nulls: Nulls | None) -> ColumnView:
 
 
 def _ends(array: pa.Array) -> bytes:
-    """Where the values or entries of each row end."""
+    """Return the ends of the values or entries of each row."""
     octets: bytes = array.buffers()[1].slice(END_OCTETS * array.offset, END_OCTETS * (len(array) + 1)).to_pybytes()
     return octets
 
@@ -261,7 +268,7 @@ def _property_views(array: pa.MapArray) -> PropertyViews:
 
 
 def _typed_maps(array: pa.MapArray) -> list[dict[str, object]]:
-    """The properties of each row with their JMS types, which are the same for all."""
+    """Return the properties of each row with the JMS type of the map's values."""
     kind = ARROW_NUMBERS.get(array.type.item_type)
     maps: list[dict[str, object]] = []
     for entries in array.to_pylist():

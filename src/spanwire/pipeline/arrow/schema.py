@@ -1,7 +1,6 @@
-"""The columns of a message: JMS headers by their names, the properties with their types, one column for each kind of
-body.
+"""The columns of a message: JMS headers by name, typed properties, and a column per kind of body.
 
-`COLUMNS` and `DDL` are what Spark is told, `arrow_schema` the same for Arrow; a test asks Spark whether they agree.
+`COLUMNS` and `DDL` describe the schema to Spark, `arrow_schema` to Arrow; a test compares the two in Spark.
 """
 
 from __future__ import annotations
@@ -65,5 +64,5 @@ ARROW_TYPES: Final[dict[str, pa.DataType]] = {
 
 
 def arrow_schema() -> pa.Schema:
-    """The columns in order, as Arrow types."""
+    """Return the columns in order, as Arrow types."""
     return pa.schema([(name, ARROW_TYPES[kind]) for name, kind in COLUMNS])

@@ -1,14 +1,14 @@
-"""Received messages on disk, from their acknowledgement until Spark has committed them.
+"""Received messages on disk, from their acknowledgement until Spark has committed their batch.
 
     staging directory
-      lock                          held by the one process that writes here
-      source.json                   what is read: destination and selector
+      lock                          locked by the only process that writes to the directory
+      source.json                   the source: destination and selector
       segment-0000000012.arrow      the messages of one batch: an Arrow IPC file, synced before it gets this name
-      segment-0000000012.settled    the broker has confirmed their acknowledgement
+      segment-0000000012.settled    the broker has confirmed the acknowledgement of these messages
 
-Without the second file the broker may deliver the same messages again, so their ids are kept: after a crash a segment
-stays, whatever Spark has committed, until the broker has shown that it knows of it. Leaves the numbers' meaning to
-`spanwire.pipeline.source.offsets` and the order of steps to `spanwire.pipeline.source.staging`.
+Without the second file the broker may deliver the same messages again, so their ids are needed. After a crash such a
+segment stays, even if Spark has committed it, until the broker has confirmed the acknowledgement.
+`spanwire.pipeline.source.offsets` defines the numbers, `spanwire.pipeline.source.staging` the order of the steps.
 """
 
 from __future__ import annotations
@@ -28,18 +28,22 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.arrow.schema import arrow_schema
 from spanwire.pipeline.columns.column_decoder import source_key
 
-LOCK_TIMEOUT_S: Final = 15.0  # a reader of a killed driver ends within its receive timeout
+LOCK_TIMEOUT_S: Final = 15.0  # seconds; the reader of a killed driver ends within its receive timeout
 LOCK_PAUSE_S: Final = 0.1
 SEGMENT_NAME: Final = re.compile(r"segment-(\d{10,})\.arrow")
 SETTLED: Final = ".settled"
-DIRECTORY_MODE: Final = 0o700  # messages are nobody else's business
+DIRECTORY_MODE: Final = 0o700  # other users must not read messages
 
 
 class StagingDirectory:
-    """The segments of one source, for the one process that may change them."""
+    """The segments of one source, for the only process that may change them."""
 
     def __init__(self, path: Path, source: dict[str, str], lock_timeout_s: float = LOCK_TIMEOUT_S) -> None:
-        """Lock the directory, made if need be. Raises `ConfigurationError` when it cannot be used or is in use."""
+        """Create the directory if necessary and lock it.
+
+        Raises:
+            ConfigurationError: the directory cannot be used, is locked, or belongs to another source.
+        """
         self.path: Final[Path] = path
         try:
             path.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -55,34 +59,34 @@ class StagingDirectory:
             raise
 
     def close(self) -> None:
-        """Let the next process in."""
+        """Release the lock."""
         os.close(self._lock)
 
     def numbers(self) -> list[int]:
-        """The segments that are there, in order."""
+        """Return the numbers of the segments in order."""
         return segment_numbers(self.path)
 
     def segment(self, number: int) -> SegmentWriter:
-        """A segment to be made."""
+        """Return a writer for a new segment."""
         return SegmentWriter(self.path, number)
 
     def write(self, number: int, batches: list[pa.RecordBatch]) -> None:
-        """Make a segment that survives a crash of the machine, or none."""
+        """Write a segment that survives a crash of the machine, or none."""
         with self.segment(number) as segment:
             for batch in batches:
                 segment.add(batch)
             segment.finish()
 
     def settle(self, number: int) -> None:
-        """Note that the broker will not deliver these messages again. Nothing is lost when the note is."""
+        """Record that the broker will not deliver these messages again; a lost record does no harm."""
         segment_path(self.path, number).with_suffix(SETTLED).touch(mode=0o600)
 
     def is_settled(self, number: int) -> bool:
-        """Whether that is noted."""
+        """Return True if the acknowledgement of the segment is recorded as confirmed."""
         return segment_path(self.path, number).with_suffix(SETTLED).exists()
 
     def ids(self, number: int, has_many_sources: bool = False) -> set[str]:
-        """The message ids of a segment; with several sources the destinations behind them."""
+        """Return the message ids of a segment, with destinations if there are several sources."""
         with pa.memory_map(str(segment_path(self.path, number))) as source:
             table = pa.ipc.open_file(source).read_all()
             ids = table.column("JMSMessageID").to_pylist()
@@ -94,7 +98,7 @@ class StagingDirectory:
             }
 
     def discard(self, number: int) -> None:
-        """Delete a segment and what is noted of it."""
+        """Delete a segment and its record."""
         path = segment_path(self.path, number)
         path.unlink(missing_ok=True)
         path.with_suffix(SETTLED).unlink(missing_ok=True)
@@ -132,7 +136,7 @@ class StagingDirectory:
                 )
 
     def _sweep(self) -> None:
-        """Remove what a crash left of a segment that never was, and notes without a segment."""
+        """Remove unfinished segments of a crash, and records without a segment."""
         for path in self.path.glob(".segment-*.tmp"):
             path.unlink()
         for path in self.path.glob("segment-*" + SETTLED):
@@ -141,7 +145,7 @@ class StagingDirectory:
 
 
 class SegmentWriter:
-    """A segment in the making: record batches go to the disk as they come. Without `finish` nothing is left of it."""
+    """Writes record batches to a new segment; without `finish` the segment is removed."""
 
     def __init__(self, directory: Path, number: int) -> None:
         self._directory: Final[Path] = directory
@@ -160,7 +164,11 @@ class SegmentWriter:
         self._temporary.unlink(missing_ok=True)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Write some rows. Raises `OSError`."""
+        """Write one record batch.
+
+        Raises:
+            OSError: the disk refuses the data.
+        """
         if self._writer is None:
             os.close(os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
             self._file = pa.OSFile(str(self._temporary), "wb")
@@ -168,7 +176,11 @@ class SegmentWriter:
         self._writer.write_batch(batch)
 
     def finish(self) -> None:
-        """From now on the segment survives a crash of the machine. Raises `OSError`."""
+        """Sync the segment and give it its name; it survives a crash of the machine from then on.
+
+        Raises:
+            OSError: the disk refuses the data.
+        """
         assert self._writer is not None and self._file is not None
         self._writer.close()
         self._file.close()
@@ -179,7 +191,7 @@ class SegmentWriter:
 
 
 def sync(path: Path) -> None:
-    """A file's content, or a directory's names, survive a crash of the machine from now on."""
+    """Sync the content of a file, or the names in a directory, to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -188,25 +200,29 @@ def sync(path: Path) -> None:
 
 
 def segment_path(directory: Path, number: int) -> Path:
-    """Where a segment lies."""
+    """Return the path of a segment."""
     return directory / f"segment-{number:010}.arrow"
 
 
 def segment_numbers(directory: Path) -> list[int]:
-    """The segments of a directory, in order."""
+    """Return the numbers of the segments of a directory, in order."""
     matches = (SEGMENT_NAME.fullmatch(name) for name in os.listdir(directory))
     return sorted(int(match[1]) for match in matches if match)
 
 
 def row_count(directory: Path, number: int) -> int:
-    """Rows of a segment. Raises `ConfigurationError` when it is not there."""
+    """Return the number of rows of a segment.
+
+    Raises:
+        ConfigurationError: the segment does not exist.
+    """
     with _open_segment(directory, number) as source:
         reader = pa.ipc.open_file(source)
         return sum(reader.get_batch(index).num_rows for index in range(reader.num_record_batches))
 
 
 def read_rows(directory: Path, number: int, first: int, count: int) -> Iterator[pa.RecordBatch]:
-    """The rows of a segment from ``first`` on, as record batches."""
+    """Yield ``count`` rows of a segment from the row ``first`` on, as record batches."""
     with _open_segment(directory, number) as source:
         reader = pa.ipc.open_file(source)
         start = 0
@@ -219,7 +235,7 @@ def read_rows(directory: Path, number: int, first: int, count: int) -> Iterator[
 
 
 def with_missing_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """With null columns for those that there were not yet when the segment was written."""
+    """Return the batch with null columns for columns that are newer than the segment."""
     for field in arrow_schema():
         if field.name not in batch.schema.names:
             batch = batch.append_column(field, pa.nulls(batch.num_rows, field.type))

@@ -1,1 +1,7 @@
-"""Messages as columns and columns as messages, in the layout of Arrow, without an object for a row. Pure."""
+"""Messages as columns and columns as messages, in Arrow's layout and without an object per row. Pure.
+
+Arrow in place. A VARIANT is Spark's binary form of a typed value.
+
+Args:
+    *decoder* makes columns of received messages; an *encoder* makes messages of columns. A *view* reads a column of
+"""

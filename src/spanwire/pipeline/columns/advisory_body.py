@@ -1,9 +1,9 @@
-"""What an advisory tells of, as a map for the column ``body`` (Apache ActiveMQ, Advisory Message: dataStructure).
+"""Bodies of advisories as maps for the column ``body``.
 
-Each map has the name of OpenWire's structure as ``type``; ids are texts as clients show them, destinations
-``queue://NAME``, times milliseconds since 1970.
+Source: Apache ActiveMQ, Advisory Message, dataStructure. Each map has the name of OpenWire's structure as ``type``. Ids
+are texts as clients show them, destinations ``queue://NAME``, times milliseconds since 1970.
 
-| type | further entries, where the structure has them |
+| type | further entries, if the structure has them |
 |---|---|
 | ConnectionInfo | connectionId, clientId, userName, clientIp |
 | ConsumerInfo | consumerId, connectionId, clientId, destination, selector, subscriptionName, networkSubscription, |
@@ -15,7 +15,8 @@ Each map has the name of OpenWire's structure as ``type``; ids are texts as clie
 | Message | messageId, producerId, connectionId, destination, originalDestination, timestamp, brokerPath, size, |
 | | brokerInTime, brokerOutTime |
 
-A structure of another kind is told by its number alone. No password is in any of them, nor a message's body.
+Args:
+    structure of another type has only its type number. No map contains a password or the body of a message.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Entries = dict[str, PropertyValue]
 
 
 def structure_entry(structure: DataStructure) -> PropertyValue:
-    """The map of one structure."""
+    """Return the map of one structure."""
     entries: Entries = {}
     if isinstance(structure, wire.Message):
         _put_message(structure, entries)
@@ -56,7 +57,7 @@ def structure_entry(structure: DataStructure) -> PropertyValue:
 
 
 def message_id_text(message_id: wire.MessageId | None) -> str | None:
-    """A message's id as clients show it; None for none."""
+    """Return a message id as clients show it, or ``None`` without an id."""
     if message_id is None:
         return None
     if message_id.text_view:
@@ -66,17 +67,17 @@ def message_id_text(message_id: wire.MessageId | None) -> str | None:
 
 
 def producer_text(producer_id: wire.ProducerId | None) -> str | None:
-    """A producer's id."""
+    """Return a producer id as clients show it, or ``None`` without an id."""
     return None if producer_id is None else f"{producer_id.connection_id}:{producer_id.session_id}:{producer_id.value}"
 
 
 def consumer_text(consumer_id: wire.ConsumerId | None) -> str | None:
-    """A consumer's id, as the property consumerId of advisories has it."""
+    """Return a consumer id like the property ``consumerId`` of advisories, or ``None`` without an id."""
     return None if consumer_id is None else f"{consumer_id.connection_id}:{consumer_id.session_id}:{consumer_id.value}"
 
 
 def destination_text(destination: wire.ActiveMQDestination | None) -> str | None:
-    """Such as ``queue://NAME``; None for none."""
+    """Return a destination such as ``queue://NAME``, or ``None`` without a destination."""
     if destination is None or destination.physical_name is None:
         return None
     return SCHEMES[destination.type_id() - wire.ACTIVE_MQ_QUEUE] + destination.physical_name

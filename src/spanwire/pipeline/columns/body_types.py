@@ -1,4 +1,4 @@
-"""Words of the column body_type: kinds of messages, by the numbers of their OpenWire structures."""
+"""Values of the column ``body_type`` by the type number of the OpenWire message."""
 
 from __future__ import annotations
 

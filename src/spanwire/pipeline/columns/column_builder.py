@@ -1,8 +1,8 @@
-"""Columns in the making, laid out as Arrow has them: little-endian numbers one after the other, texts and octets end to
-end with a list of where each ends, and a bit for each row that has a value.
+"""Columns under construction, laid out like Arrow's.
 
-Nothing of Arrow is known here but that layout (Apache Arrow Columnar Format, Physical Memory Layout);
-`spanwire.pipeline.arrow.record_batch` hands the octets over to it.
+Numbers are little-endian. Texts and octets stand end to end, with a list of their ends and a validity bit per row
+(Apache Arrow Columnar Format, Physical Memory Layout). `spanwire.pipeline.arrow.record_batch` hands the octets to
+Arrow; this module does not import Arrow.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from spanwire.model.errors import MessageFormatError
 
 NO_OCTETS: Final = b""
 BITS: Final = 8
-MAX_COLUMN_OCTETS: Final[i64] = 2147483647  # of the values of a column: their ends are 32-bit numbers
-MAX_MICROS_MS: Final[i64] = 9223372036854775  # the last millisecond that microseconds can say: 2**63 - 1 of them
+MAX_COLUMN_OCTETS: Final[i64] = 2147483647  # values of one column; Arrow stores their ends as 32-bit numbers
+MAX_MICROS_MS: Final[i64] = 9223372036854775  # milliseconds; the last time that 64-bit microseconds can represent
 
 
 class OctetColumn:
-    """Texts or octets of some rows, in order; a row that nobody mentions has none, and costs nothing."""
+    """Texts or octets of consecutive rows; a row without a value costs only its end."""
 
     def __init__(self) -> None:
         self.parts: Final[list[bytes]] = []
@@ -33,8 +33,10 @@ class OctetColumn:
         write_i32_le(self._ends, 0)
 
     def put(self, row: int, octets: bytes) -> None:
-        """The value of ``row``, which is behind all that have one. Raises `MessageFormatError` when the column gets too
-        large; nothing is added then.
+        """Set the value of ``row``, which must follow all rows with a value.
+
+        Raises:
+            MessageFormatError: the column would exceed `MAX_COLUMN_OCTETS`; nothing is added then.
         """
         size: i64 = end_of(self._size + len(octets))
         if self._rows < row:
@@ -45,30 +47,34 @@ class OctetColumn:
         write_i32_le(self._ends, i32(size))
 
     def fill(self, rows: int) -> None:
-        """There are so many rows."""
+        """Add rows without a value up to a total of ``rows``."""
         for row in range(self._rows, rows):
             self.nulls.append(row)
             write_i32_le(self._ends, i32(self._size))
         self._rows = max(self._rows, rows)
 
     def ends(self) -> bytes:
-        """32-bit numbers: 0, and where the value of each row ends."""
+        """Return 32-bit numbers: 0, then the end of each row's value."""
         return self._ends.getvalue()
 
     def octets(self) -> bytes:
-        """All values, end to end."""
+        """Return all values end to end."""
         return NO_OCTETS.join(self.parts)
 
 
 def end_of(size: i64) -> i64:
-    """Where a value ends. Raises `MessageFormatError` when a column cannot be so large."""
+    """Return ``size`` as the end of a value.
+
+    Raises:
+        MessageFormatError: a column cannot have so many octets.
+    """
     if size > MAX_COLUMN_OCTETS:
         raise MessageFormatError("the messages of one part of a batch have more than 2 GiB in one column")
     return size
 
 
 def text_column(texts: Sequence[str | None]) -> OctetColumn:
-    """A column of texts, one for each row."""
+    """Return a column with one text, or null, for each row."""
     column = OctetColumn()
     for row in range(len(texts)):
         text = texts[row]
@@ -78,14 +84,14 @@ def text_column(texts: Sequence[str | None]) -> OctetColumn:
 
 
 class TimeColumn:
-    """Times in microseconds since 1970, given in milliseconds; 0 stands for none."""
+    """Times in microseconds since 1970, added in milliseconds; 0 milliseconds means null."""
 
     def __init__(self) -> None:
         self.nulls: Final[list[int]] = []
         self._numbers: Final = BytesWriter()
 
     def put(self, row: int, millis: i64) -> None:
-        """The time of the next row. What microseconds cannot say becomes the last time that they can."""
+        """Add the time of the next row, clamped to the range of 64-bit microseconds."""
         if millis == 0:
             self.nulls.append(row)
         elif millis > MAX_MICROS_MS:
@@ -95,12 +101,12 @@ class TimeColumn:
         write_i64_le(self._numbers, millis * 1000)
 
     def octets(self) -> bytes:
-        """64-bit numbers."""
+        """Return 64-bit numbers, one per row."""
         return self._numbers.getvalue()
 
 
 def valid_bits(nulls: list[int], rows: int) -> bytes | None:
-    """A bit for each row that is not in ``nulls``, the lowest first; None when there are no nulls."""
+    """Return a bitmap with a 1 for each row outside of ``nulls``, lowest bit first, or ``None``."""
     if not nulls:
         return None
     bits = bytearray(b"\xff" * ((rows + BITS - 1) // BITS))

@@ -1,15 +1,17 @@
-"""Received messages taken apart column by column, without an object per row.
+"""Decodes received messages into columns, without an object per row.
 
-    gatherer = ColumnDecoder(bodies)
-    gatherer.add(raw, version, redelivery_count)
+    decoder = ColumnDecoder(bodies)
+    decoder.add(raw, version, redelivery_count)
 
-Most messages of a queue are alike but for their ids, times, properties and bodies, and have none of the rarer headers:
-of these nothing is decoded that the message before has told already. All others are decoded field by field. Either way
-ends in the same columns; what messages have in common stands once, with a number of it in each row.
+Messages of a queue usually differ only in ids, times, properties and bodies, and lack the rarer headers. For such a
+message, fields equal to the previous message's are compared as octets and not decoded again. All other messages are
+decoded field by field. Both paths fill the same columns; common headers are stored once, with an index per row.
 
-A body or properties that cannot be decoded do not stop the rest: the row says ``unreadable`` and its column ``bytes``
-holds the body's octets as they came. A serialized Java object is handed on as octets and never looked into. Knows
-nothing of Arrow: `spanwire.pipeline.arrow.record_batch` makes record batches of what is gathered here.
+``bytes`` has the body's octets. Serialized Java objects are passed on as octets and never read.
+`spanwire.pipeline.arrow.record_batch` makes record batches; this module does not import Arrow.
+
+Args:
+    body or properties that cannot be decoded do not stop the batch: ``body_type`` is then ``unreadable`` and the column
 """
 
 from __future__ import annotations
@@ -46,49 +48,49 @@ from spanwire.protocols.openwire.messages.message_body import KINDS, neutral_bod
 from spanwire.protocols.openwire.messages.message_layout import MessageScanner
 from spanwire.protocols.primitive_map import UNBOUNDED, decode_map, decode_stream
 
-LENGTH_OCTETS: Final = 4  # in front of a text
-ARRAY_HEAD: Final = 5  # octets before a byte array: flag and length
-MAX_KNOWN_TEXT: Final = 1024  # octets of one that is remembered
-MAX_KNOWN_TEXTS: Final = 1024  # of destinations and of producers that are remembered; reply queues can be many
+LENGTH_OCTETS: Final = 4  # octets; length before a text
+ARRAY_HEAD: Final = 5  # octets; flag and length before a byte array
+MAX_KNOWN_TEXT: Final = 1024  # octets; longer destinations and producers are not cached
+MAX_KNOWN_TEXTS: Final = 1024  # cached destinations, and producers; a requestor may have many reply queues
 NO_OCTETS: Final = b""
 
-# A message without the rarer headers is as short as one can be, counted from the broker's sequence to the content and
-# from the properties to the end (see `spanwire.protocols.openwire.messages.message_layout`).
+# Lengths of a message without the rarer headers: from the broker's sequence to the content, and from the properties to
+# the end (see `spanwire.protocols.openwire.messages.message_layout`).
 PLAIN_VERSION: Final = 10
 PLAIN_HEAD_OCTETS: Final = 35
 PLAIN_TAIL_OCTETS: Final = 37
-COMPRESSED_OFFSET: Final = 2  # in such a tail
+COMPRESSED_OFFSET: Final = 2  # octets from the start of the tail
 IN_TIME_OFFSET: Final = 20
 OUT_TIME_OFFSET: Final = 28
 NUMBER_OCTETS: Final = 8
 
 
-# What is in memory here and in Spark at once; it is written while a processor's cache still has it.
+# Bounds of one record batch: it is written while the processor's cache still contains it.
 MAX_CHUNK_ROWS: Final = 2000
 MAX_CHUNK_BYTES: Final = 2 * 1024 * 1024
 
 
 class RawMessage(Protocol):
-    """A message as the client has it, not decoded yet."""
+    """An undecoded message as the client received it."""
 
     @property
     def raw(self) -> bytes:
-        """The loose and uncached octets from the type id on."""
+        """The message in loose, uncached OpenWire encoding, from the type number on."""
         ...
 
     @property
     def version(self) -> int:
-        """The OpenWire version that they are in."""
+        """The OpenWire version of the encoding."""
         ...
 
     @property
     def redelivery_count(self) -> int:
-        """Deliveries before this one."""
+        """The number of earlier deliveries."""
         ...
 
 
 class CommonHeaders:
-    """What messages have in common; the names are those of `spanwire.pipeline.arrow.schema`, None is null."""
+    """Headers that consecutive messages share, named as in the schema; ``None`` is null."""
 
     def __init__(
         self, destination: str | None, persistent: bool, priority: int, delivery_count: int, kind: str
@@ -107,7 +109,7 @@ class CommonHeaders:
 
 
 class DecodedColumns:
-    """The columns of some messages. ``which`` tells for each row, as a 32-bit number, which of ``commons`` holds."""
+    """The columns of decoded messages; ``common_indexes`` has a 32-bit index into ``commons`` per row."""
 
     def __init__(self) -> None:
         self.octets = 0  # of bodies and properties
@@ -126,7 +128,7 @@ class DecodedColumns:
         self.out_times: Final[TimeColumn] = TimeColumn()
 
     def add_row(self, message_id: str, timestamp_ms: i64, expiration_ms: i64, sequence: i64) -> None:
-        """What every row has; ``commons`` holds what it has in common, last."""
+        """Add the values of one row; its common headers are the last entry of ``commons``."""
         row = len(self.ids)
         self.ids.append(message_id)
         write_i32_le(self.common_indexes, i32(len(self.commons) - 1))
@@ -136,8 +138,10 @@ class DecodedColumns:
         self.last_timestamp_ms = timestamp_ms
 
     def keys(self, has_many_sources: bool) -> list[str]:
-        """How the message of each row is told from all others: by its id; with several sources, each of which may have
-        it, by its destination, too.
+        """Return a key per row that is unique among the messages of the source.
+
+        The key is the message id. With several sources the destination is added, because each of them may have a
+        message with the same id.
         """
         if not has_many_sources:
             return self.ids
@@ -149,25 +153,25 @@ class DecodedColumns:
 
 
 class ColumnDecoder:
-    """Decodes messages into `Gathered`, which whoever takes it replaces by calling `take`."""
+    """Decodes messages into ``columns`` until the caller takes them with `take_columns`."""
 
     def __init__(self, bodies: frozenset[str]) -> None:
-        """``bodies``: the kinds whose bodies are wanted."""
+        """Decode only bodies of the types in ``bodies``, named as in ``body_type``."""
         self.columns = DecodedColumns()
         self._bodies: Final[frozenset[str]] = bodies
         self._decoder = StructureDecoder(WireFormat(version=LATEST_VERSION))
         self._scanner = MessageScanner(LATEST_VERSION)
         self._version = LATEST_VERSION
-        self._common: CommonHeaders | None = None  # of the row before, if that was a plain one
-        self._destinations: Final[dict[bytes, str]] = {}  # by their octets
-        self._destination_octets = NO_OCTETS  # of the message before
+        self._common: CommonHeaders | None = None  # headers of the previous row if that row was plain
+        self._destinations: Final[dict[bytes, str]] = {}  # texts by encoded destination
+        self._destination_octets = NO_OCTETS  # encoded destination of the previous message
         self._destination_text = ""
         self._producers: Final[dict[bytes, str]] = {}
         self._producer_octets = NO_OCTETS
         self._producer_text = ""
 
     def take_columns(self) -> DecodedColumns:
-        """Everything gathered, which is forgotten here."""
+        """Return the columns decoded so far and begin new ones."""
         columns = self.columns
         self.columns = DecodedColumns()
         self._common = None
@@ -175,16 +179,21 @@ class ColumnDecoder:
 
     @property
     def is_full(self) -> bool:
-        """Whether what is gathered is as much as a record batch should have."""
+        """Return True if the columns have enough rows or octets for one record batch."""
         return self.columns.octets >= MAX_CHUNK_BYTES or len(self.columns.ids) >= MAX_CHUNK_ROWS
 
     def add_until_full(self, messages: Sequence[RawMessage], start: int) -> int:
-        """Rows of the messages from ``place`` on, at least one, until there are enough; gives the place behind them.
-        Raises as `add`.
+        """Add messages from the index ``start`` on, at least one, until the columns are full.
+
+        Returns:
+            the index behind the last added message.
+
+        Raises:
+            MessageFormatError: a message cannot be read.
         """
         for index in range(start, len(messages)):
             message = messages[index]
-            if isinstance(message, Message):  # the same as below, but compiled it reads the attributes of a known class
+            if isinstance(message, Message):  # compiled code reads attributes of a known class faster
                 self.add(message.raw, message.version, message.redelivery_count)
             else:
                 self.add(message.raw, message.version, message.redelivery_count)
@@ -193,9 +202,10 @@ class ColumnDecoder:
         return len(messages)
 
     def add(self, raw: bytes, version: int, redelivery_count: int) -> None:
-        """One more row, from a message's loose and uncached octets.
+        """Add one message in loose, uncached encoding.
 
-        Raises `MessageFormatError` for octets that are no message with an id.
+        Raises:
+            MessageFormatError: the octets are no message with an id.
         """
         if version != self._version:
             self._decoder = StructureDecoder(WireFormat(version=version))
@@ -210,9 +220,7 @@ class ColumnDecoder:
             self._add_decoded(raw, scanner, redelivery_count)
 
     def _is_plain(self, raw: bytes, scanner: MessageScanner) -> bool:
-        """Whether it is a text or bytes message without the rarer headers, of a producer and for a destination that
-        are known.
-        """
+        """Return True for a text or bytes message without rarer headers, of a known producer and destination."""
         type_id: int = raw[0]
         if type_id != wire.ACTIVE_MQ_TEXT_MESSAGE and type_id != wire.ACTIVE_MQ_BYTES_MESSAGE:
             return False
@@ -248,7 +256,7 @@ class ColumnDecoder:
         return True
 
     def _add_plain(self, raw: bytes, scanner: MessageScanner, redelivery_count: int) -> bool:
-        """False, and nothing added, when body or properties are not readable."""
+        """Add a plain message; return False, with nothing added, if its body or properties are unreadable."""
         start, end, tail = scanner.content_start, scanner.properties_start, scanner.tail_start
         has_content, has_properties = raw[start] != 0, raw[end] != 0
         kind = TEXT_BODY if raw[0] == wire.ACTIVE_MQ_TEXT_MESSAGE else BYTES_BODY
@@ -333,7 +341,7 @@ class ColumnDecoder:
         return message
 
     def _message_id(self, message: wire.Message, raw: bytes, scanner: MessageScanner) -> str:
-        """The id as JMS clients show it."""
+        """Return the id as JMS clients show it."""
         message_id = message.message_id
         if message_id is None:
             raise MessageFormatError("a message came without an id")
@@ -354,7 +362,7 @@ class ColumnDecoder:
         return SCHEMES[destination.type_id() - wire.ACTIVE_MQ_QUEUE] + (destination.physical_name or "")
 
     def _put_contents(self, message: wire.Message, row: int) -> str:
-        """Properties and body; gives the kind of the body."""
+        """Add properties and body; return the value of ``body_type``."""
         columns = self.columns
         properties, content = message.marshalled_properties, message.content
         is_readable = True
@@ -373,7 +381,7 @@ class ColumnDecoder:
         return kind
 
     def _put_body(self, message: wire.Message, content: bytes | None, row: int) -> str | None:
-        """The kind of the body, None for one that cannot be read."""
+        """Add the body and return its type, or ``None`` if the body is unreadable."""
         columns = self.columns
         type_id = message.type_id()
         kind = BODY_TYPES.get(type_id, MESSAGE_BODY)
@@ -394,14 +402,16 @@ class ColumnDecoder:
                 (columns.texts if kind == TEXT_BODY else columns.bytes).put(row, octets)
         except MessageFormatError:
             return None
-        if message.compressed and octets is not None:  # inflated it may be a hundred times as large
+        if message.compressed and octets is not None:  # an inflated body may be a hundred times as large
             columns.octets += len(octets)
         return kind
 
 
 def plain_text(raw: bytes, start: i64, end: i64) -> bytes | None:
-    """The text in a content field between two offsets as UTF-8. Plain ASCII, the same in Java's and in everybody's
-    UTF-8, is only cut out; None for what is no text, or the null text.
+    """Return the text between two offsets of a content field as UTF-8, or ``None``.
+
+    ``None`` stands for a null or invalid text. ASCII has the same octets in UTF-8 and in Java's modified UTF-8, and is
+    copied unchanged.
     """
     text_start: i64 = start + LENGTH_OCTETS
     if text_start <= end and text_start + i64(read_i32_be(raw, start)) == end:
@@ -415,12 +425,12 @@ def plain_text(raw: bytes, start: i64, end: i64) -> bytes | None:
 
 
 def count_deliveries(redelivery_count: int) -> int:
-    """The deliveries with this one, as many as a 32-bit number can tell."""
+    """Return the number of deliveries including the present one, at most the largest 32-bit number."""
     return redelivery_count + 1 if redelivery_count < INT_MAX else INT_MAX
 
 
 def source_key(message_id: str, destination: str | None) -> str:
-    """How a message of one of several queues is told from the same one in another."""
+    """Return a key that distinguishes messages with the same id from several sources."""
     return f"{message_id} {destination}"
 
 

@@ -1,8 +1,7 @@
-"""Columns as messages to send: what `spanwire.pipeline.columns.column_decoder` does, the other way round.
+"""Encodes columns as messages to send; the inverse of `spanwire.pipeline.columns.column_decoder`.
 
-`spanwire.pipeline.arrow.rows` takes Arrow's columns apart and tells which there are; the properties are maps of the
-wire already (`spanwire.pipeline.columns.property_maps`). Texts stay octets all the way, unless Java writes them in
-another way.
+`spanwire.pipeline.arrow.rows` takes the columns from Arrow, `spanwire.pipeline.columns.property_maps` encodes the
+properties. Texts remain octets unless Java's modified UTF-8 differs from UTF-8.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ from spanwire.pipeline.columns.column_view import ColumnView, is_plain_text
 from spanwire.pipeline.columns.destinations import MAX_PRIORITY, target_destination
 from spanwire.pipeline.columns.property_maps import client_value, decode_value
 
-MAX_KNOWN_TARGETS: Final = 1024  # destinations of rows that are remembered
+MAX_KNOWN_TARGETS: Final = 1024  # cached destinations; rows of one batch may name many
 DELIVERY_MODES: Final[dict[str, bool]] = {"PERSISTENT": True, "NON_PERSISTENT": False}
 TEXT_OCTETS: Final = TEXT_BODY.encode()
 TEMPORARY: Final = ("temp-queue://", "temp-topic://")
 
 
 class OutgoingColumns:
-    """Some rows. A column that is not there, or null in all of them, is None."""
+    """Columns of some rows; ``None`` stands for a column that is missing or null in all rows."""
 
     def __init__(self, count: int) -> None:
         self.count: Final[int] = count
@@ -57,7 +56,7 @@ class OutgoingColumns:
 
     @property
     def has_headers(self) -> bool:
-        """Whether the messages are to have more than a body, properties and a destination."""
+        """Return True if a message needs more than body, properties and destination."""
         return (
             self.correlation_ids is not None
             or self.types is not None
@@ -71,17 +70,26 @@ class OutgoingColumns:
 
 
 class ColumnEncoder:
-    """Makes messages for one destination, or each for that which its row names."""
+    """Makes messages for one destination, or for the destination that each row names."""
 
     def __init__(self, destination: Destination | None, drop_temporary_reply: bool = False) -> None:
-        """A temporary destination ends with the connection that made it, and is known to its own broker alone."""
+        """Send to ``destination``, or to the destination of each row if ``None``.
+
+        With ``drop_temporary_reply`` a temporary JMSReplyTo is left out, because a temporary destination exists only at
+        its own broker and only until its connection ends.
+        """
         self._drop_temporary_reply: Final[bool] = drop_temporary_reply
         self._destination: Final[Destination | None] = destination
         self._targets: Final[dict[str, Destination]] = {}
-        self._replies: Final[set[str]] = set()  # destinations of answers that are destinations indeed
+        self._replies: Final[set[str]] = set()  # values of JMSReplyTo that were checked
 
     def encode(self, columns: OutgoingColumns) -> list[Outgoing]:
-        """The messages in order. Raises `ConfigurationError` or `MessageFormatError` for a value that none can have."""
+        """Return the messages in order.
+
+        Raises:
+            ConfigurationError: a value has no JMS form.
+            MessageFormatError: a property or body has no wire form.
+        """
         has_headers = columns.has_headers
         maps = columns.properties
         messages: list[Outgoing] = []
@@ -169,7 +177,7 @@ def _number(column: list[int | None] | None, row: int) -> int | None:
 
 
 def _body(columns: OutgoingColumns, row: int) -> object:
-    """The body as the client takes it: a text, bytes, dict, list, Java object or None."""
+    """Return the body as the client takes it: a text, bytes, dict, list, Java object or ``None``."""
     body_type = _octets(columns.body_types, row)
     if body_type is None:
         return _only_body(columns, row)
@@ -192,7 +200,7 @@ def _body(columns: OutgoingColumns, row: int) -> object:
 
 
 def _only_body(columns: OutgoingColumns, row: int) -> object:
-    """That of the column that is not null, when no column says which it is."""
+    """Return the body from the only body column with a value, for a row without ``body_type``."""
     names: list[str] = []
     if _has_value(columns.texts, row):
         names.append("text")
@@ -229,7 +237,7 @@ def _text_body(columns: OutgoingColumns, row: int) -> EncodedText:
 
 
 def _structured(columns: OutgoingColumns, row: int, kind: str | None) -> object:
-    """A map or a stream; without a kind what the value is."""
+    """Return a map or stream body; without ``kind`` the VARIANT decides."""
     body, metadata = _octets(columns.bodies, row), columns.body_metadata
     if body is None or metadata is None:
         empty: object = [] if kind == STREAM_BODY else {}

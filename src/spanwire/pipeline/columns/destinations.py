@@ -1,4 +1,4 @@
-"""Destinations that the pipeline reads and writes, checked before anything is connected."""
+"""Destinations that the pipeline reads and writes, checked before a connection is opened."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from spanwire.model.destination import QUEUE, SCHEMES, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError
 from spanwire.model.written_destination import written_destination
 
-ADVISORIES: Final = "ActiveMQ.Advisory."  # topics on which a broker tells about itself, to whoever is there
+ADVISORIES: Final = "ActiveMQ.Advisory."  # prefix of advisory topics
 MAX_PRIORITY: Final = 9  # JMS 1.1, section 3.4.10
 
 
 def source_destination(
     name: str, subscription: str | None, client_id: str | None, is_durable: bool = True
 ) -> Destination:
-    """What is read: a queue, a pattern of queues, several queues, a topic with or without a durable subscription, or
+    """Return the destination of a reader.
+
+    Allowed are a queue, a pattern of queues, several queues, a topic with or without durable subscription, and
     advisories.
 
-    Raises `ConfigurationError` for anything else.
+    Raises:
+        ConfigurationError: the name is another destination, or needs other options.
     """
     destination = _permanent(name)
-    is_advisory = destination.name.startswith(ADVISORIES)  # brokers refuse durable subscriptions there
+    is_advisory = destination.name.startswith(ADVISORIES)  # brokers refuse durable subscriptions to advisories
     if destination.kind == TOPIC and is_durable and not is_advisory and (subscription is None or client_id is None):
         raise ConfigurationError(
             f"spanwire: {destination} keeps messages for a durable subscription only: set the options subscription and "
@@ -48,7 +51,11 @@ def source_destination(
 
 
 def target_destination(name: str) -> Destination:
-    """The queue or topic to send to. Raises `ConfigurationError` for anything else."""
+    """Return the queue or topic of a writer.
+
+    Raises:
+        ConfigurationError: the name is a pattern, a list, temporary or invalid.
+    """
     destination = _permanent(name)
     if destination.is_pattern or destination.is_composite:
         raise ConfigurationError(f"spanwire: {destination} names more than one destination; write to each of them")

@@ -1,8 +1,8 @@
-"""The properties of messages as columns of names and of VARIANTs, straight from the octets of the wire.
+"""Properties of messages as columns of names and VARIANT values, directly from the octets of the wire.
 
-Numbers and plain texts are copied from one encoding to the other without a Python value in between; a map with anything
-else in it (a text beyond ASCII, a character, octets, a map or list, a name that is there twice) goes by way of
-`spanwire.protocols.primitive_map` and `spanwire.pipeline.columns.variant`, with the same outcome.
+Numbers and ASCII texts are copied between the two encodings without a Python value. A map with any other value (a text
+beyond ASCII, a character, octets, a map or list, a repeated name) is decoded by `spanwire.protocols.primitive_map` and
+encoded by `spanwire.pipeline.columns.variant`, with the same result.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from spanwire.pipeline.columns.column_builder import end_of
 from spanwire.pipeline.columns.variant import NO_NAMES, encode_scalar, encode_variant
 from spanwire.protocols.primitive_map import UNBOUNDED, decode_map
 
-MAX_LAYOUT: Final = 64  # properties of a message whose names are compared with those of the message before
+MAX_LAYOUT: Final = 64  # properties; names of longer rows are not compared with the previous row
 COUNT_OCTETS: Final = 4
 LENGTH_OCTETS: Final = 2
 NULL_MAP: Final = -1
@@ -59,11 +59,11 @@ STRING: Final = variant.STRING << 2
 
 
 class PropertyColumns:
-    """The properties of one row after the other."""
+    """The properties of consecutive rows."""
 
     def __init__(self) -> None:
-        self.count: i32 = 0  # of all properties
-        self.metadata: Final[dict[int, bytes]] = {}  # by the number of the property; `NO_NAMES` for all others
+        self.count: i32 = 0  # properties of all rows
+        self.metadata: Final[dict[int, bytes]] = {}  # by property index; `NO_NAMES` for all other properties
         self._rows: Final = BytesWriter()
         self._names: Final = BytesWriter()
         self._name_ends: Final = BytesWriter()
@@ -75,8 +75,10 @@ class PropertyColumns:
         write_i32_le(self._value_ends, 0)
 
     def add(self, data: bytes, start: i64, end: i64) -> bool:
-        """Those of one more row, a map between two offsets. False when they cannot be decoded; nothing is added then,
-        not even the row.
+        """Add a row whose properties are the map between two offsets.
+
+        Returns:
+            False if the map cannot be decoded; then neither properties nor a row are added.
         """
         count = self.count
         names, name_ends = len(self._names), len(self._name_ends)
@@ -96,23 +98,23 @@ class PropertyColumns:
         return True
 
     def add_none(self) -> None:
-        """One more row, without properties."""
+        """Add a row without properties."""
         write_i32_le(self._rows, self.count)
 
     def row_ends(self) -> bytes:
-        """32-bit numbers: 0, and where the properties of each row end among those of all."""
+        """Return 32-bit numbers: 0, then the end of each row's properties among all properties."""
         return self._rows.getvalue()
 
     def names(self) -> tuple[bytes, bytes]:
-        """Where the name of each property ends, and the names end to end."""
+        """Return the ends of the property names, and the names end to end."""
         return self._name_ends.getvalue(), self._names.getvalue()
 
     def values(self) -> tuple[bytes, bytes]:
-        """The same of the values of the VARIANTs."""
+        """Return the ends of the VARIANT values, and the values end to end."""
         return self._value_ends.getvalue(), self._values.getvalue()
 
     def _add_plain(self, data: bytes, start: i64, end: i64) -> bool:
-        """False when the map is not as most are; part of it may have been added then."""
+        """Add a map of numbers and ASCII texts; return False, possibly with a part added, for any other map."""
         if start == end:
             return True
         offset: i64 = start + COUNT_OCTETS
@@ -143,8 +145,9 @@ class PropertyColumns:
         return True
 
     def _is_new_name(self, index: i32, name: bytes) -> bool:
-        """Whether the name is ASCII and not that of an earlier property of this row. The names of a row are in the
-        layout as far as they have come.
+        """Return True if the name is ASCII and differs from earlier names of the row.
+
+        The names of the row so far are the first entries of the layout.
         """
         layout = self._layout
         if index < len(layout):
@@ -157,7 +160,7 @@ class PropertyColumns:
         return True
 
     def _add_value(self, data: bytes, offset: i64, end: i64) -> i64:
-        """Where the value ends, `NO_PLACE` when it is none of those that are copied."""
+        """Return the offset behind the value, or `NO_OFFSET` for a value that cannot be copied."""
         kind: int = data[offset]
         offset += 1
         if kind == STRING_VALUE:
@@ -210,7 +213,7 @@ class PropertyColumns:
         return offset + 8
 
     def _add_small(self, kind: int, data: bytes, offset: i64, end: i64) -> i64:
-        """Up to two octets."""
+        """Add a value of at most two octets."""
         if kind == BOOLEAN_VALUE and offset < end:
             self._values.append(TRUE if data[offset] else FALSE)
             return offset + 1

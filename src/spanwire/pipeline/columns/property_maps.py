@@ -1,11 +1,11 @@
-"""The properties of rows as the wire's primitive maps, straight from Arrow's columns.
+"""Properties of rows as OpenWire primitive maps, directly from Arrow's columns.
 
-    Arrow   where the entries of each row end | names | VARIANT values and their metadata, or texts
+    Arrow   ends of each row's entries | names | VARIANT values and their metadata, or texts
     wire    count 4 | for each property: length 2, name | type, data
 
-(Apache Arrow Columnar Format, Map; Parquet, Variant Binary Encoding; OpenWire, primitive map.) The layouts of numbers
-and of ASCII texts differ by little more than their byte order, so no value becomes a Python object in between. What is
-rare goes the long way through `spanwire.pipeline.columns.variant`.
+(Apache Arrow Columnar Format, Map; Parquet, Variant Binary Encoding; OpenWire, primitive map.) Numbers and ASCII texts
+differ in little more than byte order and are copied without a Python object. Other values are decoded by
+`spanwire.pipeline.columns.variant` and encoded again.
 """
 
 from __future__ import annotations
@@ -48,16 +48,18 @@ from spanwire.protocols.octets import patch_int
 from spanwire.protocols.primitive_map import BIG_STRING, BIG_STRING_LENGTH, encode_map
 
 COUNT_OCTETS: Final = 4
-LENGTH_OCTETS: Final = 4  # of a long text
-MAX_KNOWN_NAMES: Final = 1024  # names of properties whose octets are remembered; forgotten all at once
-MAX_KNOWN_NAME: Final = 1024  # octets of a name that is remembered
-MAX_LAYOUT: Final = 64  # properties of a row whose names are compared with those of the row before
+LENGTH_OCTETS: Final = 4  # octets; length of a long text
+MAX_KNOWN_NAMES: Final = 1024  # cached property names; the cache is cleared when full
+MAX_KNOWN_NAME: Final = 1024  # octets; longer names are not cached
+MAX_LAYOUT: Final = 64  # properties; names of longer rows are not compared with the previous row
 HAS_DUPLICATES: Final = -1
 
 
 class PropertyViews:
-    """The properties of some rows. ``rows`` tells where those of a row end, and which rows have none at all. Without
-    ``metadata`` the values are texts, else VARIANTs.
+    """The property columns of some rows.
+
+    ``rows`` has the ends of each row's properties and the null rows. Without ``metadata`` the values are texts,
+    otherwise VARIANTs.
     """
 
     def __init__(self, rows: ColumnView, names: ColumnView, values: ColumnView, metadata: ColumnView | None) -> None:
@@ -68,7 +70,10 @@ class PropertyViews:
 
 
 class PropertyMapWriter:
-    """Makes maps, for one row after the other; with a name for ids also ``prefix/0``, ``prefix/1`` under it."""
+    """Encodes one map per row, optionally with a duplicate id.
+
+    With ``id_name`` each map gets the property ``id_name`` with the values ``prefix/0``, ``prefix/1`` and so on.
+    """
 
     def __init__(self, id_name: str | None = None, prefix: str = "") -> None:
         self._id_name: Final[str | None] = id_name
@@ -79,8 +84,11 @@ class PropertyMapWriter:
         self._layout: Final[list[bytes]] = []
 
     def encode_views(self, columns: PropertyViews, count: int) -> list[bytes]:
-        """The maps of the next ``count`` rows; no octets for none. Raises `ConfigurationError` for a value that JMS has
-        no type for, and `MessageFormatError` for one that no property can have.
+        """Return the maps of the next ``count`` rows; empty for a row without properties.
+
+        Raises:
+            ConfigurationError: a value has no JMS type.
+            MessageFormatError: a value cannot be a property.
         """
         maps: list[bytes] = []
         rows = columns.rows
@@ -94,7 +102,11 @@ class PropertyMapWriter:
         return maps
 
     def encode_values(self, rows: list[dict[str, object]]) -> list[bytes]:
-        """The same for properties as the client takes them."""
+        """Return the maps of the next rows from properties in the client's form.
+
+        Raises:
+            MessageFormatError: a value cannot be a property.
+        """
         maps: list[bytes] = []
         for properties in rows:
             entries = properties
@@ -105,7 +117,7 @@ class PropertyMapWriter:
         return maps
 
     def encode_empty(self, count: int) -> list[bytes] | None:
-        """The same for rows without any; None for no maps at all."""
+        """Return the maps of the next ``count`` rows without properties, or ``None`` if the rows need no maps."""
         if self._id_name is None:
             return None
         empty: dict[str, object] = {}
@@ -137,8 +149,11 @@ class PropertyMapWriter:
         return writer.getvalue()
 
     def _write_all(self, writer: BytesWriter, columns: PropertyViews, start: i64, end: i64) -> int:
-        """How many there are, without that of the id, which takes its place; `HAS_DOUBLES` when a name may be there
-        twice, and some may have been written then.
+        """Write the properties without the duplicate id, which is written separately.
+
+        Returns:
+            the number of properties, or `HAS_DUPLICATES` if a name may occur twice; some properties may be written
+                then.
         """
         if end - start > MAX_LAYOUT:
             return HAS_DUPLICATES
@@ -159,7 +174,7 @@ class PropertyMapWriter:
         return count
 
     def _write_last(self, writer: BytesWriter, columns: PropertyViews, start: i64, end: i64) -> int:
-        """The same where a name may be there twice: its last value counts, in the place of the first."""
+        """Write properties whose names may repeat: the last value of a name, at the position of the first."""
         last: dict[bytes, int] = {}
         index = start
         while index < end:
@@ -172,8 +187,9 @@ class PropertyMapWriter:
         return len(last)
 
     def _is_new_name(self, position: int, name: bytes) -> bool:
-        """Whether the name is not that of an earlier property of this row. The names of a row are in the layout as far
-        as they have come.
+        """Return True if the name differs from earlier names of the row.
+
+        The names of the row so far are the first entries of the layout.
         """
         layout = self._layout
         if position < len(layout):
@@ -213,7 +229,7 @@ class PropertyMapWriter:
 
 
 def _write_variant(writer: BytesWriter, octets: bytes, start: i64, end: i64) -> bool:
-    """False for what has to go the long way, and nothing was written."""
+    """Write a VARIANT; return False, with nothing written, if the value must be decoded first."""
     if start >= end:
         return False
     header: int = octets[start]
@@ -232,7 +248,7 @@ def _write_variant(writer: BytesWriter, octets: bytes, start: i64, end: i64) -> 
 
 
 def _write_number(writer: BytesWriter, kind: int, octets: bytes, offset: i64, size: i64) -> bool:
-    """A number of so many octets, or one of those values that have none."""
+    """Write a number of ``size`` octets, or a boolean or null."""
     if kind == variant.INT32 and size == 4:
         writer.append(INT_VALUE)
         write_i32_be(writer, read_i32_le(octets, offset))
@@ -268,7 +284,7 @@ def _write_small(writer: BytesWriter, kind: int, octets: bytes, offset: i64, siz
 
 
 def _write_text(writer: BytesWriter, octets: bytes, start: i64, end: i64) -> bool:
-    """An ASCII text; False for another."""
+    """Write an ASCII text; return False for any other text."""
     text = octets[start:end]
     if not is_plain_text(text):
         return False
@@ -284,7 +300,11 @@ def _write_text(writer: BytesWriter, octets: bytes, start: i64, end: i64) -> boo
 
 
 def decode_value(value: bytes, metadata: bytes, where: str) -> PropertyValue:
-    """The value of a VARIANT. Raises `ConfigurationError` for one that JMS has no type for."""
+    """Return the typed value of a VARIANT.
+
+    Raises:
+        ConfigurationError: JMS has no such type; ``where`` names the column in the error.
+    """
     try:
         return variant.decode_variant(value, metadata)
     except MessageFormatError as error:
@@ -292,7 +312,7 @@ def decode_value(value: bytes, metadata: bytes, where: str) -> PropertyValue:
 
 
 def client_value(entry: PropertyValue) -> object:
-    """A typed value as the client takes it."""
+    """Return a typed value in the client's form."""
     kind, value = entry
     if isinstance(value, dict):
         return {name: client_value(inner) for name, inner in value.items()}
@@ -304,13 +324,21 @@ def client_value(entry: PropertyValue) -> object:
 
 
 def _encode_value(name: str, value: object) -> bytes:
-    """The type and the data of a property. Raises `MessageFormatError` for what none can have."""
+    """Return type and data of a property.
+
+    Raises:
+        MessageFormatError: the value cannot be a property.
+    """
     whole = encode_map(typed_properties({name: value}))
     return whole[COUNT_OCTETS + len(_name_octets(name.encode())) :]
 
 
 def _name_octets(name: bytes) -> bytes:
-    """The length of a name and the name. Raises `MessageFormatError` for one that no property can have."""
+    """Return the length of a name and the name.
+
+    Raises:
+        MessageFormatError: the name is empty or cannot be encoded.
+    """
     nothing: PropertyValue = (NULL_VALUE, None)
     text = _text_of(name)
     if not text:

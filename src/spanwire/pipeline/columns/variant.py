@@ -1,7 +1,7 @@
-"""Typed values as Spark VARIANT and back, in the binary encoding of the Parquet Variant specification, version 1.
+"""Typed values as Spark VARIANT and back (Parquet Variant Binary Encoding, version 1).
 
-Every JMS type has a width of its own there, so byte, short, int, long, float and double stay apart through Spark and
-Parquet; Spark's own conversions would make the smallest integer out of each. A VARIANT is a pair of octet strings:
+Every JMS type has a width of its own in this encoding, so byte, short, int, long, float and double remain distinct in
+Spark and Parquet. Spark's own conversions would choose the smallest integer. A VARIANT is a pair of octet strings:
 
     metadata   version and offset width 1 | count n | n + 1 offsets | the names of all fields, one after the other
     value      header 1 | data            the two low bits of the header are the basic type
@@ -11,7 +11,7 @@ Parquet; Spark's own conversions would make the smallest integer out of each. A 
       2 object         header >> 2: widths and size; count | name numbers, in order of the names | offsets | values
       3 array          header >> 2: widths and size; count | offsets | values
 
-Leaves to `spanwire.protocols.primitive_map` how the same values stand on the wire.
+`spanwire.protocols.primitive_map` has the same values in their wire form.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from spanwire.model.message_view import (
     PropertyValue,
 )
 
-NO_NAMES: Final = b"\x01\x00\x00"  # the metadata of a value without objects inside
+NO_NAMES: Final = b"\x01\x00\x00"  # metadata of a value without objects
 PRIMITIVE: Final = 0
 SHORT_STRING: Final = 1
 OBJECT: Final = 2
 ARRAY: Final = 3
 MAX_SHORT_STRING: Final = 63
-MAX_DEPTH: Final = 16  # objects and arrays inside each other, as many as the wire's maps and lists may have
+MAX_DEPTH: Final = 16  # nested objects and arrays; the limit of the wire's maps and lists
 MAX_SMALL_COUNT: Final = 255
-WIDE_OFFSETS: Final = 3  # four octets less one
+WIDE_OFFSETS: Final = 3  # encodes a width of four octets
 
 # Types of a primitive value.
 NULL: Final = 0
@@ -89,7 +89,7 @@ NAMES: Final[dict[int, str]] = {
 
 
 def encode_scalar(entry: PropertyValue) -> bytes:
-    """The value octets of anything but a map or list; the metadata are `NO_NAMES`."""
+    """Return the value octets of a value that is no map or list; its metadata are `NO_NAMES`."""
     kind, value = entry
     if isinstance(value, str):
         return encode_string(value)
@@ -107,7 +107,7 @@ def encode_scalar(entry: PropertyValue) -> bytes:
 
 
 def encode_string(text: str) -> bytes:
-    """The value octets of a text."""
+    """Return the value octets of a text."""
     octets = text.encode("utf-8", "replace")
     if len(octets) <= MAX_SHORT_STRING:
         return bytes([len(octets) << 2 | SHORT_STRING]) + octets
@@ -153,8 +153,10 @@ def _long(kind: int, octets: bytes) -> bytes:
 
 
 def encode_variant(entry: PropertyValue) -> tuple[bytes, bytes]:
-    """Value and metadata of any value, maps and lists included. Raises `MessageFormatError` for what is nested too
-    deep.
+    """Return value and metadata of any typed value.
+
+    Raises:
+        MessageFormatError: maps and lists are nested deeper than `MAX_DEPTH`.
     """
     names: dict[str, int] = {}
     value = _encode_nested(entry, names, 1)
@@ -162,10 +164,12 @@ def encode_variant(entry: PropertyValue) -> tuple[bytes, bytes]:
 
 
 def decode_variant(value: bytes, metadata: bytes) -> PropertyValue:
-    """The typed value of a VARIANT. An integer keeps the width it was encoded with, a decimal becomes a double.
+    """Return the typed value of a VARIANT.
 
-    Raises `MessageFormatError` for a type that JMS does not have (dates, timestamps) and for octets that are no
-    VARIANT.
+    An integer keeps its encoded width; a decimal becomes a double.
+
+    Raises:
+        MessageFormatError: JMS has no such type (dates, timestamps), or the octets are no VARIANT.
     """
     try:
         return _Reader(value, metadata).read(0, 1)
@@ -193,7 +197,7 @@ def _by_octets(item: tuple[str, PropertyValue]) -> bytes:
 
 
 def _container(basic_type: int, numbers: list[int] | None, values: list[bytes]) -> bytes:
-    """An object when its fields have numbers, else an array; all widths are four octets."""
+    """Return an object, or an array without ``numbers`` of field names; widths are four octets."""
     is_large = len(values) > MAX_SMALL_COUNT
     header = WIDE_OFFSETS
     if numbers is None:
@@ -222,7 +226,7 @@ def _metadata(names: dict[str, int]) -> bytes:
 
 
 def _write_run(writer: BytesWriter, parts: list[bytes]) -> None:
-    """The offsets of the parts and of their end, then the parts."""
+    """Write the offsets of the parts and of their end, then the parts."""
     offset = 0
     write_i32_le(writer, offset)
     for part in parts:
@@ -233,7 +237,7 @@ def _write_run(writer: BytesWriter, parts: list[bytes]) -> None:
 
 
 class _Reader:
-    """Reads one VARIANT; offsets are into its value."""
+    """Reads one VARIANT; offsets count from the start of its value."""
 
     def __init__(self, value: bytes, metadata: bytes) -> None:
         self._value: Final[bytes] = value

@@ -1,1 +1,1 @@
-"""JMS selectors over rows: as Spark columns, as filters for the broker, or by the broker's own evaluator."""
+"""JMS selectors over rows: pushed to the broker, as Spark columns, or by the broker's own evaluator."""

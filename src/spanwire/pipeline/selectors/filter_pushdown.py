@@ -1,7 +1,7 @@
-"""Filters that Spark pushes into a batch read, as a selector that the broker evaluates.
+"""Filters that Spark pushes into a batch read, as a selector for the broker.
 
-The selector lets through at least what the filters do; Spark filters again what comes. Only headers are understood:
-Spark does not push down anything about a map, so nothing about properties.
+The selector accepts at least the rows that the filters accept; Spark applies its filters again. Only headers are
+translated, because Spark pushes down no filter on a map such as the properties.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from pyspark.sql.datasource import (
 TEXTS: Final = frozenset({"JMSMessageID", "JMSCorrelationID", "JMSType", "JMSXGroupID", "JMSDeliveryMode"})
 NUMBERS: Final = frozenset({"JMSPriority"})
 TIMES: Final = frozenset({"JMSTimestamp", "JMSExpiration"})
-MAX_MEMBERS: Final = 100  # of an IN; more would make a selector that costs more than it saves
-MAX_TEXT: Final = 200  # characters of a text; a selector has a length of its own
+MAX_MEMBERS: Final = 100  # members of an IN; a longer selector costs more than it saves
+MAX_TEXT: Final = 200  # characters of one text; the length of a selector is limited, too
 MAX_FILTERS: Final = 10
 
 
 def selector_with(selector: str | None, filters: Iterable[Filter]) -> str | None:
-    """The selector of the options and of those filters that one can stand for."""
+    """Return the selector of the options combined with the filters that a selector can express."""
     conditions = [] if selector is None else [f"({selector})"]
     for pushed in list(filters)[:MAX_FILTERS]:
         condition = selector_of(pushed)
@@ -40,7 +40,7 @@ def selector_with(selector: str | None, filters: Iterable[Filter]) -> str | None
 
 
 def selector_of(pushed: Filter) -> str | None:
-    """A selector that is true wherever the filter is; None when there is none."""
+    """Return a selector that accepts at least the rows of the filter, or ``None``."""
     if isinstance(pushed, In):
         return _membership(pushed)
     if isinstance(pushed, StringStartsWith):
@@ -58,7 +58,7 @@ def selector_of(pushed: Filter) -> str | None:
 
 
 def _time(name: str, pushed: Filter, millis: int) -> str:
-    """Spark counts microseconds: one millisecond more on either side lets through what it will look at itself."""
+    """Return a condition one millisecond wider than the filter, because Spark counts microseconds."""
     if isinstance(pushed, EqualTo):
         return f"{name} BETWEEN {millis - 1} AND {millis + 1}"
     if isinstance(pushed, (GreaterThan, GreaterThanOrEqual)):

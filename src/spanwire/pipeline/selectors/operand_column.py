@@ -1,7 +1,9 @@
-"""A header or property of a row as an operand of a native selector: what type it has, and how it compares.
+"""Headers and properties of a row as operands of a native selector.
 
-A property is a VARIANT, whose type is asked row by row. Numbers compare as Java's do: a float with an integer as
-floats, -0.0 before 0.0, NaN above everything (`spanwire.selector.numbers`).
+floats, -0.0 before 0.0, NaN above every other number (`spanwire.selector.numbers`).
+
+Args:
+    property is a VARIANT, so its type is determined row by row. Numbers compare as in Java: a float with an integer as
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ from spanwire.pipeline.selectors.selector_evaluation import ROW_HEADERS
 from spanwire.selector.comparison import EQUAL, GREATER, GREATER_OR_EQUAL, LESS, LESS_OR_EQUAL
 from spanwire.selector.numbers import float_of_integer, is_long
 
-# What Spark calls the types of a VARIANT.
+# Spark's names of the types of a VARIANT.
 LONG: Final = "BIGINT"
 TEXT: Final = "STRING"
 BOOLEAN: Final = "BOOLEAN"
 FLOAT: Final = "FLOAT"
 DOUBLE: Final = "DOUBLE"
-DECIMAL: Final = "DECIMAL"  # with precision and scale behind it; Spark makes such values, JMS never
+DECIMAL: Final = "DECIMAL"  # prefix, before precision and scale; Spark makes such values, JMS does not
 VOID: Final = "VOID"
 KNOWN: Final = (LONG, TEXT, BOOLEAN, FLOAT, DOUBLE)
 
@@ -42,29 +44,29 @@ NEGATIVE_ZERO: Final = "-0.0"
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """One operand; ``kind`` is its type in each row, null or VOID where it has no value."""
+    """One operand; ``kind`` is its type in each row, null or VOID in a row without a value."""
 
     kind: Column
     text: Column
     long: Column
     double: Column
     boolean: Column
-    is_certain: bool  # the type is known without looking at the row
+    is_certain: bool  # all rows with a value have the same type
 
     def is_null(self) -> Column:
-        """Whether the row has no value."""
+        """Return a column: true where the row has no value."""
         return self.kind.isNull() | (self.kind == VOID)
 
     def is_text(self) -> Column:
-        """Whether it is a text."""
+        """Return a column: true where the value is a text."""
         return self.kind == TEXT
 
     def is_boolean(self) -> Column:
-        """Whether it is a boolean."""
+        """Return a column: true where the value is a boolean."""
         return self.kind == BOOLEAN
 
     def error_column(self, is_equality: bool, value: object, is_mirrored: bool) -> Column | None:
-        """Where a comparison with the literal ``value`` cannot be evaluated; None for nowhere."""
+        """Return a column: true where a comparison with ``value`` fails, or ``None`` for no row."""
         if self.is_certain or isinstance(value, (bool, str)) or _is_beyond_long(value):
             return None
         is_double_left = is_mirrored and isinstance(value, float)
@@ -75,7 +77,10 @@ class Operand:
         return None if failure is None else F.coalesce(failure, F.lit(False))
 
     def compare(self, operator: int, value: object, is_mirrored: bool) -> Column:
-        """The answer for a literal, where the row has a value and no error; turned: the literal stands on the left."""
+        """Return the comparison with a literal, for rows with a value and without an error.
+
+        With ``is_mirrored`` the literal is the left operand.
+        """
         if isinstance(value, bool):
             return self.is_boolean() & (self.boolean == F.lit(value))
         if isinstance(value, str):
@@ -96,7 +101,7 @@ class Operand:
 
 
 def operand(name: str) -> Operand:
-    """The operand of that name. A header that a row does not have may be a property, as it may for the broker."""
+    """Return the operand ``name``; a header missing in rows may be a property, as in the broker."""
     if name in INTEGER_HEADERS:
         column = F.col(name).cast("bigint")
         return _certain_integer(F.coalesce(column, F.lit(0).cast("bigint")) if name == "JMSXGroupSeq" else column)
@@ -112,7 +117,7 @@ def operand(name: str) -> Operand:
     text = F.try_variant_get(value, "$", "string")
     if name in ROW_HEADERS:
         header = F.col(name)
-        kind = F.when(kind == FLOAT, F.lit(DOUBLE)).otherwise(kind)  # the evaluator goes by the header's type, a text
+        kind = F.when(kind == FLOAT, F.lit(DOUBLE)).otherwise(kind)  # the evaluator uses the type of the header
         kind = F.when(header.isNotNull(), F.lit(TEXT)).otherwise(kind)
         text = F.coalesce(header, text)
     return Operand(
@@ -150,7 +155,7 @@ def _test(column: Column, operator: int, value: Column) -> Column:
 
 
 def _ordered(column: Column, operator: int, value: float) -> Column:
-    """Doubles in Java's total order, where the two zeros differ."""
+    """Compare doubles in Java's total order, in which -0.0 and 0.0 differ."""
     if value != 0.0:
         return _test(column, operator, F.lit(value))
     is_negative = column.cast("string") == NEGATIVE_ZERO

@@ -1,7 +1,9 @@
-"""Selectors over rows of messages, by the broker's own evaluator.
+"""Evaluates selectors over rows of messages, with the broker's own evaluator.
 
-A row has fewer headers than a broker's message; a selector that names one of the others is refused by name. Leaves to
-`spanwire.pipeline.selector_column` how rows come out of Spark.
+`spanwire.pipeline.selector_column` takes the rows from Spark.
+
+Args:
+    row has fewer headers than a message in the broker; a selector with any other header is refused with its name.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from spanwire.selector.expression import HEADER_TYPES, Selector, SelectorEvaluat
 from spanwire.selector.lexer import IDENTIFIER, Lexer
 from spanwire.selector.parser import CONVERT_STRING_EXPRESSIONS, parse_selector
 
-COUNTED_FROM_ZERO: Final = frozenset({"JMSTimestamp", "JMSExpiration", "JMSXGroupSeq"})  # null in a row: 0 in a message
+COUNTED_FROM_ZERO: Final = frozenset({"JMSTimestamp", "JMSExpiration", "JMSXGroupSeq"})  # null stands for 0
 ROW_HEADERS: Final = frozenset(
     {
         "JMSMessageID",
@@ -37,16 +39,17 @@ ROW_HEADERS: Final = frozenset(
 
 
 class Undecodable:
-    """A value that no selector knows, such as a date; equal to nothing."""
+    """A value that no selector can use, such as a date; equal to no other value."""
 
 
 UNDECODABLE: Final = Undecodable()
 
 
 def parse(text: str) -> tuple[Selector, list[str]]:
-    """The selector and the names that it may ask for.
+    """Return the selector and the names of the headers and properties in it.
 
-    Raises `ConfigurationError` for a text that is none, or that names a header which rows do not have.
+    Raises:
+        ConfigurationError: the text is no selector, or names a header that rows lack.
     """
     try:
         selector = parse_selector(text)
@@ -61,19 +64,19 @@ def parse(text: str) -> tuple[Selector, list[str]]:
 
 
 class RowValues:
-    """What a selector sees of one row; bound to one row after the other."""
+    """The headers and properties of one row, for a selector; `bind` sets the row."""
 
     def __init__(self) -> None:
         self._headers: dict[str, object] = {}
         self._properties: dict[str, PropertyValue] = {}
 
     def bind(self, headers: dict[str, object], properties: dict[str, PropertyValue]) -> None:
-        """What is asked next is asked of this row."""
+        """Use the values of this row from now on."""
         self._headers = headers
         self._properties = properties
 
     def value(self, name: str) -> object:
-        """The header, or else the property of that name; None when the row has none."""
+        """Return the header or else the property ``name``, or ``None``."""
         header = self._headers.get(name)
         if header is not None:
             return header
@@ -81,13 +84,13 @@ class RowValues:
         return None if entry is None else entry[1]
 
     def value_type(self, name: str) -> int:
-        """The JMS type of a property."""
+        """Return the JMS type of a property."""
         entry = self._properties.get(name)
         return NULL_VALUE if entry is None else entry[0]
 
 
 def decide(selector: Selector, values: RowValues) -> bool | None:
-    """True, False, or None for what is unknown and what cannot be evaluated."""
+    """Return True or False, or ``None`` if the result is unknown or the evaluation fails."""
     try:
         return selector.evaluate(values)
     except SelectorEvaluationError:
@@ -95,7 +98,7 @@ def decide(selector: Selector, values: RowValues) -> bool | None:
 
 
 def property_entry(variant: dict[str, bytes] | None) -> PropertyValue | None:
-    """The typed value of a VARIANT as Arrow gives it."""
+    """Return the typed value of a VARIANT in Arrow's form."""
     if variant is None:
         return None
     try:
@@ -110,7 +113,7 @@ def decide_rows(
     properties: dict[str, Sequence[dict[str, bytes] | None]],
     count: int,
 ) -> list[bool | None]:
-    """The decisions for ``count`` rows, given column by column."""
+    """Return the decisions for ``count`` rows, from values by column."""
     values = RowValues()
     decisions: list[bool | None] = []
     for index in range(count):
