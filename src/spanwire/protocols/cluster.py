@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 MAX_BROKERS: Final = 64  # in one list: as many as a client takes
 SEPARATOR: Final = ","
-TOLD_AT_ONCE: Final = 500  # clients that are told of a change in one turn, some microseconds each
+MEMBERS_PER_TURN: Final = 500  # clients that are told of a change in one turn, some microseconds each
 MAX_NAME: Final = 256  # characters of a broker's name that patterns are compared with; others choose it
 
 
@@ -39,24 +39,24 @@ class ClusterClients:
         self.brokers: list[str] = []
         self._patterns: Final[tuple[str, ...]] = patterns
         self._members: Final[dict[ClusterMember, None]] = {}
-        self._untold: Final[dict[ClusterMember, None]] = {}  # those that are still to hear of a change
-        self._told = 0
+        self._pending: Final[dict[ClusterMember, None]] = {}  # those that are still to hear of a change
+        self._announcements = 0
 
-    def may_be_told(self, name: str) -> bool:
+    def is_announced(self, name: str) -> bool:
         """Whether clients hear of the broker of this name."""
         if not self._patterns:
             return True
         return any(re.fullmatch(pattern, name[:MAX_NAME]) is not None for pattern in self._patterns)
 
-    def join(self, member: ClusterMember, is_back: bool) -> None:
-        """A client has logged in; one that ``is_back`` has had to move already and is not asked to."""
+    def join(self, member: ClusterMember, is_reconnected: bool) -> None:
+        """A client has logged in; one that ``is_reconnected`` has had to move already and is not asked to."""
         self._members[member] = None
-        member.advise(self._listing(), self.rebalances and not is_back)
+        member.advise(self._listing(), self.rebalances and not is_reconnected)
 
     def leave(self, member: ClusterMember) -> None:
         """It is gone."""
         self._members.pop(member, None)
-        self._untold.pop(member, None)
+        self._pending.pop(member, None)
 
     def change(self, brokers: list[str]) -> None:
         """These brokers are there now, this one included. The first clients hear of it; `tell_more` is for the rest."""
@@ -67,20 +67,20 @@ class ClusterClients:
         self.brokers = brokers
         if not has_new and not self.updates_on_remove:
             return
-        self._untold.clear()
-        self._untold.update(self._members)
-        self.tell_more()
+        self._pending.clear()
+        self._pending.update(self._members)
+        self.announce_more()
 
-    def tell_more(self) -> bool:
+    def announce_more(self) -> bool:
         """Tell further clients of the last change; True while there are others. To be called in turns of their own."""
-        for member in list(islice(self._untold, TOLD_AT_ONCE)):
-            del self._untold[member]
+        for member in list(islice(self._pending, MEMBERS_PER_TURN)):
+            del self._pending[member]
             member.advise(self._listing(), self.rebalances)
-        return len(self._untold) > 0
+        return len(self._pending) > 0
 
     def _listing(self) -> str:
         if not self.updates or not self.brokers:
             return ""
-        start = self._told % len(self.brokers) if self.rebalances else 0
-        self._told += 1
+        start = self._announcements % len(self.brokers) if self.rebalances else 0
+        self._announcements += 1
         return SEPARATOR.join(self.brokers[start:] + self.brokers[:start])

@@ -56,19 +56,19 @@ def detect(data: bytes) -> str:
     if not text:
         return UNDECIDED if len(data) <= MAX_LINE_ENDS else FOREIGN
     text = data.lstrip(b"\r\n")
-    answer = FOREIGN
+    best_match = FOREIGN
     for command in _COMMANDS:
-        found = _compare(text, command, STOMP)
-        if found == STOMP:
+        match = _compare(text, command, STOMP)
+        if match == STOMP:
             return STOMP
-        if found == UNDECIDED:
-            answer = UNDECIDED
-    return answer
+        if match == UNDECIDED:
+            best_match = UNDECIDED
+    return best_match
 
 
-def _compare(data: bytes, beginning: bytes, found: str) -> str:
+def _compare(data: bytes, beginning: bytes, match: str) -> str:
     if data.startswith(beginning):
-        return found
+        return match
     return UNDECIDED if beginning.startswith(data) else FOREIGN
 
 
@@ -117,21 +117,21 @@ class DetectingConnection(ProtocolConnection):
             return
         if self._closed:
             return
-        begun = self._probe + data[:MAX_PROBE_BYTES]
-        protocol = detect(begun)
+        probe = self._probe + data[:MAX_PROBE_BYTES]
+        protocol = detect(probe)
         if protocol == UNDECIDED:
-            self._probe = begun
+            self._probe = probe
             return
-        self._probe, held = b"", len(self._probe)
+        self._probe, probe_bytes = b"", len(self._probe)
         factory = self._factories.get(protocol)
         if factory is None:
-            name = foreign_name(begun) if protocol == FOREIGN else f"{protocol}, which this connector does not take"
+            name = foreign_name(probe) if protocol == FOREIGN else f"{protocol}, which this connector does not take"
             self._closed = True
             self._report(f"the client speaks {name}", now)
             return
         inner = factory(self._settings, self._started)
         self._inner = inner
-        inner.receive_data(begun[:held] + data, now)
+        inner.receive_data(probe[:probe_bytes] + data, now)
 
     def go_on(self, now: Time) -> None:
         """Act on requests that are held."""

@@ -16,6 +16,6 @@ class OpenWireEncodeError(LocalProtocolError):
     """A value cannot be written in the negotiated encoding: too long, or out of the range of its type."""
 
 
-def beyond_frame(what: str) -> OpenWireProtocolError:
+def beyond_frame(field: str) -> OpenWireProtocolError:
     """The error for a field that would lie behind the end of its frame."""
-    return OpenWireProtocolError(f"a frame ends inside {what}")
+    return OpenWireProtocolError(f"a frame ends inside {field}")

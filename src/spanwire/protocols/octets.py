@@ -60,12 +60,12 @@ def encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass").replace(b"\x00", b"\xc0\x80")
 
 
-def patch_int(out: BytesWriter, place: int, value: int) -> None:
-    """Write a 32-bit number over the four octets at ``place``."""
-    out[place] = (value >> 24) & 255
-    out[place + 1] = (value >> 16) & 255
-    out[place + 2] = (value >> 8) & 255
-    out[place + 3] = value & 255
+def patch_int(out: BytesWriter, position: int, value: int) -> None:
+    """Write a 32-bit number over the four octets at ``position``."""
+    out[position] = (value >> 24) & 255
+    out[position + 1] = (value >> 16) & 255
+    out[position + 2] = (value >> 8) & 255
+    out[position + 3] = value & 255
 
 
 class OctetReader:
@@ -79,7 +79,7 @@ class OctetReader:
         self.position: i64 = start
         self.end: i64 = end
 
-    def left(self) -> int:
+    def remaining(self) -> int:
         """How many octets were not taken yet."""
         return self.end - self.position
 

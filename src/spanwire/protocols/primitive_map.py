@@ -50,35 +50,35 @@ FLOAT_MAX: Final = 3.4028235677973362e38  # just below the first number that rou
 
 
 class EntryReader(OctetReader):
-    """Reads a map, list or stream of ``most`` entries at most, those of maps and lists inside it among them. What is
+    """Reads a map, list or stream of ``max_entries`` entries at most, nested ones included. What is
     announced counts before anything of it is read.
     """
 
-    def __init__(self, data: bytes, most: int) -> None:
+    def __init__(self, data: bytes, max_entries: int) -> None:
         super().__init__(data, 0, len(data))
-        self._most: Final[int] = most
-        self._left = most
+        self._max_entries: Final[int] = max_entries
+        self._unused = max_entries
 
-    def take(self, count: int) -> None:
+    def count_entries(self, count: int) -> None:
         """So many entries come now; raises `MessageFormatError` for too many."""
-        self._left -= count
-        if self._left < 0:
-            raise too_many(self._most)
+        self._unused -= count
+        if self._unused < 0:
+            raise too_many_entries(self._max_entries)
 
 
-def too_many(most: int) -> MessageFormatError:
-    """The error for a map, list or stream that has more than ``most`` entries."""
-    return MessageFormatError(f"more than {most} entries, those of maps and lists inside counted; send fewer")
+def too_many_entries(max_entries: int) -> MessageFormatError:
+    """The error for a map, list or stream that has more than ``max_entries`` entries."""
+    return MessageFormatError(f"more than {max_entries} entries, those of maps and lists inside counted; send fewer")
 
 
-def decode_map(data: bytes, most: int = MAX_PROPERTIES) -> dict[str, PropertyValue]:
+def decode_map(data: bytes, max_entries: int = MAX_PROPERTIES) -> dict[str, PropertyValue]:
     """All entries of a map, in wire order; a null map is empty. Octets behind the map are ignored, as Java does. Raises
-    `MessageFormatError` for more than ``most`` entries.
+    `MessageFormatError` for more than ``max_entries`` entries.
     """
     if not data:
         return {}
     try:
-        return _read_map(EntryReader(data, most), 1)
+        return _read_map(EntryReader(data, max_entries), 1)
     except ProtocolError as error:
         raise MessageFormatError(f"a property map cannot be read: {error}") from None
 
@@ -88,7 +88,7 @@ def check_map_count(data: bytes) -> None:
     decoded.
     """
     if len(data) >= COUNT_OCTETS and read_i32_be(data, 0) > MAX_PROPERTIES:
-        raise MessageFormatError(f"a property map cannot be read: {too_many(MAX_PROPERTIES)}")
+        raise MessageFormatError(f"a property map cannot be read: {too_many_entries(MAX_PROPERTIES)}")
 
 
 def decode_plain_map(data: bytes) -> dict[str, object]:
@@ -96,13 +96,13 @@ def decode_plain_map(data: bytes) -> dict[str, object]:
     return plain_map(decode_map(data))
 
 
-def decode_stream(data: bytes, most: int = MAX_BODY_VALUES) -> list[PropertyValue]:
-    """All values up to the end; raises `MessageFormatError` for more than ``most``."""
+def decode_stream(data: bytes, max_entries: int = MAX_BODY_VALUES) -> list[PropertyValue]:
+    """All values up to the end; raises `MessageFormatError` for more than ``max_entries``."""
     values: list[PropertyValue] = []
-    reader = EntryReader(data, most)
+    reader = EntryReader(data, max_entries)
     try:
         while reader.position < reader.end:
-            reader.take(1)
+            reader.count_entries(1)
             values.append(_read_value(reader, 1))
     except ProtocolError as error:
         raise MessageFormatError(f"a stream body cannot be read: {error}") from None
@@ -149,9 +149,9 @@ def _read_count(reader: EntryReader, octets_each: int) -> int:
     count = reader.read_int()
     if count < 0:
         raise MessageFormatError(f"a map or list announces {count} entries")
-    if count * octets_each > reader.left():
-        raise MessageFormatError(f"a map or list announces {count} entries where {reader.left()} bytes are left")
-    reader.take(count)
+    if count * octets_each > reader.remaining():
+        raise MessageFormatError(f"a map or list announces {count} entries where {reader.remaining()} bytes are left")
+    reader.count_entries(count)
     return count
 
 

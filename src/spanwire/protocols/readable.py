@@ -27,7 +27,7 @@ def readable_message(view: MessageView) -> dict[str, object]:
     for octets that are no UTF-8 text, ``{"base64": …}``. Raises `MessageFormatError`.
     """
     destinations = {"original_destination": view.original_destination, "reply_to": view.reply_to}
-    found: dict[str, object] = {
+    fields: dict[str, object] = {
         "message_id": str(view.message_id),
         "kind": KIND_NAMES[view.kind],
         "destination": view.destination.qualified_name,
@@ -45,7 +45,7 @@ def readable_message(view: MessageView) -> dict[str, object]:
         "properties": _readable(plain_map(view.properties)),
         "body": _body(view),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _body(view: MessageView) -> object:

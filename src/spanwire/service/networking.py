@@ -87,9 +87,9 @@ class Networking:
             for one in listening:
                 cluster = one.cluster
                 if cluster is not None:
-                    others = [uri for uri, name in linked if cluster.may_be_told(name)]
+                    others = [uri for uri, name in linked if cluster.is_announced(name)]
                     cluster.change(list(dict.fromkeys([announced_uri(one, host_name), *others])))
-                    while cluster.tell_more():
+                    while cluster.announce_more():
                         await asyncio.sleep(0)
             await asyncio.sleep(CLUSTER_INTERVAL)
 

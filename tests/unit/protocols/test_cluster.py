@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.protocols.cluster import MAX_BROKERS, TOLD_AT_ONCE, ClusterClients
+from spanwire.protocols.cluster import MAX_BROKERS, MEMBERS_PER_TURN, ClusterClients
 
 A, B, C = "tcp://a:1", "tcp://b:1", "tcp://c:1"
 
@@ -34,13 +34,13 @@ def test_a_client_hears_of_the_brokers_at_its_login_and_of_new_ones() -> None:
 )
 def test_patterns_say_the_whole_names_of_those_that_clients_hear_of(patterns: tuple[str, ...], told: list[str]) -> None:
     cluster = ClusterClients(True, False, False, patterns)
-    assert [name for name in ("east1", "west1", "") if cluster.may_be_told(name)] == told
+    assert [name for name in ("east1", "west1", "") if cluster.is_announced(name)] == told
 
 
 def test_of_a_long_name_patterns_see_the_beginning() -> None:
     cluster = ClusterClients(True, False, False, ("a{256}",))
-    assert cluster.may_be_told("a" * 256 + "b" * 100_000)
-    assert not cluster.may_be_told("a" * 255)
+    assert cluster.is_announced("a" * 256 + "b" * 100_000)
+    assert not cluster.is_announced("a" * 255)
 
 
 @pytest.mark.parametrize(("on_remove", "heard"), [(False, []), (True, [(A, False)])])
@@ -101,15 +101,15 @@ def test_a_list_has_an_end() -> None:
 def test_of_many_clients_some_are_told_of_a_change_in_each_turn_and_each_once() -> None:
     cluster = ClusterClients(True, False, False)
     cluster.change([A])
-    clients = [Told() for _ in range(2 * TOLD_AT_ONCE + 2)]
+    clients = [Told() for _ in range(2 * MEMBERS_PER_TURN + 2)]
     for client in clients:
         cluster.join(client, False)
     cluster.change([A, B])
     late = Told()
     cluster.join(late, False)
     cluster.leave(clients[-1])
-    assert [len(client.heard) for client in clients] == [2] * TOLD_AT_ONCE + [1] * (TOLD_AT_ONCE + 2)
-    assert cluster.tell_more()
-    assert not cluster.tell_more()
-    assert [len(client.heard) for client in clients] == [2] * (2 * TOLD_AT_ONCE + 1) + [1]
+    assert [len(client.heard) for client in clients] == [2] * MEMBERS_PER_TURN + [1] * (MEMBERS_PER_TURN + 2)
+    assert cluster.announce_more()
+    assert not cluster.announce_more()
+    assert [len(client.heard) for client in clients] == [2] * (2 * MEMBERS_PER_TURN + 1) + [1]
     assert late.heard == [(f"{A},{B}", False)]

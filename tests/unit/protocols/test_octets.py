@@ -84,7 +84,7 @@ def test_numbers_are_big_endian_and_signed_as_in_java() -> None:
     assert (reader.read_short(), reader.read_unsigned_short()) == (-3, 32768)
     assert (reader.read_int(), reader.read_full_long()) == (-4, -(2**63))
     assert (reader.read_float(), reader.read_double()) == (1.5, -1.5)
-    assert reader.left() == 1
+    assert reader.remaining() == 1
 
 
 def test_a_reader_stops_at_its_end_though_there_are_more_octets_behind_it() -> None:

@@ -150,7 +150,7 @@ def test_a_map_that_announces_too_many_entries_is_refused_unread() -> None:
     data = encode_map({f"{number:x}": (BOOLEAN_VALUE, True) for number in range(MAX_PROPERTIES + 1)})
     reader = EntryReader(data, MAX_PROPERTIES)
     with pytest.raises(MessageFormatError, match=f"more than {MAX_PROPERTIES} entries"):
-        reader.take(MAX_PROPERTIES + 1)
+        reader.count_entries(MAX_PROPERTIES + 1)
     assert reader.position == 0
     with pytest.raises(MessageFormatError, match=f"more than {MAX_PROPERTIES} entries"):
         decode_map(data)

@@ -124,13 +124,13 @@ class Link:
         octets = data
         position: i64 = 0
         if frames.is_inside_frame:
-            frame = frames.completed(data)
+            frame = frames.complete_frame(data)
             if not frame:
                 return
             position = frames.used
             self._take_frame(frame, 0, len(frame), now)
-        elif frames.held > 0:
-            octets = frames.with_waiting(data)
+        elif frames.buffered > 0:
+            octets = frames.take_buffered(data)
         while True:
             size = frames.size_at(octets, position)
             if size == INCOMPLETE:
@@ -139,7 +139,7 @@ class Link:
             self._take_frame(octets, start, start + size, now)
             position = start + size
         if position < len(octets):
-            frames.hold(octets, position)
+            frames.buffer(octets, position)
 
     def _take_frame(self, octets: bytes, start: i64, end: i64, now: float) -> None:
         type_id: int = octets[start]

@@ -30,7 +30,7 @@ from spanwire.protocols.openwire.codec.schema import Throwable
 from spanwire.protocols.openwire.codec.wire_format import (
     WireFormat,
     WireFormatPreferences,
-    answering,
+    answer_preferences,
     negotiate,
     wire_format_info,
 )
@@ -89,7 +89,7 @@ class RemoteBroker:
 
     def negotiate(self, command: wire.WireFormatInfo) -> WireFormat:
         """The remote broker's offer came."""
-        wire_format = negotiate(answering(self._preferences, command), command)
+        wire_format = negotiate(answer_preferences(self._preferences, command), command)
         self.wire_format = wire_format
         self._decoder.negotiated(wire_format)
         self._decoder.gathers_answers = True

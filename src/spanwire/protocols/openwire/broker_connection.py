@@ -31,7 +31,7 @@ from spanwire.protocols.openwire.codec.schema import Throwable
 from spanwire.protocols.openwire.codec.wire_format import (
     WireFormat,
     WireFormatPreferences,
-    answering,
+    answer_preferences,
     negotiate,
     wire_format_info,
 )
@@ -309,7 +309,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         return following
 
     def _negotiate(self, command: wire.WireFormatInfo, now: Time) -> None:
-        preferences = answering(self._preferences, command)
+        preferences = answer_preferences(self._preferences, command)
         wire_format = negotiate(preferences, command)
         least = minimum_version(self._settings)
         if wire_format.version < least:

@@ -13,7 +13,7 @@ from spanwire.protocols.openwire.codec.wire_format import (
     WireFormat,
     WireFormatPreferences,
     WireFormatProperties,
-    answering,
+    answer_preferences,
     negotiate,
     wire_format_info,
 )
@@ -118,8 +118,8 @@ def test_a_cache_of_fewer_than_101_slots_is_never_offered(size: int) -> None:
 @pytest.mark.parametrize("size", [1, 99, 100])
 def test_a_peer_that_offers_fewer_than_101_slots_is_answered_with_no_cache(size: int) -> None:
     small = java_offer(CacheSize=(INT_VALUE, size))
-    assert answering(ALL, small).cache is False
-    assert answering(ALL, java_offer()).cache is True
+    assert answer_preferences(ALL, small).cache is False
+    assert answer_preferences(ALL, java_offer()).cache is True
     with pytest.raises(OpenWireProtocolError, match="101"):
         negotiate(ALL, small)
 

@@ -90,9 +90,9 @@ class AckReader:
         self._id_octets: Final[int] = ID_OCTETS + (1 if version >= TEXT_VIEW_VERSION else 0)
         self._pattern: AckPattern | None = None
         self._size: i64 = 0
-        self._first_place: i64 = 0  # of the first id's numbers; 0 when there is no first id
-        self._middle_place: i64 = 0
-        self._last_place: i64 = 0
+        self._first_offset: i64 = 0  # of the first id's numbers; 0 when there is no first id
+        self._middle_offset: i64 = 0
+        self._last_offset: i64 = 0
         self._start = b""
         self._middle = b""
         self._end = b""
@@ -105,17 +105,17 @@ class AckReader:
         pattern = self._pattern
         if pattern is None or end - start != self._size or octets[start + RESPONSE_OCTET] != 0:
             return False
-        place: i64 = start + self._last_place
+        offset: i64 = start + self._last_offset
         if (
-            octets[start + self._middle_place : place] != self._middle
-            or octets[place + NUMBERS_OCTETS : end] != self._end
+            octets[start + self._middle_offset : offset] != self._middle
+            or octets[offset + NUMBERS_OCTETS : end] != self._end
         ):
             return False
-        sequence: int = read_i64_be(octets, place)
-        first_place = self._first_place
-        if first_place > 0:
-            first: int = read_i64_be(octets, start + first_place)
-            if first != sequence or octets[start + FIXED_START : start + first_place] != self._start:
+        sequence: int = read_i64_be(octets, offset)
+        first_offset = self._first_offset
+        if first_offset > 0:
+            first: int = read_i64_be(octets, start + first_offset)
+            if first != sequence or octets[start + FIXED_START : start + first_offset] != self._start:
                 return False
         if commands:
             last = commands[-1]
@@ -136,22 +136,22 @@ class AckReader:
         if producer_id is None or producer_id.connection_id is None or last.text_view is not None:
             return
         size: int = end - start
-        last_place = size - self._end_octets - NUMBERS_OCTETS
-        first_place = 0
-        middle_place = FIXED_START
+        last_offset = size - self._end_octets - NUMBERS_OCTETS
+        first_offset = 0
+        middle_offset = FIXED_START
         if command.first_message_id is not None:
-            first_place = size - self._end_octets - self._id_octets - len(producer_id.connection_id) - NUMBERS_OCTETS
-            middle_place = first_place + NUMBERS_OCTETS
-            if first_place < FIXED_START or read_i64_be(octets, start + first_place) != last.producer_sequence_id:
+            first_offset = size - self._end_octets - self._id_octets - len(producer_id.connection_id) - NUMBERS_OCTETS
+            middle_offset = first_offset + NUMBERS_OCTETS
+            if first_offset < FIXED_START or read_i64_be(octets, start + first_offset) != last.producer_sequence_id:
                 return
         frame = octets[start:end]
         self._size = size
-        self._first_place = first_place
-        self._middle_place = middle_place
-        self._last_place = last_place
-        self._start = frame[FIXED_START:first_place] if first_place > 0 else b""
-        self._middle = frame[middle_place:last_place]
-        self._end = frame[last_place + NUMBERS_OCTETS :]
+        self._first_offset = first_offset
+        self._middle_offset = middle_offset
+        self._last_offset = last_offset
+        self._start = frame[FIXED_START:first_offset] if first_offset > 0 else b""
+        self._middle = frame[middle_offset:last_offset]
+        self._end = frame[last_offset + NUMBERS_OCTETS :]
         self._pattern = AckPattern(command, consumer_id, producer_id)
 
 

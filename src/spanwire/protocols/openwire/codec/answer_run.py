@@ -17,7 +17,7 @@ from spanwire.protocols.openwire.codec._marshallers import RESPONSE, BaseCommand
 
 RESPONSE_OCTETS: Final = 10  # of a loose Response
 RESPONSE_OCTET: Final = 5
-CORRELATION_PLACE: Final = 6
+CORRELATION_OFFSET: Final = 6
 
 
 class AnswerRun(BaseCommand):
@@ -41,7 +41,7 @@ def add_answer(commands: list[Command], octets: bytes, start: i64, end: i64) -> 
     """
     if octets[start] != RESPONSE or end - start != RESPONSE_OCTETS or octets[start + RESPONSE_OCTET] != 0:
         return False
-    correlation_id: int = read_i32_be(octets, start + CORRELATION_PLACE)
+    correlation_id: int = read_i32_be(octets, start + CORRELATION_OFFSET)
     if commands:
         last = commands[-1]
         if isinstance(last, AnswerRun):

@@ -70,7 +70,7 @@ class StructureDecoder:
                 tight.open_stream()
             structure = read_structure(type_id, reader)
         if reader.position != end:
-            raise OpenWireProtocolError(f"{reader.left()} bytes are left over in a frame of type {type_id}")
+            raise OpenWireProtocolError(f"{reader.remaining()} bytes are left over in a frame of type {type_id}")
         reader.data = b""  # nobody keeps a large frame for the sake of the next one
         return structure
 
@@ -99,7 +99,7 @@ class FrameDecoder:
     @property
     def pending_bytes(self) -> int:
         """Octets held of frames that are not decoded yet: what counts against the receive budget."""
-        return self._frames.held
+        return self._frames.buffered
 
     def introduces(self, at_length: bool) -> None:
         """Before the login: allow frames up to `MAX_INTRODUCTION`, or no more."""
@@ -135,13 +135,13 @@ class FrameDecoder:
         position: i64 = 0
         try:
             if frames.is_inside_frame:
-                frame = frames.completed(data)
+                frame = frames.complete_frame(data)
                 if not frame:
                     return commands
                 position = frames.used
                 self._take(commands, frame, 0, len(frame))
-            elif frames.held > 0:
-                octets = frames.with_waiting(data)
+            elif frames.buffered > 0:
+                octets = frames.take_buffered(data)
             while self._is_negotiated or not commands:
                 size = frames.size_at(octets, position)
                 if size == INCOMPLETE:
@@ -154,7 +154,7 @@ class FrameDecoder:
                 self._failure = error
                 raise
         if position < len(octets):
-            frames.hold(octets, position)
+            frames.buffer(octets, position)
         return commands
 
     def _take(self, commands: list[Command], octets: bytes, start: i64, end: i64) -> None:
@@ -244,16 +244,16 @@ class FrameEncoder:
 
 def append_loose(writer: LooseWriter, command: DataStructure, type_id: int, out: BytesWriter) -> None:
     """Append one loose frame; ``out`` keeps nothing of it when the command cannot be written."""
-    place: int = len(out)
+    position: int = len(out)
     write_i32_be(out, 0)
     out.append(type_id)
     writer.begin(out)
     try:
         command.write(writer)
     except OpenWireEncodeError:
-        out.truncate(place)
+        out.truncate(position)
         raise
-    patch_int(out, place, len(out) - place - SIZE_OCTETS)
+    patch_int(out, position, len(out) - position - SIZE_OCTETS)
 
 
 def decode_message(raw: bytes, version: int) -> Message:

@@ -27,41 +27,41 @@ class FrameBuffer:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.held = 0  # octets, sizes included
+        self.buffered = 0  # octets, sizes included
         self.is_inside_frame = False
         self.used = 0  # octets of the last read that went into the frame
         self._missing = 0  # octets up to the end of the frame
-        self._waiting = b""
+        self._unframed = b""
         self._chunks: list[bytes] = []
         self._gathered = bytearray()
 
-    def with_waiting(self, data: bytes) -> bytes:
+    def take_buffered(self, data: bytes) -> bytes:
         """What was held outside a frame, and ``data``."""
-        octets = self._waiting + data if self._waiting else data
-        self._waiting = b""
-        self.held = 0
+        octets = self._unframed + data if self._unframed else data
+        self._unframed = b""
+        self.buffered = 0
         return octets
 
-    def hold(self, octets: bytes, position: i64) -> None:
+    def buffer(self, octets: bytes, position: i64) -> None:
         """Keep what is left of a read from ``position`` on: the start of a frame, or frames that have to wait."""
-        left: i64 = len(octets) - position
-        self.held = left
-        if left >= SIZE_OCTETS:
+        remaining: i64 = len(octets) - position
+        self.buffered = remaining
+        if remaining >= SIZE_OCTETS:
             size: int = read_i32_be(octets, position)
-            if left - SIZE_OCTETS < size <= self.limit:
+            if remaining - SIZE_OCTETS < size <= self.limit:
                 self.is_inside_frame = True
-                self._missing = size - (left - SIZE_OCTETS)
+                self._missing = size - (remaining - SIZE_OCTETS)
                 self._chunks.append(octets[position + SIZE_OCTETS :])
                 return
-        if left > 0:
-            self._waiting = octets[position:]
+        if remaining > 0:
+            self._unframed = octets[position:]
 
-    def completed(self, data: bytes) -> bytes:
+    def complete_frame(self, data: bytes) -> bytes:
         """The octets of the frame, without its size, once ``data`` brings the rest of it; else nothing."""
         missing = self._missing
         if len(data) < missing:
             self._missing = missing - len(data)
-            self.held += len(data)
+            self.buffered += len(data)
             self._gather(data)
             return b""
         self.used = missing
@@ -71,7 +71,7 @@ class FrameBuffer:
         self._chunks.append(data[:missing])
         octets = b"".join(self._chunks)
         self._chunks = []
-        self.held = 0
+        self.buffered = 0
         self.is_inside_frame = False
         return octets
 
@@ -92,8 +92,8 @@ class FrameBuffer:
 
         Raises `OpenWireProtocolError` for a size that no frame can have, as soon as its four octets are there.
         """
-        left: i64 = len(octets) - position
-        if left < SIZE_OCTETS:
+        remaining: i64 = len(octets) - position
+        if remaining < SIZE_OCTETS:
             return INCOMPLETE
         announced: int = read_i32_be(octets, position)
         size: i64 = announced
@@ -101,4 +101,4 @@ class FrameBuffer:
             raise OpenWireProtocolError(f"a frame announces a size of {size}")
         if size > self.limit:
             raise OpenWireProtocolError(f"a frame of {size} bytes is larger than the limit of {self.limit}")
-        return size if size <= left - SIZE_OCTETS else INCOMPLETE
+        return size if size <= remaining - SIZE_OCTETS else INCOMPLETE

@@ -23,10 +23,10 @@ from spanwire.protocols.openwire.codec.object_cache import MIN_CACHEABLE_TYPE, N
 from spanwire.protocols.openwire.codec.schema import DataStructure, FieldReader, FieldWriter
 
 MAX_LOOSE_STRING: Final = 65535  # octets: the length is an unsigned 16-bit number
-MAX_SEEN_OCTETS: Final = 256  # of one remembered structure, a dozen of which each connection may hold
+MAX_REMEMBERED_OCTETS: Final = 256  # of one remembered structure, a dozen of which each connection may hold
 
 
-class Seen:
+class RememberedStructure:
     """A structure and the octets it was read from."""
 
     def __init__(self, octets: bytes, structure: DataStructure) -> None:
@@ -44,7 +44,7 @@ class LooseReader(FieldReader):
     def __init__(self, version: int, stack_traces: bool, cache: ReaderCache | None = None) -> None:
         super().__init__(version, stack_traces)
         self._cache: Final[ReaderCache | None] = cache
-        self._seen: Final[dict[int, Seen]] = {}
+        self._remembered: Final[dict[int, RememberedStructure]] = {}
 
     def read_boolean(self) -> bool:
         """Any octet but 0 is true."""
@@ -65,7 +65,7 @@ class LooseReader(FieldReader):
         count = self.read_unsigned_short()
         position = self.position
         if position + count > self.end:
-            raise OpenWireProtocolError(f"a string of {count} bytes is announced where {self.left()} are left")
+            raise OpenWireProtocolError(f"a string of {count} bytes is announced where {self.remaining()} are left")
         self.position = position + count
         return decode_text(self.data[position : position + count])
 
@@ -84,28 +84,28 @@ class LooseReader(FieldReader):
         self.leave()
         return value
 
-    def _read_seen(self) -> DataStructure | None:
+    def _read_remembered(self) -> DataStructure | None:
         """As nested, for what is worth remembering."""
         start = self.position
         if start + 1 >= self.end or self.data[start] == 0:
             return self.read_nested()
         type_id: int = self.data[start + 1]
-        seen = self._seen.get(type_id)
-        if seen is not None:
-            place = start + len(seen.octets)
-            if place <= self.end and self.data[start:place] == seen.octets:
-                self.position = place
-                return seen.structure
+        remembered = self._remembered.get(type_id)
+        if remembered is not None:
+            position = start + len(remembered.octets)
+            if position <= self.end and self.data[start:position] == remembered.octets:
+                self.position = position
+                return remembered.structure
         value = self.read_nested()
-        if value is not None and type_id >= MIN_CACHEABLE_TYPE and self.position - start <= MAX_SEEN_OCTETS:
-            self._seen[type_id] = Seen(self.data[start : self.position], value)
+        if value is not None and type_id >= MIN_CACHEABLE_TYPE and self.position - start <= MAX_REMEMBERED_OCTETS:
+            self._remembered[type_id] = RememberedStructure(self.data[start : self.position], value)
         return value
 
     def read_cached(self) -> DataStructure | None:
         """As nested, or by slot."""
         cache = self._cache
         if cache is None:
-            return self._read_seen()
+            return self._read_remembered()
         is_new = self.read_boolean()
         slot = self.read_short()
         if not is_new:

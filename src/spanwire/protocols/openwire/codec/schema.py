@@ -113,8 +113,8 @@ class FieldReader(OctetReader):
         count = self.read_short()
         if count < 0:
             raise OpenWireProtocolError(f"an array has more than {MAX_ARRAY_LENGTH} elements")
-        if count * octets_each > self.left():
-            raise OpenWireProtocolError(f"{count} elements are announced where {self.left()} bytes are left")
+        if count * octets_each > self.remaining():
+            raise OpenWireProtocolError(f"{count} elements are announced where {self.remaining()} bytes are left")
         return count
 
     @abstractmethod

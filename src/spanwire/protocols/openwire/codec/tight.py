@@ -54,8 +54,8 @@ class TightReader(FieldReader):
             count = self.read_unsigned_short()
         elif count >= SHORT_STREAM:
             raise OpenWireProtocolError(f"{count} is no length of a boolean stream")
-        if count > self.left():
-            raise OpenWireProtocolError(f"a boolean stream of {count} bytes where {self.left()} are left")
+        if count > self.remaining():
+            raise OpenWireProtocolError(f"a boolean stream of {count} bytes where {self.remaining()} are left")
         self._bit = self.position * 8
         self.position += count
         self._bit_end = self.position * 8
@@ -86,8 +86,8 @@ class TightReader(FieldReader):
             return None
         only_ascii = self.read_boolean()
         count = self.read_short()
-        if count < 0 or count > self.left():
-            raise OpenWireProtocolError(f"a string of {count} bytes is announced where {self.left()} are left")
+        if count < 0 or count > self.remaining():
+            raise OpenWireProtocolError(f"a string of {count} bytes is announced where {self.remaining()} are left")
         octets = self.read_octets(count)
         if only_ascii and not octets.isascii():
             raise OpenWireProtocolError("a string flagged as only ASCII is not")
@@ -230,9 +230,9 @@ class TightWriter(FieldWriter):
         if slot != NO_SLOT:
             self.write_short(slot)
             return
-        place = len(self.out)
+        offset = len(self.out)
         self.write_short(0)
         self.write_nested(value)
         slot = cache.add(value)
-        self.out[place] = (slot >> 8) & 255
-        self.out[place + 1] = slot & 255
+        self.out[offset] = (slot >> 8) & 255
+        self.out[offset + 1] = slot & 255

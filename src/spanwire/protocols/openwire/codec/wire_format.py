@@ -147,7 +147,7 @@ def wire_format_info(preferences: WireFormatPreferences) -> WireFormatInfo:
     return WireFormatInfo(version=preferences.version, marshalled_properties=encode_map(entries))
 
 
-def answering(preferences: WireFormatPreferences, remote: WireFormatInfo) -> WireFormatPreferences:
+def answer_preferences(preferences: WireFormatPreferences, remote: WireFormatInfo) -> WireFormatPreferences:
     """``preferences`` without the cache when the peer, heard first, offers one that is too small to work."""
     properties = WireFormatProperties(remote)
     if properties.flag("CacheEnabled") and 0 < properties.number("CacheSize") < MIN_CACHE_SIZE:

@@ -220,7 +220,7 @@ class MessageScanner(OctetReader):
         self._tail = b""
         self._skip_tail(type_id)
         if self.position != self.end:
-            raise OpenWireProtocolError(f"{self.left()} bytes are left over in a message")
+            raise OpenWireProtocolError(f"{self.remaining()} bytes are left over in a message")
         if type_id != ACTIVE_MQ_BLOB_MESSAGE and not self.carries_structure and self.end - start <= MAX_SAME_OCTETS:
             self._tail = self.data[start:]
 
@@ -297,8 +297,8 @@ class MessageScanner(OctetReader):
         """A byte array or null."""
         if self.read_flag():
             count = self.read_int()
-            if count < 0 or count > self.left():
-                raise OpenWireProtocolError(f"{count} bytes are announced where {self.left()} are left")
+            if count < 0 or count > self.remaining():
+                raise OpenWireProtocolError(f"{count} bytes are announced where {self.remaining()} are left")
             self.position += count
 
     def skip_destination(self) -> None:
