@@ -1,1 +1,1 @@
-"""Wire protocols: bytes in, commands out and back, one package per protocol. Pure."""
+"""Wire protocols: convert bytes to commands and commands to bytes, one package per protocol. Pure."""

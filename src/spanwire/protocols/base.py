@@ -1,6 +1,6 @@
-"""The shape of every protocol's connection: bytes and time in, bytes out, no socket in sight.
+"""The interface of a protocol's connection: bytes and time in, bytes out, no socket.
 
-A transport feeds what it read, writes what the connection has to send, and calls back when a timer is due::
+A transport passes the received bytes on, writes the connection's output, and calls back when a timer is due::
 
     connection.receive_data(data, now)
     for chunk in connection.data_to_send(): socket.write(chunk)
@@ -16,78 +16,78 @@ from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION, MAX_PRODUCERS_PER_
 from spanwire.model.units import MIB
 from spanwire.protocols.cluster import ClusterClients
 
-MAX_FRAME_SIZE: Final = 101 * MIB  # largest body (100 MiB) and its headers
-MAX_OPENWIRE_FRAME_BEFORE_LOGIN: Final = 64 * 1024  # a ConnectionInfo or BrokerInfo is far smaller
-MAX_INTRODUCTION: Final = 1024 * 1024  # bytes of a bridge's durable subscriptions, some thousand, before its login
-MAX_STOMP_FRAME_BEFORE_LOGIN: Final = 8 * 1024  # a CONNECT frame is far smaller
-REQUEST_STEPS: Final = 1_000  # of the broker for one connection in a turn; some milliseconds
-LOGIN_DEADLINE: Final = 10.0  # seconds from the first byte of the connection to an accepted login
+MAX_FRAME_SIZE: Final = 101 * MIB  # bytes; the largest body (100 MiB) and its headers
+MAX_OPENWIRE_FRAME_BEFORE_LOGIN: Final = 64 * 1024  # bytes; a ConnectionInfo or BrokerInfo is far smaller
+MAX_INTRODUCTION: Final = 1024 * 1024  # bytes; a bridge announces some thousand durable subscriptions before its login
+MAX_STOMP_FRAME_BEFORE_LOGIN: Final = 8 * 1024  # bytes; a CONNECT frame is far smaller
+REQUEST_STEPS: Final = 1_000  # steps of the broker for one connection in a turn; take some milliseconds
+LOGIN_DEADLINE: Final = 10.0  # seconds from the start of the connection to an accepted login
 
 
 class ProtocolConnection(Protocol):
-    """One connection of one protocol, as a transport sees it. No method raises for what the peer sends."""
+    """A protocol's connection, as a transport sees it. No method raises an error for the peer's bytes."""
 
     def receive_data(self, data: bytes, now: Time) -> None:
-        """Take bytes from the peer and act on every complete frame in them. Frames that ask for more than
-        `REQUEST_STEPS` of the broker are held: then `go_on` follows in the next turn, and no bytes before it is done.
-        No bytes say that the peer may have sent some that nobody has read yet: its silence proves nothing.
+        """Process bytes from the peer and every complete frame in them.
+
+        Requests that need more than `REQUEST_STEPS` steps of the broker are postponed. Then `go_on` follows in the next
+        turn, and no further bytes arrive before all postponed requests are done. Empty ``data`` means that the kernel
+        may have unread bytes of the peer, so its silence is no sign of inactivity.
         """
         ...
 
     def go_on(self, now: Time) -> None:
-        """Act on the requests that are held, as many as a turn allows."""
+        """Process postponed requests, as many as a turn allows."""
         ...
 
     def receive_eof(self, now: Time) -> None:
-        """The peer is gone, or the socket broke: free everything the connection holds in the broker. May be called
-        twice.
-        """
+        """Release all broker resources of the connection after its end; a second call has no effect."""
         ...
 
     def data_to_send(self) -> list[bytes]:
-        """Take what is to be written, in order; the connection forgets it."""
+        """Return the output in order and forget it."""
         ...
 
     def unsent(self, count: int) -> None:
-        """The transport still holds ``count`` bytes that the kernel did not take: the measure of back-pressure."""
+        """Set the number of bytes that the kernel has not taken from the transport yet, to measure back-pressure."""
         ...
 
     def next_timeout(self) -> float | None:
-        """Monotonic seconds of the next `handle_timeout`, or None."""
+        """Return the monotonic time in seconds of the next `handle_timeout`, or None."""
         ...
 
     def handle_timeout(self, now: Time) -> None:
-        """Send keep-alives, close what is silent."""
+        """Send keep-alives; close an inactive connection."""
         ...
 
     @property
     def holds_requests(self) -> bool:
-        """True while frames that were received wait for the next turn."""
+        """Return True while received frames wait for the next turn."""
         ...
 
     @property
     def wants_read(self) -> bool:
-        """False while the transport should leave the peer's bytes in the kernel."""
+        """Return False while the transport should leave the peer's bytes in the kernel."""
         ...
 
     @property
     def closed(self) -> bool:
-        """True once the transport should write what is left and close the socket."""
+        """Return True once the transport should write the remaining output and close the socket."""
         ...
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes held of a frame whose end has not come yet."""
+        """Return the bytes in memory of an incomplete frame."""
         ...
 
 
 class ConnectionSettings:
-    """What a transport connector tells each connection it accepts, and grants it.
+    """Settings of a transport connector for an accepted connection.
 
-    ``login_timeout`` and ``detection_timeout`` are seconds from the socket's first moment on. ``certificate_subject``
-    is the distinguished name in the client's verified TLS certificate, as Java prints it; None without one, which may
-    also be so on an ``encrypted`` connection. ``audit_makers`` is ActiveMQ's auditNetworkProducers. ``cluster`` tells
-    clients of other brokers.
+    ``login_timeout`` and ``detection_timeout`` are in seconds from the start of the connection. ``certificate_subject``
+    is the distinguished name in the client's verified TLS certificate, as Java prints it. ``certificate_subject`` is
+    None without a certificate, also on an ``encrypted`` connection. ``audit_makers`` is ActiveMQ's
+    auditNetworkProducers. ``cluster`` announces other brokers to the client.
     """
 
     __slots__ = (
@@ -144,7 +144,7 @@ class ConnectionSettings:
         self.steals_links: Final[bool] = steals_links
 
     def with_certificate(self, subject: str | None) -> ConnectionSettings:
-        """The same inside TLS; ``subject`` None for a client that has shown no certificate."""
+        """Return a copy for a connection inside TLS; ``subject`` is None if the client has sent no certificate."""
         return ConnectionSettings(
             self.remote_address,
             self.local_uri,

@@ -1,8 +1,8 @@
-"""Which other brokers the clients of one connector are told of (ActiveMQ, Transport Connector: updateClusterClients).
+"""Announces other brokers to the clients of a connector (ActiveMQ, Transport Connector: updateClusterClients).
 
-A client that connects again by itself hears of them after its login and whenever they change. With ``rebalance`` it is
-asked to spread, too; each client gets the same brokers with another one first, so that those that keep the order of
-their list spread as well.
+A client that reconnects by itself gets the list of brokers after its login and after every change. With ``rebalance``
+the client is also asked to spread. Each client gets the list rotated by one more, so that clients that keep the order
+of their list spread as well.
 """
 
 from __future__ import annotations
@@ -11,23 +11,25 @@ import re
 from itertools import islice
 from typing import Final, Protocol
 
-MAX_BROKERS: Final = 64  # in one list: as many as a client takes
+MAX_BROKERS: Final = 64  # brokers in one list; as many as a client accepts
 SEPARATOR: Final = ","
-MEMBERS_PER_TURN: Final = 500  # clients that are told of a change in one turn, some microseconds each
-MAX_NAME: Final = 256  # characters of a broker's name that patterns are compared with; others choose it
+MEMBERS_PER_TURN: Final = 500  # clients that learn of a change in one turn; each takes some microseconds
+MAX_NAME: Final = 256  # characters of a broker's name compared with patterns; other brokers choose the name
 
 
 class ClusterMember(Protocol):
-    """The connection of a client that wants to hear."""
+    """The connection of a client that accepts the list of brokers."""
 
     def advise(self, connected_brokers: str, rebalance: bool) -> None:
-        """Tell the client."""
+        """Send the client the list of brokers."""
         ...
 
 
 class ClusterClients:
-    """The clients of one connector. Leaves finding brokers to the caller, and asking whether one `may_be_told`:
-    ``patterns`` of names, any when there are none (updateClusterFilter).
+    """The clients of a connector that get the list of brokers.
+
+    The caller finds the brokers and asks `is_announced` for each. ``patterns`` are regular expressions for broker names
+    (updateClusterFilter); without patterns all brokers are announced.
     """
 
     def __init__(
@@ -39,27 +41,30 @@ class ClusterClients:
         self.brokers: list[str] = []
         self._patterns: Final[tuple[str, ...]] = patterns
         self._members: Final[dict[ClusterMember, None]] = {}
-        self._pending: Final[dict[ClusterMember, None]] = {}  # those that are still to hear of a change
+        self._pending: Final[dict[ClusterMember, None]] = {}  # members that do not know the last change yet
         self._announcements = 0
 
     def is_announced(self, name: str) -> bool:
-        """Whether clients hear of the broker of this name."""
+        """Return True if clients may learn of the broker with this name."""
         if not self._patterns:
             return True
         return any(re.fullmatch(pattern, name[:MAX_NAME]) is not None for pattern in self._patterns)
 
     def join(self, member: ClusterMember, is_reconnected: bool) -> None:
-        """A client has logged in; one that ``is_reconnected`` has had to move already and is not asked to."""
+        """Add a client after its login; a client that ``is_reconnected`` has just moved and is asked to stay."""
         self._members[member] = None
         member.advise(self._listing(), self.rebalances and not is_reconnected)
 
     def leave(self, member: ClusterMember) -> None:
-        """It is gone."""
+        """Remove a disconnected client."""
         self._members.pop(member, None)
         self._pending.pop(member, None)
 
     def change(self, brokers: list[str]) -> None:
-        """These brokers are there now, this one included. The first clients hear of it; `tell_more` is for the rest."""
+        """Set the connected brokers, this broker included, and announce a change to the first clients.
+
+        The caller announces the change to the other clients by `announce_more`.
+        """
         brokers = brokers[:MAX_BROKERS]
         if brokers == self.brokers:
             return
@@ -72,7 +77,11 @@ class ClusterClients:
         self.announce_more()
 
     def announce_more(self) -> bool:
-        """Tell further clients of the last change; True while there are others. To be called in turns of their own."""
+        """Announce the last change to further clients, in a turn of its own.
+
+        Returns:
+            True while other clients are still to be informed.
+        """
         for member in list(islice(self._pending, MEMBERS_PER_TURN)):
             del self._pending[member]
             member.advise(self._listing(), self.rebalances)

@@ -1,10 +1,9 @@
-"""One port for several protocols: which one a client speaks shows in the first bytes it sends (ActiveMQ's ``auto``
-transport).
+"""Detects the protocol of a connection by its first bytes (ActiveMQ's ``auto`` transport).
 
     OpenWire  0 | size (3) | 1 | ActiveMQ     the WireFormatInfo that both sides begin with
     STOMP     CONNECT or STOMP and a line end, after any line ends
 
-Nothing is answered before the protocol is known. What is known but not wanted is told apart for the log only.
+Nothing is sent before the protocol is known. Foreign protocols are recognised for the log only.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 OPENWIRE: Final = "openwire"
 STOMP: Final = "stomp"
 FOREIGN: Final = "foreign"
-UNDECIDED: Final = "undecided"  # the bytes so far can still become a protocol that is known here
+UNDECIDED: Final = "undecided"  # the bytes so far may still begin OpenWire or STOMP
 
-MAX_LINE_ENDS: Final = 16  # bytes before a STOMP command, of clients that begin with a heart-beat
-MAX_PROBE_BYTES: Final = 32  # after these every beginning is decided
+MAX_LINE_ENDS: Final = 16  # bytes before a STOMP command; some clients begin with a heart-beat
+MAX_PROBE_BYTES: Final = 32  # bytes; suffice to decide every beginning
 
-_MAGIC_OFFSET: Final = 4  # the command type and the magic come after the size
+_MAGIC_OFFSET: Final = 4  # bytes; the command type and the magic follow the size
 _MAGIC: Final = b"\x01ActiveMQ"
 _COMMANDS: Final = (b"CONNECT\n", b"CONNECT\r\n", b"STOMP\n", b"STOMP\r\n")
 _FOREIGN_NAMES: Final = (
@@ -44,9 +43,9 @@ Report = Callable[[str, Time], None]
 
 
 def detect(data: bytes) -> str:
-    """`OPENWIRE`, `STOMP`, `FOREIGN`, or `UNDECIDED` while more bytes are needed.
+    """Return `OPENWIRE`, `STOMP`, `FOREIGN`, or `UNDECIDED` while more bytes are needed.
 
-    The size of a WireFormatInfo stays below 64 KiB, so an OpenWire client's first byte is 0.
+    The size of a WireFormatInfo is below 64 KiB, so the first byte of an OpenWire client is 0.
     """
     if not data:
         return UNDECIDED
@@ -73,7 +72,7 @@ def _compare(data: bytes, beginning: bytes, match: str) -> str:
 
 
 def foreign_name(data: bytes) -> str:
-    """What a client speaks that is none of ours, for the log."""
+    """Return the name of a foreign protocol for the log."""
     for beginning, name in _FOREIGN_NAMES:
         if data.startswith(beginning):
             return name
@@ -81,11 +80,11 @@ def foreign_name(data: bytes) -> str:
 
 
 class DetectingConnection(ProtocolConnection):
-    """A connection whose protocol its first bytes tell. From then on it passes everything to that protocol's own.
+    """A connection that detects its protocol and then passes everything to a connection of the protocol.
 
-    ``factories`` are the protocols that the port takes, by name. ``report`` hears why a connection was closed here. One
-    deadline holds from the start of the connection to its accepted login, so the protocol's connection is made as of
-    that start.
+    ``factories`` are the accepted protocols by name. ``report`` receives the reason if the connection is closed here.
+    The login deadline counts from the start of the connection, so the protocol's connection is created with the time of
+    the start.
     """
 
     def __init__(
@@ -106,11 +105,11 @@ class DetectingConnection(ProtocolConnection):
 
     @property
     def carried(self) -> object:
-        """The connection that the broker knows; this one until the protocol is known."""
+        """Return the connection that the broker knows: this one until the protocol is known."""
         return self if self._inner is None else self._inner
 
     def receive_data(self, data: bytes, now: Time) -> None:
-        """Pass bytes on, or look at the first ones."""
+        """Pass bytes on, or examine the first bytes."""
         inner = self._inner
         if inner is not None:
             inner.receive_data(data, now)
@@ -134,38 +133,38 @@ class DetectingConnection(ProtocolConnection):
         inner.receive_data(probe[:probe_bytes] + data, now)
 
     def go_on(self, now: Time) -> None:
-        """Act on requests that are held."""
+        """Process postponed requests."""
         inner = self._inner
         if inner is not None:
             inner.go_on(now)
 
     def receive_eof(self, now: Time) -> None:
-        """The client is gone."""
+        """Handle the end of the connection."""
         self._closed = True
         inner = self._inner
         if inner is not None:
             inner.receive_eof(now)
 
     def data_to_send(self) -> list[bytes]:
-        """Take what is to be written: nothing until the protocol is known."""
+        """Return the output of the protocol's connection; empty until the protocol is known."""
         inner = self._inner
         return [] if inner is None else inner.data_to_send()
 
     def unsent(self, count: int) -> None:
-        """The transport still holds ``count`` bytes."""
+        """Pass on that the transport still has ``count`` bytes."""
         inner = self._inner
         if inner is not None:
             inner.unsent(count)
 
     def next_timeout(self) -> float | None:
-        """The deadline of the detection, then what the protocol asks for."""
+        """Return the deadline of the detection, then the timeout of the protocol's connection."""
         inner = self._inner
         if inner is not None:
             return inner.next_timeout()
         return None if self._closed else self._deadline
 
     def handle_timeout(self, now: Time) -> None:
-        """Close a client that does not say what it speaks."""
+        """Close a client that has begun no protocol until the deadline."""
         inner = self._inner
         if inner is not None:
             inner.handle_timeout(now)
@@ -175,25 +174,25 @@ class DetectingConnection(ProtocolConnection):
 
     @property
     def holds_requests(self) -> bool:
-        """True while the protocol's connection holds some."""
+        """Return True while the protocol's connection has postponed requests."""
         inner = self._inner
         return inner is not None and inner.holds_requests
 
     @property
     def wants_read(self) -> bool:
-        """What the protocol wants."""
+        """Return False while the protocol's connection wants no bytes."""
         inner = self._inner
         return inner is None or inner.wants_read
 
     @property
     def closed(self) -> bool:
-        """Whether the socket is to be closed."""
+        """Return True once the socket should be closed."""
         inner = self._inner
         return self._closed if inner is None else inner.closed
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of a frame whose end has not come yet."""
+        """Return the bytes in memory of an incomplete frame."""
         inner = self._inner
         if inner is None:
             return len(self._probe)

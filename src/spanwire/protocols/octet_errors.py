@@ -1,6 +1,6 @@
-"""Errors of reading and writing numbers, texts and maps as Java lays them out.
+"""Errors of reading and writing numbers, texts and maps in Java's layout.
 
-OpenWire's frames consist of these: `spanwire.protocols.openwire.codec.errors` says what its own rules add.
+OpenWire's frames consist of such data; `spanwire.protocols.openwire.codec.errors` has the whole tree of errors.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from spanwire.model.errors import LocalProtocolError, RemoteProtocolError
 
 
 class OpenWireProtocolError(RemoteProtocolError):
-    """The peer's bytes are not OpenWire, or break one of its limits. Only its own connection is closed."""
+    """The peer's bytes are not OpenWire or exceed a limit; only the peer's connection is closed."""
 
 
 class OpenWireEncodeError(LocalProtocolError):
-    """A value cannot be written in the negotiated encoding: too long, or out of the range of its type."""
+    """A value has no form in the negotiated encoding: too long, or out of the range of its type."""
 
 
 def beyond_frame(field: str) -> OpenWireProtocolError:
-    """The error for a field that would lie behind the end of its frame."""
+    """Return the error for a field that extends beyond the end of its frame."""
     return OpenWireProtocolError(f"a frame ends inside {field}")

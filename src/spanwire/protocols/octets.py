@@ -1,8 +1,8 @@
-"""Numbers and texts as Java's DataInput and DataOutput lay them out: big endian, modified UTF-8.
+"""Numbers and texts in the layout of Java's DataInput and DataOutput: big endian, modified UTF-8.
 
-Modified UTF-8 (Java SE, interface `java.io.DataInput`) differs from UTF-8 in two ways: U+0000 is written as C0 80, and
-a character above U+FFFF as two surrogates of three bytes each. Every read is checked against the end of what is there
-before anything is taken, so no announced length ever allocates memory.
+Modified UTF-8 (Java SE, interface `java.io.DataInput`) differs from UTF-8 in two ways. U+0000 is written as C0 80, and
+a character above U+FFFF as two surrogates of three bytes each. Every read checks the remaining length first, so no
+announced length ever allocates memory.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ LONG_MAX: Final = 2**63 - 1
 
 
 def decode_text(octets: bytes) -> str:
-    """The text that modified UTF-8 ``octets`` hold. Half a surrogate pair, which Java texts cut anywhere may hold, has
-    no character and becomes U+FFFD.
+    """Decode modified UTF-8.
 
-    Raises `OpenWireProtocolError` for anything else: four-byte and overlong forms, cut sequences.
+    An unpaired surrogate, which Java texts may contain after a cut, becomes U+FFFD.
+
+    Raises:
+        OpenWireProtocolError: the octets have four-byte or overlong forms or cut sequences.
     """
     if octets.isascii():
         return octets.decode("ascii")
@@ -48,7 +50,7 @@ def decode_text(octets: bytes) -> str:
 
 
 def encode_text(text: str) -> bytes:
-    """``text`` as modified UTF-8. Raises `OpenWireEncodeError` for a lone surrogate, which has no character."""
+    """Encode ``text`` as modified UTF-8; raises `OpenWireEncodeError` for an unpaired surrogate."""
     if text.isascii() and "\x00" not in text:
         return text.encode("ascii")
     try:
@@ -69,9 +71,10 @@ def patch_int(out: BytesWriter, position: int, value: int) -> None:
 
 
 class OctetReader:
-    """Takes numbers and octets one after the other from ``data`` between two offsets.
+    """Reads numbers and octets in sequence from ``data`` between two offsets.
 
-    Raises `OpenWireProtocolError` instead of reading over the end.
+    Raises:
+        OpenWireProtocolError: a read extends beyond the end.
     """
 
     def __init__(self, data: bytes = b"", start: i64 = 0, end: i64 = 0) -> None:
@@ -80,11 +83,11 @@ class OctetReader:
         self.end: i64 = end
 
     def remaining(self) -> int:
-        """How many octets were not taken yet."""
+        """Return the number of octets not read yet."""
         return self.end - self.position
 
     def read_unsigned_byte(self) -> int:
-        """0 to 255."""
+        """Read a number from 0 to 255."""
         position = self.position
         if position >= self.end:
             raise beyond_frame("a byte")
@@ -92,12 +95,12 @@ class OctetReader:
         return self.data[position]
 
     def read_byte(self) -> int:
-        """-128 to 127."""
+        """Read a number from -128 to 127."""
         value = self.read_unsigned_byte()
         return value - 256 if value > 127 else value
 
     def read_short(self) -> int:
-        """A signed 16-bit number."""
+        """Read a signed 16-bit number."""
         position = self.position
         if position + 2 > self.end:
             raise beyond_frame("a 16-bit number")
@@ -105,12 +108,12 @@ class OctetReader:
         return int(read_i16_be(self.data, position))
 
     def read_unsigned_short(self) -> int:
-        """An unsigned 16-bit number: a length of a string, or a UTF-16 unit."""
+        """Read an unsigned 16-bit number, such as the length of a string or a UTF-16 unit."""
         value = self.read_short()
         return value + 65536 if value < 0 else value
 
     def read_int(self) -> int:
-        """A signed 32-bit number."""
+        """Read a signed 32-bit number."""
         position = self.position
         if position + 4 > self.end:
             raise beyond_frame("a 32-bit number")
@@ -118,7 +121,7 @@ class OctetReader:
         return int(read_i32_be(self.data, position))
 
     def read_full_long(self) -> int:
-        """A signed 64-bit number in its full eight octets."""
+        """Read a signed 64-bit number of eight octets."""
         position = self.position
         if position + 8 > self.end:
             raise beyond_frame("a 64-bit number")
@@ -126,7 +129,7 @@ class OctetReader:
         return int(read_i64_be(self.data, position))
 
     def read_float(self) -> float:
-        """An IEEE 754 single."""
+        """Read an IEEE 754 single."""
         position = self.position
         if position + 4 > self.end:
             raise beyond_frame("a float")
@@ -134,7 +137,7 @@ class OctetReader:
         return read_f32_be(self.data, position)
 
     def read_double(self) -> float:
-        """An IEEE 754 double."""
+        """Read an IEEE 754 double."""
         position = self.position
         if position + 8 > self.end:
             raise beyond_frame("a double")
@@ -142,7 +145,7 @@ class OctetReader:
         return read_f64_be(self.data, position)
 
     def read_octets(self, count: i64) -> bytes:
-        """Exactly ``count`` octets."""
+        """Read exactly ``count`` octets."""
         position = self.position
         if count < 0:
             raise OpenWireProtocolError(f"a length is negative: {count}")
@@ -152,7 +155,7 @@ class OctetReader:
         return self.data[position : position + count]
 
     def read_text(self, count: i64) -> str:
-        """The text in the next ``count`` octets of modified UTF-8."""
+        """Read a text of ``count`` octets in modified UTF-8."""
         return decode_text(self.read_octets(count))
 
 
@@ -163,29 +166,29 @@ class OctetWriter:
         self.out = BytesWriter()
 
     def write_byte(self, value: int) -> None:
-        """-128 to 127, or 0 to 255."""
+        """Write a number from -128 to 255."""
         if value < -128 or value > 255:
             raise OpenWireEncodeError(f"{value} does not fit into 8 bits")
         self.out.append(value & 255)
 
     def write_short(self, value: int) -> None:
-        """-32768 to 65535."""
+        """Write a number from -32768 to 65535."""
         if value < -32768 or value > 65535:
             raise OpenWireEncodeError(f"{value} does not fit into 16 bits")
         write_i16_be(self.out, value - 65536 if value > 32767 else value)
 
     def write_int(self, value: int) -> None:
-        """A signed 32-bit number."""
+        """Write a signed 32-bit number."""
         if value < INT_MIN or value > INT_MAX:
             raise OpenWireEncodeError(f"{value} does not fit into 32 bits")
         write_i32_be(self.out, value)
 
     def write_full_long(self, value: int) -> None:
-        """A signed 64-bit number in its full eight octets."""
+        """Write a signed 64-bit number as eight octets."""
         if value < LONG_MIN or value > LONG_MAX:
             raise OpenWireEncodeError(f"{value} does not fit into 64 bits")
         write_i64_be(self.out, value)
 
     def write_octets(self, octets: bytes) -> None:
-        """``octets`` as they are."""
+        """Write ``octets`` unchanged."""
         self.out.write(octets)

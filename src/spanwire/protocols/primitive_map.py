@@ -3,11 +3,10 @@
     map      32-bit count (-1: null), then per entry 16-bit length, name, value
     list     32-bit count, then values
     stream   values up to the end, no count
-    value    type octet, then the data: the types and their numbers stand in `spanwire.model.message_view`
+    value    type octet, then the data; `spanwire.model.message_view` numbers the types
 
-Always plain, whatever encoding the connection negotiated. A value is kept as ``(type, value)`` so that its JMS type
-survives. Raises `MessageFormatError` for whatever is not a map, list or stream, on decoding, and for what does not fit,
-on encoding.
+The layout is independent of the connection's encoding. A value is stored as ``(type, value)`` to preserve its JMS type.
+Decoding raises `MessageFormatError` for malformed data, encoding for values without a form.
 """
 
 from __future__ import annotations
@@ -36,22 +35,23 @@ from spanwire.model.message_view import (
 )
 from spanwire.protocols.octets import OctetReader, OctetWriter, encode_text
 
-BIG_STRING: Final = 13  # on the wire only: a string with a 32-bit length
-BIG_STRING_LENGTH: Final = 8191  # from this many characters on Java writes a big string
-MAX_PROPERTIES: Final = 4_000  # entries of a property map, of maps and lists inside it as well: some 15 ms of decoding
-MAX_BODY_VALUES: Final = 10_000  # the same of a map or stream body that the broker has to look into
-UNBOUNDED: Final = 1 << 31  # for clients, which read what is theirs; what a frame may hold bounds it
-MAX_DEPTH: Final = 16  # maps and lists inside each other
+BIG_STRING: Final = 13  # a type on the wire only: a string with a 32-bit length
+BIG_STRING_LENGTH: Final = 8191  # characters; Java writes longer strings as big strings
+MAX_PROPERTIES: Final = 4_000  # entries of a property map, including nested ones; decoding takes some 15 ms
+MAX_BODY_VALUES: Final = 10_000  # entries of a map or stream body that the broker must decode, including nested ones
+UNBOUNDED: Final = 1 << 31  # entries; for clients, whose own messages are bounded by the frame size
+MAX_DEPTH: Final = 16  # nested maps and lists; bounds the recursion
 COUNT_OCTETS: Final = 4
 NULL_MAP: Final = -1
-MIN_ENTRY_OCTETS: Final = 3  # an empty name and a null
+MIN_ENTRY_OCTETS: Final = 3  # octets of an empty name and a null
 MAX_NAME_OCTETS: Final = 65535
-FLOAT_MAX: Final = 3.4028235677973362e38  # just below the first number that rounds to infinity
+FLOAT_MAX: Final = 3.4028235677973362e38  # the number just below the first double that rounds to an infinite float
 
 
 class EntryReader(OctetReader):
-    """Reads a map, list or stream of ``max_entries`` entries at most, nested ones included. What is
-    announced counts before anything of it is read.
+    """Reads a map, list or stream of at most ``max_entries`` entries, including entries of nested maps and lists.
+
+    Announced entries count before any of them is read.
     """
 
     def __init__(self, data: bytes, max_entries: int) -> None:
@@ -60,20 +60,24 @@ class EntryReader(OctetReader):
         self._unused = max_entries
 
     def count_entries(self, count: int) -> None:
-        """So many entries come now; raises `MessageFormatError` for too many."""
+        """Count ``count`` announced entries; raises `MessageFormatError` for too many."""
         self._unused -= count
         if self._unused < 0:
             raise too_many_entries(self._max_entries)
 
 
 def too_many_entries(max_entries: int) -> MessageFormatError:
-    """The error for a map, list or stream that has more than ``max_entries`` entries."""
+    """Return the error for a map, list or stream with more than ``max_entries`` entries."""
     return MessageFormatError(f"more than {max_entries} entries, those of maps and lists inside counted; send fewer")
 
 
 def decode_map(data: bytes, max_entries: int = MAX_PROPERTIES) -> dict[str, PropertyValue]:
-    """All entries of a map, in wire order; a null map is empty. Octets behind the map are ignored, as Java does. Raises
-    `MessageFormatError` for more than ``max_entries`` entries.
+    """Decode the entries of a map in wire order; a null map is empty.
+
+    Octets after the map are ignored, as in Java.
+
+    Raises:
+        MessageFormatError: the map is malformed or has more than ``max_entries`` entries.
     """
     if not data:
         return {}
@@ -84,20 +88,18 @@ def decode_map(data: bytes, max_entries: int = MAX_PROPERTIES) -> dict[str, Prop
 
 
 def check_map_count(data: bytes) -> None:
-    """Raises `MessageFormatError` when a property map announces more entries than `MAX_PROPERTIES`; nothing of it is
-    decoded.
-    """
+    """Raise `MessageFormatError` if a property map announces more than `MAX_PROPERTIES` entries; decode nothing."""
     if len(data) >= COUNT_OCTETS and read_i32_be(data, 0) > MAX_PROPERTIES:
         raise MessageFormatError(f"a property map cannot be read: {too_many_entries(MAX_PROPERTIES)}")
 
 
 def decode_plain_map(data: bytes) -> dict[str, object]:
-    """As `decode_map`, as plain Python values."""
+    """Decode a map into plain Python values."""
     return plain_map(decode_map(data))
 
 
 def decode_stream(data: bytes, max_entries: int = MAX_BODY_VALUES) -> list[PropertyValue]:
-    """All values up to the end; raises `MessageFormatError` for more than ``max_entries``."""
+    """Decode all values up to the end; raises `MessageFormatError` for bad or more than ``max_entries`` values."""
     values: list[PropertyValue] = []
     reader = EntryReader(data, max_entries)
     try:
@@ -110,7 +112,7 @@ def decode_stream(data: bytes, max_entries: int = MAX_BODY_VALUES) -> list[Prope
 
 
 def encode_map(entries: dict[str, PropertyValue]) -> bytes:
-    """A map with its count, in the order of ``entries``."""
+    """Encode a map with its count, in the order of ``entries``."""
     writer = OctetWriter()
     try:
         _write_map(writer, entries, 1)
@@ -120,7 +122,7 @@ def encode_map(entries: dict[str, PropertyValue]) -> bytes:
 
 
 def encode_stream(values: list[PropertyValue]) -> bytes:
-    """A run of values without a count."""
+    """Encode a sequence of values without a count."""
     writer = OctetWriter()
     try:
         for value in values:
@@ -131,12 +133,12 @@ def encode_stream(values: list[PropertyValue]) -> bytes:
 
 
 def plain_map(entries: dict[str, PropertyValue]) -> dict[str, object]:
-    """The values without their types."""
+    """Return the values of a map without their types."""
     return {name: plain_value(entry) for name, entry in entries.items()}
 
 
 def plain_value(entry: PropertyValue) -> object:
-    """A value without its type; maps and lists inside become plain as well."""
+    """Return a value without its type; nested maps and lists become plain as well."""
     value = entry[1]
     if isinstance(value, dict):
         return {name: plain_value(inner) for name, inner in value.items()}

@@ -1,4 +1,4 @@
-"""A message as plain values that go into JSON and that people can read: for browsing, and for a readable export."""
+"""Messages as plain values for JSON and for people: for browsing and the readable export."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ KIND_NAMES: Final = (
     "ObjectMessage",
     "BlobMessage",
 )
-BASE64: Final = "base64"  # the one key of a value that is octets
-MAX_NUMBER: Final = 1e308  # beyond it a float has no form in JSON, nor has what is no number
+BASE64: Final = "base64"  # the only key of an object that represents octets
+MAX_NUMBER: Final = 1e308  # larger floats, infinities and NaN have no form in JSON
 
 
 def readable_message(view: MessageView) -> dict[str, object]:
-    """Return all of a message; what has no value is left out. ``body`` is a text, an object (map), a list (stream) or,
-    for octets that are no UTF-8 text, ``{"base64": …}``. Raises `MessageFormatError`.
+    """Return the fields of a message that have a value.
+
+    ``body`` is a text, an object (map), a list (stream) or, for octets that are not UTF-8, ``{"base64": …}``. Raises
+    `MessageFormatError` for malformed properties or bodies.
     """
     destinations = {"original_destination": view.original_destination, "reply_to": view.reply_to}
     fields: dict[str, object] = {
@@ -62,7 +64,7 @@ def _body(view: MessageView) -> object:
 
 
 def _octets(data: bytes, may_be_text: bool) -> object:
-    """STOMP clients send texts as octets, so these are shown as text where they are one."""
+    """Return octets as text where possible, because STOMP clients send texts as octets."""
     if may_be_text:
         try:
             text = data.decode("utf-8")
@@ -86,7 +88,7 @@ def _readable(value: object) -> object:
 
 
 def readable_or_fault(view: MessageView) -> dict[str, object]:
-    """Return the same; of a message whose inside is broken the headers, and what is wrong as ``fault``."""
+    """Return the fields of a message; for malformed properties or bodies, the headers and the error as ``fault``."""
     try:
         return readable_message(view)
     except MessageFormatError as error:

@@ -1,5 +1,5 @@
-"""The OpenWire codec: octets to commands and back. Pure.
+"""The OpenWire codec: converts octets to commands and commands to octets. Pure.
 
-A *structure* has fields in a fixed order; the *tight* encoding gathers the flags of a frame in front, the *loose* one
-leaves each at its place.
+A *structure* has fields in a fixed order. The *tight* encoding collects the flags of a frame at its beginning, the
+*loose* encoding writes each flag in its field.
 """

@@ -1,13 +1,14 @@
-"""Acknowledgements of one message each, as they follow each other in thousands.
+"""Fast decoding of acknowledgements of single messages, which arrive in thousands.
 
-Those of one consumer differ in their numbers alone, so the octets of one are the pattern for the next: a frame that
-equals it everywhere else is decoded by reading one number, and neighbours in one read become one `AckRun`. Everything
-else, such as ranges, transactions, causes and answers that are asked for, goes the general way.
+Such acknowledgements of a consumer differ in their numbers alone, so the octets of one are the pattern for the next. A
+frame that equals the pattern elsewhere is decoded by reading its numbers, and neighbours in one read become one
+`AckRun`. All other acknowledgements, such as ranges, transactions, causes and requests for a response, are decoded in
+full.
 
     type id 1 | command id 4 | no response 1 | destination, consumer, type … first id … last id's producer
     | producer's sequence 8 | broker's sequence 8 | count 4 | no cause 1 (7+)
 
-(7+) means: since that version. A first id, where there is one, ends with the same two numbers.
+(7+) means: since version 7. A first id, if present, ends with the same two numbers.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ from spanwire.protocols.openwire.codec._marshallers import (
     ProducerId,
 )
 
-FIXED_START: Final = 6  # behind type id, command id and response required
+FIXED_START: Final = 6  # octets of type id, command id and response required
 RESPONSE_OCTET: Final = 5
 NUMBERS_OCTETS: Final = 16
 COUNT_OCTETS: Final = 4
 CAUSE_VERSION: Final = 7
 TEXT_VIEW_VERSION: Final = 10
-ID_OCTETS: Final = 39  # of a message id without its texts: flags and types 4, length 3, numbers 16 and 16
-MAX_PATTERN_OCTETS: Final = 2048  # longer names are not worth remembering
+ID_OCTETS: Final = 39  # octets of a message id without its texts: flags and types 4, length 3, numbers 16 and 16
+MAX_PATTERN_OCTETS: Final = 2048  # octets of a pattern; bounds the memory of a connection
 
 
 class AckPattern:
-    """What the acknowledgements of a run have in common."""
+    """The common fields of the acknowledgements of a run."""
 
     def __init__(self, command: MessageAck, consumer_id: ConsumerId, producer_id: ProducerId) -> None:
         self.consumer_id: Final[ConsumerId] = consumer_id
@@ -48,7 +49,7 @@ class AckPattern:
         self._command: Final[MessageAck] = command
 
     def acknowledgement(self, sequence: int) -> MessageAck:
-        """One of them as a command of its own."""
+        """Return the acknowledgement of one message as a command."""
         command = self._command
         return MessageAck(
             destination=command.destination,
@@ -64,9 +65,9 @@ class AckPattern:
 
 
 class AckRun(BaseCommand):
-    """Standard acknowledgements of single messages of one producer by one consumer, none of which asks for an answer.
+    """Standard acknowledgements of single messages of a producer by a consumer; none asks for a response.
 
-    ``sequences`` are the producer's, in the order of the frames.
+    ``sequences`` are the producer's sequence numbers in the order of the frames.
     """
 
     def __init__(self, pattern: AckPattern, sequence: int) -> None:
@@ -83,14 +84,14 @@ class AckRun(BaseCommand):
 
 
 class AckReader:
-    """Recognises frames that equal the last acknowledgement but for their numbers; loose and uncached ones only."""
+    """Recognises loose, uncached frames that equal the last acknowledgement except for their numbers."""
 
     def __init__(self, version: int) -> None:
         self._end_octets: Final[int] = COUNT_OCTETS + (1 if version >= CAUSE_VERSION else 0)
         self._id_octets: Final[int] = ID_OCTETS + (1 if version >= TEXT_VIEW_VERSION else 0)
         self._pattern: AckPattern | None = None
         self._size: i64 = 0
-        self._first_offset: i64 = 0  # of the first id's numbers; 0 when there is no first id
+        self._first_offset: i64 = 0  # of the numbers in the first id; 0 without a first id
         self._middle_offset: i64 = 0
         self._last_offset: i64 = 0
         self._start = b""
@@ -98,9 +99,10 @@ class AckReader:
         self._end = b""
 
     def add(self, commands: list[Command], octets: bytes, start: i64, end: i64) -> bool:
-        """Decode a frame that fits the pattern: into the run that ``commands`` ends with, else into a new one.
+        """Decode a frame that matches the pattern, into the run at the end of ``commands`` or a new run.
 
-        False when it does not fit; nothing has happened then.
+        Returns:
+            False, without any effect, if the frame does not match.
         """
         pattern = self._pattern
         if pattern is None or end - start != self._size or octets[start + RESPONSE_OCTET] != 0:
@@ -126,7 +128,7 @@ class AckReader:
         return True
 
     def learn(self, command: MessageAck, octets: bytes, start: i64, end: i64) -> None:
-        """Take an acknowledgement that was decoded in full as the pattern from now on, if its like may form runs."""
+        """Use a fully decoded acknowledgement as the pattern from now on, if such acknowledgements may form runs."""
         self._pattern = None
         consumer_id = command.consumer_id
         last = command.last_message_id
@@ -156,7 +158,7 @@ class AckReader:
 
 
 def is_plain(command: MessageAck) -> bool:
-    """Whether it acknowledges exactly one message, outside a transaction."""
+    """Return True if ``command`` acknowledges exactly one message, outside of a transaction."""
     if command.ack_type != STANDARD_ACK or command.message_count != 1 or command.transaction_id is not None:
         return False
     first = command.first_message_id

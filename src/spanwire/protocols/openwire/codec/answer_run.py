@@ -1,7 +1,7 @@
-"""Answers without an error, as a bridge gets one for each message that it forwards.
+"""Fast decoding of responses without an error: a bridge gets one for each forwarded message.
 
-They differ in one number alone, so neighbours in one read become one `AnswerRun`. Everything else, such as answers with
-a result or an exception, goes the general way.
+Such responses differ in one number alone, so neighbours in one read become one `AnswerRun`. All other responses, such
+as those with a result or an exception, are decoded in full.
 
     type id 1 | command id 4 | no response 1 | correlation id 4
 """
@@ -15,13 +15,13 @@ from mypy_extensions import i64
 
 from spanwire.protocols.openwire.codec._marshallers import RESPONSE, BaseCommand, Command, CommandVisitor, Response
 
-RESPONSE_OCTETS: Final = 10  # of a loose Response
+RESPONSE_OCTETS: Final = 10  # octets of a loose Response
 RESPONSE_OCTET: Final = 5
 CORRELATION_OFFSET: Final = 6
 
 
 class AnswerRun(BaseCommand):
-    """Responses, none of which asks for an answer; ``correlation_ids`` in the order of the frames."""
+    """Responses of which none asks for a response; ``correlation_ids`` are in the order of the frames."""
 
     def __init__(self, correlation_id: int) -> None:
         super().__init__()
@@ -36,8 +36,10 @@ class AnswerRun(BaseCommand):
 
 
 def add_answer(commands: list[Command], octets: bytes, start: i64, end: i64) -> bool:
-    """Decode a frame that is a plain Response, loose and uncached: into the run that ``commands`` ends with, else into
-    a new one. False when it is something else; nothing has happened then.
+    """Decode a plain Response, loose and uncached, into the run at the end of ``commands`` or a new run.
+
+    Returns:
+        False, without any effect, if the frame is another command.
     """
     if octets[start] != RESPONSE or end - start != RESPONSE_OCTETS or octets[start + RESPONSE_OCTET] != 0:
         return False

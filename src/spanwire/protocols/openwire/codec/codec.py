@@ -1,4 +1,4 @@
-"""From bytes to commands and back.
+"""Decoder and encoder of a connection's frames.
 
     decoder = FrameDecoder(max_frame_size)
     commands = decoder.feed(data)          # the peer's WireFormatInfo comes alone
@@ -6,8 +6,8 @@
     decoder.authenticated()                # from then on frames up to the full size
     encoder = FrameEncoder(wire_format); encoder.append(command, out)
 
-The frame limit is fixed before the first byte: 64 KiB until the login, the given size after it, and no frame of the
-peer changes that, but that a bridge's first words may be 1 MiB where the connection says so (``introduces``).
+The connection sets the frame limit, no frame of the peer can: 64 KiB before the login, the full size after the login. A
+bridge may send 1 MiB before its login if the connection allows it (``introduces``).
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ NULL_TYPE: Final = 0
 
 
 class StructureDecoder:
-    """Decodes one frame's octets in a negotiated encoding, object cache included. Knows nothing of sizes and order."""
+    """Decodes the octets of a frame in a negotiated encoding with its object cache.
+
+    Frame sizes and the order of commands are left to the caller.
+    """
 
     def __init__(self, wire_format: WireFormat) -> None:
         cache = ReaderCache(wire_format.cache_size) if wire_format.cache else None
@@ -53,9 +56,10 @@ class StructureDecoder:
         self._loose: Final[LooseReader] = LooseReader(wire_format.version, wire_format.stack_traces, cache)
 
     def decode(self, data: bytes, start: i64, end: i64) -> DataStructure | None:
-        """The structure between two offsets, from its type id on; None for the null command.
+        """Decode the structure between two offsets, from its type id on; return None for the null command.
 
-        Raises `OpenWireProtocolError` for anything that is not exactly one structure.
+        Raises:
+            OpenWireProtocolError: the octets are not exactly one structure.
         """
         reader: FieldReader = self._loose
         tight = self._tight
@@ -71,17 +75,17 @@ class StructureDecoder:
             structure = read_structure(type_id, reader)
         if reader.position != end:
             raise OpenWireProtocolError(f"{reader.remaining()} bytes are left over in a frame of type {type_id}")
-        reader.data = b""  # nobody keeps a large frame for the sake of the next one
+        reader.data = b""  # a large frame must not stay in memory until the next one
         return structure
 
 
 class FrameDecoder:
-    """Turns the bytes of one connection into commands.
+    """Converts the bytes of a connection to commands.
 
-    With ``pass_messages``, the broker's way, a message comes as a `MessageFrame`, its octets loose and uncached
-    whatever was negotiated, and acknowledgements of single messages may come as an `AckRun`; without, a message comes
-    as a `Message` with all its fields and each acknowledgement by itself. Once it ``gathers_answers`` they may come as
-    an `AnswerRun`, where the encoding allows that.
+    With ``pass_messages``, for the broker, a message becomes a `MessageFrame` with loose, uncached octets, whatever
+    encoding was negotiated. Acknowledgements of single messages may become an `AckRun`. Without ``pass_messages`` a
+    message becomes a `Message` with all fields, and each acknowledgement a command. If ``gathers_answers`` is set,
+    responses may become an `AnswerRun` if the encoding allows.
     """
 
     def __init__(self, max_frame_size: int = MAX_FRAME_SIZE, pass_messages: bool = True) -> None:
@@ -98,11 +102,11 @@ class FrameDecoder:
 
     @property
     def pending_bytes(self) -> int:
-        """Octets held of frames that are not decoded yet: what counts against the receive budget."""
+        """Return the buffered octets of undecoded frames, which count against the receive budget."""
         return self._frames.buffered
 
     def introduces(self, at_length: bool) -> None:
-        """Before the login: allow frames up to `MAX_INTRODUCTION`, or no more."""
+        """Set the frame limit before the login: `MAX_INTRODUCTION` if ``at_length``, else the ordinary limit."""
         limit = MAX_INTRODUCTION if at_length else MAX_OPENWIRE_FRAME_BEFORE_LOGIN
         self._frames.limit = min(limit, self._max_frame_size)
 
@@ -111,7 +115,7 @@ class FrameDecoder:
         self._frames.limit = self._max_frame_size
 
     def negotiated(self, wire_format: WireFormat) -> None:
-        """Decode everything from now on in ``wire_format``; the object cache starts empty. Happens once."""
+        """Decode all further frames in ``wire_format`` with an empty object cache; called once."""
         self._structures = StructureDecoder(wire_format)
         self._version = wire_format.version
         self._is_negotiated = True
@@ -121,11 +125,14 @@ class FrameDecoder:
             self._acks = AckReader(wire_format.version)
 
     def feed(self, data: bytes) -> list[Command]:
-        """All complete commands up to the end of ``data``, or up to the next point where the connection must act.
+        """Return the complete commands up to the end of ``data``, or up to a point where the connection must act.
 
-        Such points are a WireFormatInfo (the rest is in the encoding it leads to) and a frame that cannot be decoded
-        (what stands before it counts). Handle what comes, then call ``feed(b"")`` until it gives nothing. Raises
-        `OpenWireProtocolError`, now and on every further call, when the next frame cannot be decoded.
+        Such a point is a WireFormatInfo, because the rest is in the negotiated encoding, or an undecodable frame,
+        because the commands before it are valid. Handle the commands, then call ``feed(b"")`` until the result is
+        empty.
+
+        Raises:
+            OpenWireProtocolError: the next frame cannot be decoded; raised by all further calls as well.
         """
         commands: list[Command] = []
         if self._failure is not None:
@@ -201,9 +208,12 @@ class FrameDecoder:
 
 
 class FrameEncoder:
-    """Turns commands into frames in one negotiated encoding, object cache included.
+    """Encodes commands as frames in the negotiated encoding, with its object cache.
 
-    A WireFormatInfo is always written loose and uncached. Raises `OpenWireEncodeError` for what cannot be written.
+    A WireFormatInfo is always written loose and uncached.
+
+    Raises:
+        OpenWireEncodeError: a command has no form in the encoding.
     """
 
     def __init__(self, wire_format: WireFormat | None = None) -> None:
@@ -217,13 +227,13 @@ class FrameEncoder:
         self._passes_messages: Final[bool] = chosen.passes_messages()
 
     def encode(self, command: DataStructure) -> bytes:
-        """One frame with its size."""
+        """Return a command as a frame with its size."""
         out = BytesWriter()
         self.append(command, out)
         return out.getvalue()
 
     def append(self, command: DataStructure, out: BytesWriter) -> None:
-        """Append one frame with its size to ``out``."""
+        """Append a command as a frame with its size to ``out``."""
         type_id = command.type_id()
         if isinstance(command, MessageFrame) and not self._passes_messages:
             self._append_tight_or_loose(decode_message(command.raw, command.version), type_id, out)
@@ -243,7 +253,7 @@ class FrameEncoder:
 
 
 def append_loose(writer: LooseWriter, command: DataStructure, type_id: int, out: BytesWriter) -> None:
-    """Append one loose frame; ``out`` keeps nothing of it when the command cannot be written."""
+    """Append a loose frame; ``out`` stays unchanged if the command cannot be encoded."""
     position: int = len(out)
     write_i32_be(out, 0)
     out.append(type_id)
@@ -257,9 +267,10 @@ def append_loose(writer: LooseWriter, command: DataStructure, type_id: int, out:
 
 
 def decode_message(raw: bytes, version: int) -> Message:
-    """All fields of a message from its loose and uncached octets.
+    """Decode all fields of a message from its loose, uncached octets.
 
-    Raises `OpenWireProtocolError` when they are not exactly one message.
+    Raises:
+        OpenWireProtocolError: the octets are not exactly one message.
     """
     structure = StructureDecoder(WireFormat(version=version)).decode(raw, 0, len(raw))
     if not isinstance(structure, Message):

@@ -5,8 +5,8 @@
         ├── LocalProtocolError  ── OpenWireEncodeError     a value that the wire cannot hold
         └── RemoteProtocolError ── OpenWireProtocolError   the peer's bytes are not OpenWire
 
-Whatever bytes arrive, decoding gives commands or an `OpenWireProtocolError`. What lies inside a message (its properties
-and body) is decoded later, on demand, and fails with `MessageFormatError`, which spares the connection.
+For any bytes, decoding returns commands or raises `OpenWireProtocolError`. Properties and body of a message are decoded
+later, on demand; their errors are `MessageFormatError`, which does not close the connection.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Cuts a stream of bytes into frames: a 32-bit size, then that many octets.
+"""Splits a stream of bytes into frames: a 32-bit size and the octets.
 
-A frame that is not complete is held as a list of the chunks in which it arrived and joined once, without its size, so
-that a large message is copied no more than that. Small chunks are gathered, so that a peer that sends byte by byte
-costs no more memory than its bytes.
+An incomplete frame is stored as the list of its chunks, which are joined once, so a large message is copied only once.
+Small chunks are collected in a buffer, so a peer that sends single bytes costs no more memory than its bytes.
 """
 
 from __future__ import annotations
@@ -15,35 +14,35 @@ from mypy_extensions import i64
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 
 SIZE_OCTETS: Final = 4
-GATHERED_OCTETS: Final = 4096  # chunks shorter than this are copied into one buffer
+GATHERED_OCTETS: Final = 4096  # shorter chunks are copied into one buffer
 INCOMPLETE: Final = -1
 
 
 class FrameBuffer:
-    """Holds what arrived of an incomplete frame, or what cannot be decoded yet. Knows sizes and nothing else.
+    """Buffers the octets of an incomplete frame or of frames that cannot be decoded yet; reads sizes and nothing else.
 
-    ``limit`` is the largest frame allowed now; a larger one is refused from its four size octets alone.
+    ``limit`` is the largest allowed frame in octets; the size octets alone suffice to refuse a larger frame.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.buffered = 0  # octets, sizes included
+        self.buffered = 0  # octets, including sizes
         self.is_inside_frame = False
-        self.used = 0  # octets of the last read that went into the frame
-        self._missing = 0  # octets up to the end of the frame
+        self.used = 0  # octets of the last read that belong to the frame
+        self._missing = 0  # octets until the end of the frame
         self._unframed = b""
         self._chunks: list[bytes] = []
         self._gathered = bytearray()
 
     def take_buffered(self, data: bytes) -> bytes:
-        """What was held outside a frame, and ``data``."""
+        """Return the buffered octets outside of a frame, followed by ``data``."""
         octets = self._unframed + data if self._unframed else data
         self._unframed = b""
         self.buffered = 0
         return octets
 
     def buffer(self, octets: bytes, position: i64) -> None:
-        """Keep what is left of a read from ``position`` on: the start of a frame, or frames that have to wait."""
+        """Buffer the rest of a read from ``position`` on: the beginning of a frame, or frames that must wait."""
         remaining: i64 = len(octets) - position
         self.buffered = remaining
         if remaining >= SIZE_OCTETS:
@@ -57,7 +56,7 @@ class FrameBuffer:
             self._unframed = octets[position:]
 
     def complete_frame(self, data: bytes) -> bytes:
-        """The octets of the frame, without its size, once ``data`` brings the rest of it; else nothing."""
+        """Return the octets of the frame without its size if ``data`` completes the frame, else empty bytes."""
         missing = self._missing
         if len(data) < missing:
             self._missing = missing - len(data)
@@ -88,9 +87,10 @@ class FrameBuffer:
             self._chunks.append(data)
 
     def size_at(self, octets: bytes, position: i64) -> i64:
-        """The size of the frame that starts at ``position``, or `INCOMPLETE`.
+        """Return the size of the frame at ``position``, or `INCOMPLETE`.
 
-        Raises `OpenWireProtocolError` for a size that no frame can have, as soon as its four octets are there.
+        Raises:
+            OpenWireProtocolError: the announced size is not positive or over the limit.
         """
         remaining: i64 = len(octets) - position
         if remaining < SIZE_OCTETS:

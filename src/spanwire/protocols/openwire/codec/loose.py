@@ -1,4 +1,4 @@
-"""The loose encoding: every field at its place, flags as whole bytes.
+"""The loose encoding: each field in its place, flags as whole bytes.
 
 | field            | octets                                                                                   |
 |------------------|------------------------------------------------------------------------------------------|
@@ -22,12 +22,12 @@ from spanwire.protocols.openwire.codec.errors import OpenWireEncodeError, OpenWi
 from spanwire.protocols.openwire.codec.object_cache import MIN_CACHEABLE_TYPE, NO_SLOT, ReaderCache, WriterCache
 from spanwire.protocols.openwire.codec.schema import DataStructure, FieldReader, FieldWriter
 
-MAX_LOOSE_STRING: Final = 65535  # octets: the length is an unsigned 16-bit number
-MAX_REMEMBERED_OCTETS: Final = 256  # of one remembered structure, a dozen of which each connection may hold
+MAX_LOOSE_STRING: Final = 65535  # octets; the length is an unsigned 16-bit number
+MAX_REMEMBERED_OCTETS: Final = 256  # octets of one structure; each connection may remember a dozen structures
 
 
 class RememberedStructure:
-    """A structure and the octets it was read from."""
+    """A structure and the octets from which it was read."""
 
     def __init__(self, octets: bytes, structure: DataStructure) -> None:
         self.octets: Final[bytes] = octets
@@ -37,8 +37,9 @@ class RememberedStructure:
 class LooseReader(FieldReader):
     """Reads loose frames, with or without an object cache.
 
-    Without the cache, the last id or destination of each type is remembered with its octets: the next of that type is
-    mostly the same, and a comparison costs less than reading it. An encoding that says where it ends makes that safe.
+    Without the cache, the reader remembers the last id or destination of each type with its octets. The next structure
+    of the type mostly has the same octets, and comparing costs less than reading. The loose encoding determines its own
+    end, so equal octets are an equal structure.
     """
 
     def __init__(self, version: int, stack_traces: bool, cache: ReaderCache | None = None) -> None:
@@ -47,7 +48,7 @@ class LooseReader(FieldReader):
         self._remembered: Final[dict[int, RememberedStructure]] = {}
 
     def read_boolean(self) -> bool:
-        """Any octet but 0 is true."""
+        """Read a flag; any octet but 0 is True."""
         position = self.position
         if position >= self.end:
             raise beyond_frame("a flag")
@@ -55,11 +56,11 @@ class LooseReader(FieldReader):
         return self.data[position] != 0
 
     def read_long(self) -> int:
-        """Eight octets."""
+        """Read eight octets."""
         return self.read_full_long()
 
     def read_string(self) -> str | None:
-        """Flag, length, text."""
+        """Read flag, length and text."""
         if not self.read_boolean():
             return None
         count = self.read_unsigned_short()
@@ -70,13 +71,13 @@ class LooseReader(FieldReader):
         return decode_text(self.data[position : position + count])
 
     def read_octet_array(self) -> bytes | None:
-        """Flag, length, octets."""
+        """Read flag, length and octets."""
         if not self.read_boolean():
             return None
         return self.read_octets(self.read_int())
 
     def read_nested(self) -> DataStructure | None:
-        """Flag, type id, fields."""
+        """Read flag, type id and fields."""
         if not self.read_boolean():
             return None
         self.enter()
@@ -85,7 +86,7 @@ class LooseReader(FieldReader):
         return value
 
     def _read_remembered(self) -> DataStructure | None:
-        """As nested, for what is worth remembering."""
+        """Read a nested structure, or return the remembered one if its octets are equal."""
         start = self.position
         if start + 1 >= self.end or self.data[start] == 0:
             return self.read_nested()
@@ -102,7 +103,7 @@ class LooseReader(FieldReader):
         return value
 
     def read_cached(self) -> DataStructure | None:
-        """As nested, or by slot."""
+        """Read a nested structure, with the cache also by slot."""
         cache = self._cache
         if cache is None:
             return self._read_remembered()
@@ -118,28 +119,28 @@ class LooseReader(FieldReader):
 
 
 class LooseWriter(FieldWriter):
-    """Writes loose frames, with or without an object cache, one after the other into one buffer."""
+    """Writes loose frames, with or without an object cache, in sequence into one buffer."""
 
     def __init__(self, version: int, stack_traces: bool, cache: WriterCache | None = None) -> None:
         super().__init__(version, stack_traces)
         self._cache: Final[WriterCache | None] = cache
 
     def begin(self, out: BytesWriter) -> None:
-        """Start a frame at the end of ``out``."""
+        """Begin a frame at the end of ``out``."""
         self.out = out
         if self._cache is not None:
             self._cache.sweep()
 
     def write_boolean(self, value: bool) -> None:
-        """One octet."""
+        """Write one octet."""
         self.out.append(1 if value else 0)
 
     def write_long(self, value: int) -> None:
-        """Eight octets."""
+        """Write eight octets."""
         self.write_full_long(value)
 
     def write_string(self, value: str | None) -> None:
-        """Flag, length, text."""
+        """Write flag, length and text."""
         if value is None:
             self.out.append(0)
             return
@@ -151,7 +152,7 @@ class LooseWriter(FieldWriter):
         self.out.write(octets)
 
     def write_octet_array(self, value: bytes | None) -> None:
-        """Flag, length, octets."""
+        """Write flag, length and octets."""
         if value is None:
             self.out.append(0)
             return
@@ -160,7 +161,7 @@ class LooseWriter(FieldWriter):
         self.out.write(value)
 
     def write_nested(self, value: DataStructure | None) -> None:
-        """Flag, type id, fields."""
+        """Write flag, type id and fields."""
         if value is None:
             self.out.append(0)
             return
@@ -169,7 +170,7 @@ class LooseWriter(FieldWriter):
         value.write(self)
 
     def write_cached(self, value: DataStructure | None) -> None:
-        """As nested, or by slot. An outer structure gets its number before the ones inside it."""
+        """Write a nested structure, with the cache also by slot; outer structures get their slots before inner ones."""
         cache = self._cache
         if cache is None:
             self.write_nested(value)

@@ -1,7 +1,7 @@
-"""The object cache: ids and destinations that were sent once are named by a slot number afterwards.
+"""The object cache: a slot number replaces an id or destination that was sent before.
 
-Each direction of a connection has its own cache, a ring of slots. The writer gives out the numbers; the reader only
-does as it is told. The writer's order is that of Apache ActiveMQ's OpenWireFormat, eviction sweep included.
+Each direction of a connection has its own cache, a ring of slots. The writer assigns the numbers, and the reader
+follows. The writer assigns in the order of Apache ActiveMQ's OpenWireFormat, eviction sweep included.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.codec.schema import DataStructure
 
-DEFAULT_CACHE_SIZE: Final = 16383  # slots when CacheEnabled came without a size: half of Java's largest short
-MIN_CACHE_SIZE: Final = 101  # with fewer slots a Java peer's eviction sweep never ends
-EVICTION_MARGIN: Final = 100  # slots the writer keeps free
-MAX_CACHED_OCTETS: Final = 16 * 1024 * 1024  # 16,383 destinations with names of 1 KiB
-NO_SLOT: Final = -1  # announces an object that the reader must not keep
+DEFAULT_CACHE_SIZE: Final = 16383  # slots if CacheEnabled comes without a size; half of Java's largest short
+MIN_CACHE_SIZE: Final = 101  # slots; with fewer slots a Java peer's eviction sweep never ends
+EVICTION_MARGIN: Final = 100  # slots that the writer keeps free
+MAX_CACHED_OCTETS: Final = 16 * 1024 * 1024  # octets; room for 16,383 destinations with names of 1 KiB
+NO_SLOT: Final = -1  # announces an object that the reader must not cache
 
 MIN_CACHEABLE_TYPE: Final = 100  # destinations and ids, the only types whose fields are cached
 MAX_CACHEABLE_TYPE: Final = 124
@@ -31,12 +31,12 @@ class ReaderCache:
         self._total_octets = 0
 
     def check_slot(self, slot: int) -> None:
-        """Refuses a slot number that a new object cannot have."""
+        """Refuse a slot number that a new object cannot have."""
         if slot < NO_SLOT or slot >= self._size:
             raise OpenWireProtocolError(f"slot {slot} is outside the object cache of {self._size}")
 
     def store(self, slot: int, value: DataStructure | None, octets: int) -> None:
-        """Keep ``value``, which took ``octets`` of its frame, unless the slot is `NO_SLOT`."""
+        """Cache ``value``, which took ``octets`` octets of its frame, unless the slot is `NO_SLOT`."""
         if slot == NO_SLOT:
             return
         if value is not None and not MIN_CACHEABLE_TYPE <= value.type_id() <= MAX_CACHEABLE_TYPE:
@@ -48,14 +48,14 @@ class ReaderCache:
         self._octets[slot] = octets
 
     def load(self, slot: int) -> DataStructure | None:
-        """What the peer put into ``slot`` before."""
+        """Return the value that the peer put into ``slot``."""
         if slot not in self._slots:
             raise OpenWireProtocolError(f"slot {slot} of the object cache was never filled")
         return self._slots[slot]
 
 
 class WriterCache:
-    """The slots that we fill. Values are compared with ``==``; null has a slot of its own."""
+    """The slots that our side fills; compares values with ``==``, and null has a slot."""
 
     def __init__(self, size: int) -> None:
         self._size: Final[int] = size
@@ -65,7 +65,7 @@ class WriterCache:
         self._eviction = 0
 
     def sweep(self) -> None:
-        """Before each frame: forget the oldest entries until the margin is free."""
+        """Evict the oldest entries until `EVICTION_MARGIN` slots are free; called before each frame."""
         while len(self._numbers) > self._size - EVICTION_MARGIN:
             slot = self._eviction
             if slot in self._slots:
@@ -73,11 +73,11 @@ class WriterCache:
             self._eviction = slot + 1 if slot + 1 < self._size else 0
 
     def find(self, value: DataStructure | None) -> int:
-        """The slot that holds ``value``, or `NO_SLOT`."""
+        """Return the slot of ``value``, or `NO_SLOT`."""
         return self._numbers.get(value, NO_SLOT)
 
     def add(self, value: DataStructure | None) -> int:
-        """Gives ``value`` the next slot, or `NO_SLOT` when all are in use."""
+        """Assign the next slot to ``value``; return `NO_SLOT` if all slots are in use."""
         slot = self._next
         self._next = slot + 1 if slot + 1 < self._size else 0
         if len(self._numbers) >= self._size:

@@ -1,9 +1,8 @@
-"""What OpenWire is made of: structures whose fields are read and written one after the other, in a fixed order.
+"""The elements of OpenWire: structures whose fields are read and written in a fixed order.
 
-The order stands once per structure, in the generated ``_marshallers.py``; `FieldReader` and `FieldWriter` are what a
-structure reads from and writes to. ``loose.py`` and ``tight.py`` implement both, for the two encodings, each with and
-without the object cache. The layouts are those of the marshaller classes of Apache ActiveMQ, wire format versions 1 to
-12.
+The generated ``_marshallers.py`` defines the order for each structure. A structure reads from a `FieldReader` and
+writes to a `FieldWriter`. ``loose.py`` and ``tight.py`` implement both for the two encodings, with and without the
+object cache. The layouts are those of the marshaller classes of Apache ActiveMQ, wire format versions 1 to 12.
 """
 
 from __future__ import annotations
@@ -18,33 +17,33 @@ from spanwire.protocols.octets import OctetReader, OctetWriter
 from spanwire.protocols.openwire.codec.errors import OpenWireEncodeError, OpenWireProtocolError
 
 LATEST_VERSION: Final = 12
-MAX_ARRAY_LENGTH: Final = 32767  # Java reads counts as signed 16-bit numbers
-MAX_NESTED_DEPTH: Final = 32  # structures inside structures; real frames nest 5 deep, real exceptions have 10 causes
-MAX_STRUCTURES: Final = 262_144  # structures in one frame: an array of 32,767 subscriptions with their ids and paths
+MAX_ARRAY_LENGTH: Final = 32767  # elements; Java reads counts as signed 16-bit numbers
+MAX_NESTED_DEPTH: Final = 32  # levels; real frames nest 5 deep, and real exceptions have 10 causes
+MAX_STRUCTURES: Final = 262_144  # structures in one frame; room for 32,767 subscriptions with their ids and paths
 
 
 class DataStructure:
-    """One structure of the field table: a command, a message, an id, a destination …
+    """A structure of the field table: a command, a message, an id, a destination …
 
-    A structure that was read from a connection with the object cache may share its ids and destinations with others:
-    treat what was decoded as constant.
+    Structures from a connection with the object cache may share ids and destinations, so treat decoded structures as
+    constant.
     """
 
     @abstractmethod
     def type_id(self) -> int:
-        """The number that stands before the structure on the wire."""
+        """Return the number that precedes the structure on the wire."""
 
     @abstractmethod
     def read(self, r: FieldReader) -> None:
-        """Take all fields that the version of ``r`` has."""
+        """Read all fields that the version of ``r`` has."""
 
     @abstractmethod
     def write(self, w: FieldWriter) -> None:
-        """Append all fields that the version of ``w`` has."""
+        """Write all fields that the version of ``w`` has."""
 
 
 class StackElement:
-    """One line of a Java stack trace."""
+    """A line of a Java stack trace."""
 
     def __init__(self, class_name: str | None, method: str | None, file: str | None, line: int) -> None:
         self.class_name: Final[str | None] = class_name
@@ -54,9 +53,9 @@ class StackElement:
 
 
 class Throwable:
-    """An exception of the other side as plain text.
+    """An exception of the peer as plain text.
 
-    The class name never chooses code: it is compared with known names, shown, or passed on, and nothing else.
+    The class name never selects code: it is only compared with known names, shown or passed on.
     """
 
     def __init__(
@@ -73,10 +72,12 @@ class Throwable:
 
 
 class FieldReader(OctetReader):
-    """Takes the fields of structures from one frame, in the encoding of the subclass.
+    """Reads the fields of structures from a frame, in the encoding of the subclass.
 
-    Every length and count is checked against what is left of the frame; nesting and the number of structures are
-    limited. Raises `OpenWireProtocolError` for everything that is not right.
+    Every length and count is checked against the rest of the frame; nesting and the number of structures are limited.
+
+    Raises:
+        OpenWireProtocolError: the frame is malformed or exceeds a limit.
     """
 
     def __init__(self, version: int, stack_traces: bool) -> None:
@@ -87,7 +88,7 @@ class FieldReader(OctetReader):
         self.structures: i64 = 0
 
     def begin(self, data: bytes, start: i64, end: i64) -> int:
-        """Point at a frame's octets behind its size; gives the type id."""
+        """Begin at a frame's octets after its size; return the type id."""
         self.data = data
         self.position = start
         self.end = end
@@ -96,7 +97,7 @@ class FieldReader(OctetReader):
         return self.read_unsigned_byte()
 
     def enter(self) -> None:
-        """One level deeper."""
+        """Enter a nested structure; raises `OpenWireProtocolError` for too many structures or levels."""
         self.structures += 1
         if self.structures > MAX_STRUCTURES:
             raise OpenWireProtocolError(f"a frame holds more than {MAX_STRUCTURES} structures")
@@ -105,11 +106,11 @@ class FieldReader(OctetReader):
             raise OpenWireProtocolError(f"a frame nests structures more than {MAX_NESTED_DEPTH} deep")
 
     def leave(self) -> None:
-        """Back up one level."""
+        """Leave a nested structure."""
         self.depth -= 1
 
     def read_count(self, octets_each: int) -> int:
-        """A count of elements of which each takes at least ``octets_each``."""
+        """Read a count of elements with at least ``octets_each`` octets each."""
         count = self.read_short()
         if count < 0:
             raise OpenWireProtocolError(f"an array has more than {MAX_ARRAY_LENGTH} elements")
@@ -119,30 +120,30 @@ class FieldReader(OctetReader):
 
     @abstractmethod
     def read_boolean(self) -> bool:
-        """A flag."""
+        """Read a flag."""
 
     @abstractmethod
     def read_long(self) -> int:
-        """A signed 64-bit number."""
+        """Read a signed 64-bit number."""
 
     @abstractmethod
     def read_string(self) -> str | None:
-        """A text or null."""
+        """Read a text or null."""
 
     @abstractmethod
     def read_octet_array(self) -> bytes | None:
-        """A byte array or byte sequence, or null."""
+        """Read a byte array or byte sequence, or null."""
 
     @abstractmethod
     def read_nested(self) -> DataStructure | None:
-        """A structure of any type, or null."""
+        """Read a structure of any type, or null."""
 
     @abstractmethod
     def read_cached(self) -> DataStructure | None:
-        """A structure that may stand in the object cache, or null."""
+        """Read a structure that may be in the object cache, or null."""
 
     def read_array(self) -> list[DataStructure] | None:
-        """Structures of any types without null among them, or null instead of all."""
+        """Read an array of structures without null elements, or null."""
         if not self.read_boolean():
             return None
         elements: list[DataStructure] = []
@@ -154,7 +155,7 @@ class FieldReader(OctetReader):
         return elements
 
     def read_throwable(self) -> Throwable | None:
-        """An exception as text, or null."""
+        """Read an exception as text, or null."""
         if not self.read_boolean():
             return None
         self.enter()
@@ -173,9 +174,10 @@ class FieldReader(OctetReader):
 
 
 class FieldWriter(OctetWriter):
-    """Appends the fields of structures to one frame, in the encoding of the subclass.
+    """Writes the fields of structures into a frame, in the encoding of the subclass.
 
-    Raises `OpenWireEncodeError` for a value that the encoding cannot hold.
+    Raises:
+        OpenWireEncodeError: a value has no form in the encoding.
     """
 
     def __init__(self, version: int, stack_traces: bool) -> None:
@@ -185,30 +187,30 @@ class FieldWriter(OctetWriter):
 
     @abstractmethod
     def write_boolean(self, value: bool) -> None:
-        """A flag."""
+        """Write a flag."""
 
     @abstractmethod
     def write_long(self, value: int) -> None:
-        """A signed 64-bit number."""
+        """Write a signed 64-bit number."""
 
     @abstractmethod
     def write_string(self, value: str | None) -> None:
-        """A text or null."""
+        """Write a text or null."""
 
     @abstractmethod
     def write_octet_array(self, value: bytes | None) -> None:
-        """A byte array or byte sequence, or null."""
+        """Write a byte array or byte sequence, or null."""
 
     @abstractmethod
     def write_nested(self, value: DataStructure | None) -> None:
-        """A structure of any type, or null."""
+        """Write a structure of any type, or null."""
 
     @abstractmethod
     def write_cached(self, value: DataStructure | None) -> None:
-        """A structure that may stand in the object cache, or null."""
+        """Write a structure that may be in the object cache, or null."""
 
     def write_array(self, value: Sequence[DataStructure] | None) -> None:
-        """Structures of any types, or null."""
+        """Write an array of structures, or null."""
         self.write_boolean(value is not None)
         if value is None:
             return
@@ -219,7 +221,7 @@ class FieldWriter(OctetWriter):
             self.write_nested(element)
 
     def write_throwable(self, value: Throwable | None) -> None:
-        """An exception as text, or null."""
+        """Write an exception as text, or null."""
         self.write_boolean(value is not None)
         if value is None:
             return

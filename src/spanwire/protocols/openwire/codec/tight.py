@@ -1,8 +1,8 @@
-"""The tight encoding: all flags of a frame stand together in front, numbers take as few octets as they need.
+"""The tight encoding: all flags at the beginning of the frame, numbers in as few octets as possible.
 
     type id | boolean stream: length, then bits, lowest bit of each octet first | all other octets
 
-A frame has one boolean stream, which nested structures share. Length under 64: one octet; under 256: C0 and one octet;
+A frame has one boolean stream, shared by nested structures. Length under 64: one octet; under 256: C0 and one octet;
 else 80 and a 16-bit number. The other octets are:
 
 | field            | bits                                             | octets                                     |
@@ -28,8 +28,8 @@ from spanwire.protocols.openwire.codec.errors import OpenWireEncodeError, OpenWi
 from spanwire.protocols.openwire.codec.object_cache import NO_SLOT, ReaderCache, WriterCache
 from spanwire.protocols.openwire.codec.schema import DataStructure, FieldReader, FieldWriter
 
-MAX_TIGHT_STRING: Final = 32766  # octets; Java refuses to write more
-MAX_STREAM_OCTETS: Final = 32767  # of the boolean stream; its length is a signed 16-bit number for Java
+MAX_TIGHT_STRING: Final = 32766  # octets; Java refuses to write longer strings
+MAX_STREAM_OCTETS: Final = 32767  # octets of the boolean stream; its length is a signed 16-bit number in Java
 SHORT_STREAM: Final = 64
 BYTE_STREAM: Final = 256
 BYTE_STREAM_MARK: Final = 0xC0
@@ -42,11 +42,11 @@ class TightReader(FieldReader):
     def __init__(self, version: int, stack_traces: bool, cache: ReaderCache | None = None) -> None:
         super().__init__(version, stack_traces)
         self._cache: Final[ReaderCache | None] = cache
-        self._bit: i64 = 0  # both count bits from the start of the data
+        self._bit: i64 = 0  # in bits from the start of the data, as the end below
         self._bit_end: i64 = 0
 
     def open_stream(self) -> None:
-        """Find the boolean stream, which stands behind the type id."""
+        """Locate the boolean stream, which follows the type id."""
         count = self.read_unsigned_byte()
         if count == BYTE_STREAM_MARK:
             count = self.read_unsigned_byte()
@@ -61,7 +61,7 @@ class TightReader(FieldReader):
         self._bit_end = self.position * 8
 
     def read_boolean(self) -> bool:
-        """The next bit."""
+        """Read the next bit."""
         bit = self._bit
         if bit >= self._bit_end:
             raise beyond_frame("the boolean stream")
@@ -70,7 +70,7 @@ class TightReader(FieldReader):
         return (octet >> (bit & 7)) & 1 != 0
 
     def read_long(self) -> int:
-        """Zero, two, four or eight octets."""
+        """Read zero, two, four or eight octets."""
         if self.read_boolean():
             if self.read_boolean():
                 return self.read_full_long()
@@ -81,7 +81,7 @@ class TightReader(FieldReader):
         return 0
 
     def read_string(self) -> str | None:
-        """Length and text, flagged as ASCII or not."""
+        """Read length and text, flagged as ASCII or not."""
         if not self.read_boolean():
             return None
         only_ascii = self.read_boolean()
@@ -94,13 +94,13 @@ class TightReader(FieldReader):
         return decode_text(octets)
 
     def read_octet_array(self) -> bytes | None:
-        """Length and octets."""
+        """Read length and octets."""
         if not self.read_boolean():
             return None
         return self.read_octets(self.read_int())
 
     def read_nested(self) -> DataStructure | None:
-        """Type id and fields."""
+        """Read type id and fields."""
         if not self.read_boolean():
             return None
         self.enter()
@@ -112,7 +112,7 @@ class TightReader(FieldReader):
         return value
 
     def read_cached(self) -> DataStructure | None:
-        """As nested, or by slot."""
+        """Read a nested structure, with the cache also by slot."""
         cache = self._cache
         if cache is None:
             return self.read_nested()
@@ -128,7 +128,7 @@ class TightReader(FieldReader):
 
 
 class TightWriter(FieldWriter):
-    """Writes tight frames, with or without an object cache: bits and octets apart until the end."""
+    """Writes tight frames, with or without an object cache; bits and octets are separate until the end."""
 
     def __init__(self, version: int, stack_traces: bool, cache: WriterCache | None = None) -> None:
         super().__init__(version, stack_traces)
@@ -137,7 +137,7 @@ class TightWriter(FieldWriter):
         self._bit_count = 0
 
     def begin(self) -> None:
-        """Start a frame."""
+        """Begin a frame."""
         self.out = BytesWriter()
         self._bits = bytearray()
         self._bit_count = 0
@@ -165,7 +165,7 @@ class TightWriter(FieldWriter):
         target.write(self.out.getvalue())
 
     def write_boolean(self, value: bool) -> None:
-        """The next bit."""
+        """Write the next bit."""
         count = self._bit_count
         if count & 7 == 0:
             self._bits.append(0)
@@ -174,7 +174,7 @@ class TightWriter(FieldWriter):
         self._bit_count = count + 1
 
     def write_long(self, value: int) -> None:
-        """Zero, two, four or eight octets."""
+        """Write zero, two, four or eight octets."""
         if value < 0 or value > 0xFFFFFFFF:
             self.write_boolean(True)
             self.write_boolean(True)
@@ -190,7 +190,7 @@ class TightWriter(FieldWriter):
                 self.write_short(value)
 
     def write_string(self, value: str | None) -> None:
-        """Length and text, flagged as ASCII or not."""
+        """Write length and text, flagged as ASCII or not."""
         self.write_boolean(value is not None)
         if value is None:
             return
@@ -202,14 +202,14 @@ class TightWriter(FieldWriter):
         self.out.write(octets)
 
     def write_octet_array(self, value: bytes | None) -> None:
-        """Length and octets."""
+        """Write length and octets."""
         self.write_boolean(value is not None)
         if value is not None:
             self.write_int(len(value))
             self.out.write(value)
 
     def write_nested(self, value: DataStructure | None) -> None:
-        """Type id and fields."""
+        """Write type id and fields."""
         self.write_boolean(value is not None)
         if value is None:
             return
@@ -220,7 +220,7 @@ class TightWriter(FieldWriter):
         value.write(self)
 
     def write_cached(self, value: DataStructure | None) -> None:
-        """As nested, or by slot. Structures inside another one get their numbers before it."""
+        """Write a nested structure, with the cache also by slot; inner structures get their slots before outer ones."""
         cache = self._cache
         if cache is None:
             self.write_nested(value)

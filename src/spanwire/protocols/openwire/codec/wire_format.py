@@ -1,7 +1,7 @@
-"""The handshake: both sides send a WireFormatInfo at once, and each takes the smaller or the both-agreed of the two.
+"""The OpenWire handshake: both sides send a WireFormatInfo and apply the smaller or common value of each property.
 
 Property names and rules are those of Apache ActiveMQ's WireFormatInfo and OpenWireFormat, the missing ``i`` of
-``MaxInactivityDurationInitalDelay`` included. Of the platform a peer learns the provider's name and nothing else.
+``MaxInactivityDurationInitalDelay`` included. The peer learns the provider's name and no other detail of the platform.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from spanwire.protocols.openwire.codec.schema import LATEST_VERSION
 from spanwire.protocols.primitive_map import decode_map, encode_map
 
 PROVIDER_NAME: Final = "Spanwire"
-MAX_PROPERTIES: Final = 64  # ActiveMQ refuses more in a handshake
-MAX_PROPERTY_OCTETS: Final = 512  # per string or byte array, as ActiveMQ does
+MAX_PROPERTIES: Final = 64  # properties; ActiveMQ refuses more in a handshake
+MAX_PROPERTY_OCTETS: Final = 512  # octets of a string or byte array; ActiveMQ's limit
 
 
 @dataclass(frozen=True, slots=True)
 class WireFormatPreferences:
-    """What our side offers. The broker asks for loose, uncached frames, so that message bytes pass through."""
+    """The offer of our side; the broker asks for loose, uncached frames, so that message bytes pass unchanged."""
 
     version: int = LATEST_VERSION
     tight: bool = False
@@ -50,10 +50,10 @@ class WireFormatPreferences:
 
 @dataclass(frozen=True, slots=True)
 class WireFormat:
-    """What both sides agreed on. ``max_frame_size`` is the largest frame that either side takes.
+    """The negotiated wire format. ``max_frame_size`` is the largest frame that both sides accept.
 
-    An inactivity duration of 0 means that neither side watches the other. Frames always have a size prefix: going
-    without needs both sides' wish, and ours is never given.
+    An inactivity duration of 0 disables the inactivity check on both sides. Frames always have a size prefix: both
+    sides would have to disable it, and our side never does.
     """
 
     version: int = LATEST_VERSION
@@ -69,12 +69,12 @@ class WireFormat:
     provider_name: str | None = None
 
     def passes_messages(self) -> bool:
-        """Whether the bytes of a message are the same on every such connection: loose and uncached."""
+        """Return True if the bytes of a message are equal on all such connections: loose and uncached."""
         return not self.tight and not self.cache
 
 
 class WireFormatProperties:
-    """The properties of one WireFormatInfo; what is absent counts as false or 0."""
+    """The properties of a WireFormatInfo; an absent property counts as false or 0."""
 
     def __init__(self, info: WireFormatInfo) -> None:
         data = info.marshalled_properties
@@ -88,21 +88,21 @@ class WireFormatProperties:
             _check_property(name, entry)
 
     def flag(self, name: str) -> bool:
-        """A boolean property."""
+        """Return a boolean property."""
         kind, value = self._entries.get(name, (BOOLEAN_VALUE, False))
         if kind != BOOLEAN_VALUE:
             raise OpenWireProtocolError(f"WireFormatInfo: {name} is no boolean")
         return value is True
 
     def number(self, name: str) -> int:
-        """An int or long property."""
+        """Return an int or long property."""
         kind, value = self._entries.get(name, (INT_VALUE, 0))
         if kind not in (INT_VALUE, LONG_VALUE) or not isinstance(value, int):
             raise OpenWireProtocolError(f"WireFormatInfo: {name} is no number")
         return value
 
     def text(self, name: str) -> str | None:
-        """A string property, None when absent or null."""
+        """Return a string property; None if absent or null."""
         value = self._entries.get(name, (STRING_VALUE, None))[1]
         if value is not None and not isinstance(value, str):
             raise OpenWireProtocolError(f"WireFormatInfo: {name} is no string")
@@ -123,9 +123,9 @@ def _check_property(name: str, entry: PropertyValue) -> None:
 
 
 def wire_format_info(preferences: WireFormatPreferences) -> WireFormatInfo:
-    """The WireFormatInfo that offers ``preferences``.
+    """Return the WireFormatInfo that offers ``preferences``.
 
-    A cache of fewer than 101 slots is never offered: a Java peer would never come out of its eviction sweep.
+    A cache of fewer than 101 slots is never offered, because a Java peer's eviction sweep would never end.
     """
     cache = preferences.cache and (preferences.cache_size >= MIN_CACHE_SIZE or preferences.cache_size == 0)
     entries: dict[str, PropertyValue] = {
@@ -148,7 +148,7 @@ def wire_format_info(preferences: WireFormatPreferences) -> WireFormatInfo:
 
 
 def answer_preferences(preferences: WireFormatPreferences, remote: WireFormatInfo) -> WireFormatPreferences:
-    """``preferences`` without the cache when the peer, heard first, offers one that is too small to work."""
+    """Return ``preferences`` without the cache if the peer's offer, received first, has a cache too small to work."""
     properties = WireFormatProperties(remote)
     if properties.flag("CacheEnabled") and 0 < properties.number("CacheSize") < MIN_CACHE_SIZE:
         return replace(preferences, cache=False)
@@ -156,7 +156,7 @@ def answer_preferences(preferences: WireFormatPreferences, remote: WireFormatInf
 
 
 def negotiate(local: WireFormatPreferences, remote: WireFormatInfo) -> WireFormat:
-    """What both sides use from now on. Raises `OpenWireProtocolError` for a bad WireFormatInfo."""
+    """Return the wire format for both offers; raises `OpenWireProtocolError` for an invalid WireFormatInfo."""
     if remote.magic != MAGIC:
         raise OpenWireProtocolError("the peer's first frame does not say ActiveMQ")
     properties = WireFormatProperties(remote)
@@ -184,7 +184,7 @@ def negotiate(local: WireFormatPreferences, remote: WireFormatInfo) -> WireForma
 
 
 def _smaller(ours: int, theirs: int) -> int:
-    """The smaller of two numbers of which 0 or less counts as absent."""
+    """Return the smaller of two numbers; 0 or less counts as absent."""
     if theirs <= 0:
         return max(ours, 0)
     return theirs if ours <= 0 else min(ours, theirs)
