@@ -11,10 +11,11 @@ import pytest
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError, InvalidClientIdError, JmsError
+from spanwire.pipeline.link.connections import connect_for_redelivery
 from spanwire.pipeline.options import WriteOptions, write_options
 from spanwire.pipeline.sink.batch_sink import Batch
 from spanwire.pipeline.sink.exactly_once import batch_sink, commit_parts, is_spanwire, stage_part
-from spanwire.pipeline.sink.xa_ledger_link import BlockingBrancher, BlockingLedger, connected
+from spanwire.pipeline.sink.xa_ledger_link import BlockingBranchSession, BlockingLedger
 from spanwire.pipeline.sink.xa_ledger_sink import Entry, LedgerSink
 from tests.support.broker_process import BrokerProcess, spanwire_command
 from tests.support.classic import classic_broker
@@ -71,7 +72,7 @@ def test_what_was_decided_is_delivered_once_through_kills_of_the_commit_and_of_t
     parts = [stage_part(options, first, 0, 0, rows("a", "b")), stage_part(options, first, 1, 1, rows("c"))]
     stage_part(options, first, 1, 2, rows("of an attempt that does not count"))
     interrupted = LedgerSink(
-        "queue://TARGET", 0, lambda: BlockingBrancher(options), lambda query: Interrupted(options, query), str
+        "queue://TARGET", 0, lambda: BlockingBranchSession(options), lambda query: Interrupted(options, query), str
     )
     with pytest.raises(KilledError):
         interrupted.commit(first, parts)
@@ -88,7 +89,7 @@ def test_what_was_decided_is_delivered_once_through_kills_of_the_commit_and_of_t
     with pytest.raises(ConfigurationError, match="started again elsewhere"):
         commit_parts(options, third, [stage_part(options, third, 0, 0, rows("late"))])
     ledger = BlockingLedger(options, "q")
-    assert [name.split(":")[2] for name in ledger.prepared()] == ["2"]
+    assert [name.split(":")[2] for name in ledger.prepared_branches()] == ["2"]
     ledger.close()
 
 
@@ -103,7 +104,7 @@ def test_one_commits_at_a_time_and_the_next_one_sees_what_it_left(broker: Broker
     with pytest.raises(JmsError, match="another process commits for the query q"):
         BlockingLedger(options, "q", lambda: next(ticks))
     with pytest.raises(InvalidClientIdError):
-        connected(options.login, "spanwire-ledger:q")
+        connect_for_redelivery(options.login, "spanwire-ledger:q")
     BlockingLedger(options, "other").close()
     holder.close()  # without an answer to what it took, as a killed process
     for _ in range(8):  # more often than a message may come back by default; Artemis's own limit is ten
@@ -124,7 +125,7 @@ def test_a_batch_whose_messages_have_no_destination_is_committed(broker: BrokerP
 
 def test_auto_finds_out_which_broker_it_is(broker: BrokerProcess, request: pytest.FixtureRequest) -> None:
     options = options_of(broker, exactlyOnceBy="auto")
-    connection = connected(options.login, None)
+    connection = connect_for_redelivery(options.login, None)
     is_ours = "spanwire" in request.node.name.partition("[")[2]
     assert is_spanwire(connection) is is_ours
     connection.close()

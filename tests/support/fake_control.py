@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from spanwire.client.messages.message_encoder import Outgoing
-from spanwire.pipeline.link.control_client import Begun, Committed, ControlError, FencedError, Held, NotHeldError, Part
+from spanwire.pipeline.link.control_client import (
+    BegunSink,
+    CommitResult,
+    ControlError,
+    FencedError,
+    NotHeldError,
+    Part,
+    Reservation,
+)
 
 
 @dataclass
@@ -45,22 +53,22 @@ class FakeControl:
         self.steps = 0
         self.stop: Callable[[int, bool], None] = lambda step, is_done: None
 
-    def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Held:
+    def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Reservation:
         number = self._begin()
         found = self.cursors.setdefault(name, FakeCursor(0, ""))
         if found.run != run:
             found.epoch, found.run = found.epoch + 1, run
         self.stop(number, True)
-        return Held(found.epoch, found.start, found.end)
+        return Reservation(found.epoch, found.start, found.end)
 
     def open_subscription_cursor(
         self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False
-    ) -> Held:
+    ) -> Reservation:
         return self.open_cursor(f"{client_id}/{subscription}/{name}", "", run, exclusive=exclusive)
 
     def reserve(
         self, name: str, epoch: int, messages: int, *, max_bytes: int = 0, acknowledge: int | None = None
-    ) -> Held:
+    ) -> Reservation:
         number = self._begin()
         found = self._cursor(name, epoch)
         if acknowledge is not None:
@@ -73,7 +81,7 @@ class FakeControl:
         found.messages += self.waiting[:wanted]
         del self.waiting[:wanted]
         self.stop(number, True)
-        return Held(epoch, found.start, found.end, len(self.waiting))
+        return Reservation(epoch, found.start, found.end, len(self.waiting))
 
     def read_range(self, name: str, epoch: int, start: int, end: int) -> list[object]:
         number = self._begin()
@@ -83,14 +91,14 @@ class FakeControl:
         self.stop(number, True)
         return found.messages[start - found.start : end - found.start]
 
-    def begin(self, query: str, run: str, target: str = "") -> Begun:
+    def begin(self, query: str, run: str, target: str = "") -> BegunSink:
         number = self._begin()
         found = self.sinks.setdefault(query, FakeSink(0, ""))
         if found.run != run:
             found.epoch, found.run = found.epoch + 1, run
             found.staged.clear()
         self.stop(number, True)
-        return Begun(found.epoch, found.last)
+        return BegunSink(found.epoch, found.last)
 
     def stage(
         self, query: str, epoch: int, batch: int, partition: int, attempt: int, messages: Iterable[Outgoing]
@@ -101,7 +109,7 @@ class FakeControl:
         self.stop(number, True)
         return Part(partition, attempt, len(rows))
 
-    def commit(self, query: str, epoch: int, batch: int, parts: Iterable[Part]) -> Committed:
+    def commit(self, query: str, epoch: int, batch: int, parts: Iterable[Part]) -> CommitResult:
         number = self._begin()
         found = self._sink(query, epoch)
         is_repeated = batch <= found.last
@@ -116,7 +124,7 @@ class FakeControl:
         self.delivered += rows
         found.staged = {key: staged for key, staged in found.staged.items() if key[0] > batch}
         self.stop(number, True)
-        return Committed(len(rows), is_repeated)
+        return CommitResult(len(rows), is_repeated)
 
     def _begin(self) -> int:
         self.steps += 1

@@ -18,7 +18,7 @@ class FakeBroker:
     """What outlives its clients: prepared branches, delivered rows, ledger entries, who holds the lock."""
 
     def __init__(self) -> None:
-        self.prepared: dict[BranchName, list[object]] = {}
+        self.prepared_branches: dict[BranchName, list[object]] = {}
         self.delivered: list[object] = []
         self.ledgers: dict[str, list[Entry]] = {}
         self.holders: dict[str, FakeLedger] = {}
@@ -54,7 +54,7 @@ class FakeBrancher:
     def prepare(self, branch: BranchName, rows: Iterable[Outgoing]) -> int:
         found = [row.body for row in rows]
         if found:
-            self._broker.step(lambda: self._broker.prepared.__setitem__(branch, found))
+            self._broker.step(lambda: self._broker.prepared_branches.__setitem__(branch, found))
         return len(found)
 
     def close(self) -> None:
@@ -89,15 +89,15 @@ class FakeLedger:
     def undo(self) -> None:
         self._broker.step(self._give_back)
 
-    def prepared(self) -> list[BranchName]:
+    def prepared_branches(self) -> list[BranchName]:
         self._broker.step(lambda: None)
-        return list(self._broker.prepared)
+        return list(self._broker.prepared_branches)
 
     def commit(self, branch: BranchName) -> None:
-        self._broker.step(lambda: self._broker.delivered.extend(self._broker.prepared.pop(branch)))
+        self._broker.step(lambda: self._broker.delivered.extend(self._broker.prepared_branches.pop(branch)))
 
     def roll_back(self, branch: BranchName) -> None:
-        self._broker.step(lambda: self._broker.prepared.__delitem__(branch))
+        self._broker.step(lambda: self._broker.prepared_branches.__delitem__(branch))
 
     def close(self) -> None:
         self._give_back()

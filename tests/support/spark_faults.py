@@ -39,9 +39,9 @@ from spanwire.pipeline.link.batch_receiver import MessageSource
 from spanwire.pipeline.link.broker_link import consume
 from spanwire.pipeline.options import LEDGER, WriteOptions, read_options, write_options
 from spanwire.pipeline.sink.exactly_once import ledger_sink
-from spanwire.pipeline.sink.xa_ledger_link import BlockingBrancher, BlockingLedger
+from spanwire.pipeline.sink.xa_ledger_link import BlockingBranchSession, BlockingLedger
 from spanwire.pipeline.sink.xa_ledger_sink import Entry, LedgerSink
-from spanwire.pipeline.source.prefetch import ReadAhead
+from spanwire.pipeline.source.prefetch import SegmentPrefetch
 from spanwire.pipeline.source.staging import Staging
 
 FOLDER: Final = "SPANWIRE_FAULTS"
@@ -127,7 +127,7 @@ class FaultyStreamReader(SpanwireStreamReader):
         if self._staging is None:
             options = self._options
             self._staging = Staging(options, lambda: FaultySource(consume(options)), time.monotonic)
-            self._ahead = ReadAhead(self._staging)
+            self._prefetch = SegmentPrefetch(self._staging)
         return self._staging
 
     def __setstate__(self, given: dict[str, str]) -> None:
@@ -174,7 +174,7 @@ def faulty_sink(options: WriteOptions) -> LedgerSink:
     return LedgerSink(
         "" if options.destination is None else str(options.destination),
         options.first_ledger_batch,
-        lambda: BlockingBrancher(options),
+        lambda: BlockingBranchSession(options),
         lambda query: FaultyLedger(options, query),
         inner._unique,
     )

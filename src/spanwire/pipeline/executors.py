@@ -40,12 +40,12 @@ def check_executors(spark: SparkSession) -> None:
     context = spark.sparkContext
     tasks = min(max(context.defaultParallelism, 1), MAX_TASKS)
     try:
-        found = context.parallelize(range(tasks), tasks).map(probe).collect()
+        probes = context.parallelize(range(tasks), tasks).map(probe).collect()
     except (PySparkException, Py4JError) as error:
         raise ConfigurationError(
             f"the executors cannot run {context.pythonExec} as this program does: {cause_of(str(error))}; {REMEDY}"
         ) from None
-    for host, program, missing in found:
+    for host, program, missing in probes:
         if missing:
             raise ConfigurationError(f"the executors on {host} run {program}, which has no {missing}; {REMEDY}")
 

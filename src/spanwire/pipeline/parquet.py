@@ -11,7 +11,7 @@ from typing import Final
 
 PARQUET: Final = "parquet"
 DICTIONARY: Final = "parquet.enable.dictionary"  # a property of the Parquet library for Java; of one column behind a #
-UNLIKE: Final = (
+DISTINCT_COLUMNS: Final = (
     "JMSMessageID",
     "JMSTimestamp",
     "properties.key_value.value.value",
@@ -26,4 +26,4 @@ def with_parquet_options(form: str, options: Mapping[str, str]) -> dict[str, str
     """The options of a writer, for Parquet with what suits messages; an option that is given stays."""
     if form != PARQUET or any(name.startswith(DICTIONARY) for name in options):
         return dict(options)
-    return {**{f"{DICTIONARY}#{column}": "false" for column in UNLIKE}, **options}
+    return {**{f"{DICTIONARY}#{column}": "false" for column in DISTINCT_COLUMNS}, **options}

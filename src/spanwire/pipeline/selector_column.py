@@ -161,13 +161,13 @@ def _comparison(node: Comparison) -> Node:
     if node.is_converting:
         raise NotNativeError
     if isinstance(left, Property) and isinstance(right, Literal):
-        return _compared(operand(left.name), node, right.value, is_mirrored=False)
+        return _compare_literal(operand(left.name), node, right.value, is_mirrored=False)
     if isinstance(left, Literal) and isinstance(right, Property):
-        return _compared(operand(right.name), node, left.value, is_mirrored=True)
+        return _compare_literal(operand(right.name), node, left.value, is_mirrored=True)
     raise NotNativeError
 
 
-def _compared(operand_of: Operand, node: Comparison, value: object, is_mirrored: bool) -> Node:
+def _compare_literal(operand_of: Operand, node: Comparison, value: object, is_mirrored: bool) -> Node:
     """Compare a property with a literal; with ``is_mirrored`` the literal is the left operand."""
     is_equality = isinstance(node, Equality)
     answer = operand_of.compare(node.operator, value, is_mirrored)

@@ -22,7 +22,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from spanwire.pipeline.spark.java import bundled_java, java_home
-from spanwire.pipeline.spark.spark_log import has_own_log, logging_into
+from spanwire.pipeline.spark.spark_log import has_own_log, log_into
 from spanwire.pipeline.spark.worker_python import worker_python
 
 MAX_CORES: Final = 1024
@@ -88,8 +88,8 @@ def local_session(
     python = worker_python(sys.executable, package, os.environ)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python  # tasks, and all who plan them
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark looks for another address of the machine otherwise
-    chosen = {**DEFAULTS, "spark.sql.shuffle.partitions": str(cores), **(settings or {})}
-    session = started_session(SparkSession.builder.master(f"local[{cores}]").appName(name).config(map=chosen), log)
+    config = {**DEFAULTS, "spark.sql.shuffle.partitions": str(cores), **(settings or {})}
+    session = start_session(SparkSession.builder.master(f"local[{cores}]").appName(name).config(map=config), log)
     try:
         choose_checkpoint_files(session)
         yield session
@@ -97,7 +97,7 @@ def local_session(
         session.stop()
 
 
-def started_session(builder: SparkSession.Builder, log: Path | None) -> SparkSession:
+def start_session(builder: SparkSession.Builder, log: Path | None) -> SparkSession:
     """A session whose own log goes to a file, or its errors to standard error, unless somebody has chosen a log."""
     # At DEBUG Py4J writes down every option, a password among them, at INFO each connection that ends, and at ERROR the
     # stack of a batch that fails, which goes on to Spark and into its log.
@@ -105,7 +105,7 @@ def started_session(builder: SparkSession.Builder, log: Path | None) -> SparkSes
     is_chosen = has_own_log(os.environ, Path(pyspark.__file__).parent)
     with ExitStack() as start:
         if log is not None and not is_chosen:
-            start.enter_context(logging_into(log))
+            start.enter_context(log_into(log))
         session = builder.getOrCreate()
     if log is None and not is_chosen:
         session.sparkContext.setLogLevel(LOG_LEVEL)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.spark.java import java_home, java_version, wrapped_home
+from spanwire.pipeline.spark.java import java_home, java_version, wrap_java
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -60,11 +60,11 @@ def test_the_wrapper_hands_on_every_word_but_the_one_that_the_runtime_lacks(tmp_
     program = tmp_path / "java"
     program.write_text('#!/bin/sh\nfor word in "$@"; do echo "<$word>"; done\n', encoding="utf-8")
     program.chmod(0o755)
-    home = wrapped_home(program, tmp_path / "cache")
+    home = wrap_java(program, tmp_path / "cache")
     words = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "", "*"]
     answer = subprocess.run([str(home / "bin/java"), *words], capture_output=True, text=True, check=True)
     assert answer.stdout.splitlines() == ["<-Xmx1g>", "<a b>", "<>", "<*>"]
-    assert wrapped_home(program, tmp_path / "cache") == home
+    assert wrap_java(program, tmp_path / "cache") == home
 
 
 def test_a_user_without_a_home_hears_what_to_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

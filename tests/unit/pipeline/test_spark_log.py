@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.spark.spark_log import CHOICE, CONFIGURATION, FILE, has_own_log, log_of_commands, logging_into
+from spanwire.pipeline.spark.spark_log import CHOICE, CONFIGURATION, FILE, has_own_log, log_into, log_of_commands
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_examples_that_come_with_spark_are_no_configuration(tmp_path: Path) -> N
 
 def test_what_begins_meanwhile_is_told_the_file_and_what_begins_later_is_not(tmp_path: Path) -> None:
     before = dict(os.environ)
-    with logging_into(tmp_path / "new/spark.log"):
+    with log_into(tmp_path / "new/spark.log"):
         assert os.environ[CHOICE] == str(CONFIGURATION)
         assert os.environ[FILE] == str(tmp_path / "new/spark.log")
         assert (tmp_path / "new").is_dir()
@@ -45,7 +45,7 @@ def test_what_begins_meanwhile_is_told_the_file_and_what_begins_later_is_not(tmp
 
 def test_a_log_that_cannot_be_written_is_told_before_spark_begins(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match=r"file/spark\.log: "), logging_into(tmp_path / "file/spark.log"):
+    with pytest.raises(ConfigurationError, match=r"file/spark\.log: "), log_into(tmp_path / "file/spark.log"):
         pass
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from spanwire.model.errors import JmsError
 from spanwire.model.units import MIB
 from spanwire.pipeline.arrow.segments import read_rows, row_count
-from spanwire.pipeline.link.batch_receiver import MAX_TAKEN, BatchReceiver
+from spanwire.pipeline.link.batch_receiver import MAX_RECEIVED, BatchReceiver
 from spanwire.pipeline.options import ReadOptions, read_options
 from spanwire.pipeline.source.staging import MAX_UNSETTLED, Staging
 from tests.support.pipeline_messages import FakeQueue, Raw, id_of, raw
@@ -175,9 +175,9 @@ def test_a_large_batch_is_taken_off_the_link_in_portions(tmp_path: Path) -> None
             self.counts.append(max_count)
             return super().receive(max_count, timeout_s)
 
-    staging = opened(tmp_path, Asked(raw(number) for number in range(MAX_TAKEN + 5)))
-    assert staging.next_segment(0, MAX_TAKEN + 3) == 1
-    assert (Asked.counts, row_count(tmp_path, 1)) == ([MAX_TAKEN, 3], MAX_TAKEN + 3)
+    staging = opened(tmp_path, Asked(raw(number) for number in range(MAX_RECEIVED + 5)))
+    assert staging.next_segment(0, MAX_RECEIVED + 3) == 1
+    assert (Asked.counts, row_count(tmp_path, 1)) == ([MAX_RECEIVED, 3], MAX_RECEIVED + 3)
     staging.close()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.pipeline.spark.worker_python import quoted, worker_python
+from spanwire.pipeline.spark.worker_python import quote, worker_python
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def interpreter(folder: Path, finds: Path) -> str:
     program = folder / "python 3"
     program.write_text(
         "#!/bin/sh\n"
-        f'if [ "$1" = -c ]; then echo {quoted(str(finds.resolve()))}; '
+        f'if [ "$1" = -c ]; then echo {quote(str(finds.resolve()))}; '
         'else echo "path=${PYTHONPATH-none}"; for word in "$@"; do echo "<$word>"; done; fi\n',
         encoding="utf-8",
     )

@@ -18,7 +18,7 @@ from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.columns.destinations import target_destination
-from spanwire.pipeline.link.connecting import connect
+from spanwire.pipeline.link.connections import connect
 from spanwire.pipeline.link.control_client import CONTROL
 from spanwire.pipeline.options import ReadOptions
 from spanwire.protocols.primitive_map import encode_map

@@ -20,12 +20,12 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from spanwire.client import blocking
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.pipeline.datasource.partitions import MIN_PARTITION_ROWS
+from spanwire.pipeline.link.connections import connect_for_redelivery
 from spanwire.pipeline.link.control_client import Control, FencedError, NotHeldError
 from spanwire.pipeline.options import read_options
-from spanwire.pipeline.sink.xa_ledger_link import connected
-from spanwire.pipeline.source.cursor_source import CursorReading, gathered_batches
+from spanwire.pipeline.source.cursor_source import CursorSource, record_batches
 from spanwire.pipeline.source.offsets import cursor_offset, number_of
-from spanwire.pipeline.source.retry_window import PAUSE_S, Outage
+from spanwire.pipeline.source.retry_window import PAUSE_S, RetryWindow
 from spanwire.pipeline.spark.gc_tuning import LOADED_MODULES, RARE_COLLECTIONS
 
 EMPTY_PAUSE_S: Final = 0.1  # before a query without a trigger interval asks an empty queue again
@@ -45,27 +45,27 @@ class CursorRange(InputPartition):
 class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Numbers and messages of a cursor. Copies of it in tasks only read ranges."""
 
-    def __init__(self, given: dict[str, str]) -> None:
-        self._given = given
-        self._options = read_options(given)
+    def __init__(self, option_map: dict[str, str]) -> None:
+        self._option_map = option_map
+        self._options = read_options(option_map)
         assert self._options.cursor is not None
         self._cursor = self._options.cursor
         self._connection: blocking.Connection | None = None
-        self._asked: Control | None = None  # over the connection: its queue for answers serves all requests
-        self._reading = CursorReading(self._options, uuid.uuid4().hex, self._control)
-        self._outage = Outage(time.monotonic)
-        self._ends_here = False
+        self._control_client: Control | None = None  # over the connection: its queue for answers serves all requests
+        self._source = CursorSource(self._options, uuid.uuid4().hex, self._open_control)
+        self._retry_window = RetryWindow(time.monotonic)
+        self._is_bounded = False
 
     def __getstate__(self) -> dict[str, str]:
         """The options alone: Spark pickles readers, and a connection stays where it is."""
-        return self._given
+        return self._option_map
 
-    def __setstate__(self, given: dict[str, str]) -> None:
-        CursorStreamReader.__init__(self, given)
+    def __setstate__(self, option_map: dict[str, str]) -> None:
+        CursorStreamReader.__init__(self, option_map)
 
     def initialOffset(self) -> dict[str, object]:
         """Where the cursor stands: what it holds for nobody is the first batch."""
-        return cursor_offset(self._cursor, self._reading.begin())
+        return cursor_offset(self._cursor, self._source.begin())
 
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
         """One batch further than ``start``, or ``start`` when the queue is empty."""
@@ -73,46 +73,46 @@ class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows = min(self._options.max_rows, limit.max_rows) if isinstance(limit, ReadMaxRows) else self._options.max_rows
         while True:
             try:
-                end = self._reading.next_end(number, rows)
+                end = self._source.next_end(number, rows)
             except ConfigurationError:
                 raise
             except JmsError as error:
-                self._leave()
-                self._outage.bear(error)
+                self._disconnect()
+                self._retry_window.on_failure(error)
                 time.sleep(PAUSE_S)
-                if not self._ends_here:
+                if not self._is_bounded:
                     return start
                 continue
-            self._outage.over()
-            if end == number and not self._ends_here:
+            self._retry_window.on_success()
+            if end == number and not self._is_bounded:
                 time.sleep(EMPTY_PAUSE_S)
             return cursor_offset(self._cursor, end)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """From now on read what is there."""
-        self._reading.end_here()
-        self._ends_here = True
+        self._source.stop_at_current_end()
+        self._is_bounded = True
 
     def reportLatestOffset(self) -> dict[str, object]:
         """For the progress report: what is reserved, and how many messages wait behind it."""
-        return {**cursor_offset(self._cursor, self._reading.end), WAITING: self._reading.waiting}
+        return {**cursor_offset(self._cursor, self._source.end), WAITING: self._source.waiting}
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
         """The numbers of a batch."""
         first, last = number_of(start, self._cursor), number_of(end, self._cursor)
-        ranges = self._reading.ranges(first, last, self._options.partitions, MIN_PARTITION_ROWS)
-        return [CursorRange(self._cursor, self._reading.epoch, low, high) for low, high in ranges]
+        ranges = self._source.ranges(first, last, self._options.partitions, MIN_PARTITION_ROWS)
+        return [CursorRange(self._cursor, self._source.epoch, low, high) for low, high in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition, over a connection of the task's own."""
         assert isinstance(partition, CursorRange)
-        LOADED_MODULES.keep()
-        connection = connected(self._options.login, None)
+        LOADED_MODULES.freeze()
+        connection = connect_for_redelivery(self._options.login, None)
         try:
             with RARE_COLLECTIONS:
                 control = Control(connection)
                 portions = control.read_portions(partition.cursor, partition.epoch, partition.start, partition.end)
-                yield from gathered_batches(self._options, portions)
+                yield from record_batches(self._options, portions)
         except (FencedError, NotHeldError) as error:
             raise ConfigurationError(
                 f"spanwire: the numbers {partition.start} to {partition.end} of the cursor {partition.cursor!r} cannot "
@@ -124,17 +124,17 @@ class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Leave the broker; what is reserved stays reserved."""
-        self._leave()
+        self._disconnect()
 
-    def _control(self) -> Control:
+    def _open_control(self) -> Control:
         if self._connection is None:
-            self._connection = connected(self._options.login, None)
-        if self._asked is None:
-            self._asked = Control(self._connection)
-        return self._asked
+            self._connection = connect_for_redelivery(self._options.login, None)
+        if self._control_client is None:
+            self._control_client = Control(self._connection)
+        return self._control_client
 
-    def _leave(self) -> None:
-        self._asked = None
+    def _disconnect(self) -> None:
+        self._control_client = None
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(JmsError):

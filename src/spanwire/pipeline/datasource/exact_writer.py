@@ -41,8 +41,8 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
     staged to the next commit: whether it has failed is not for this side to say.
     """
 
-    def __init__(self, given: dict[str, str]) -> None:
-        self._given = given
+    def __init__(self, option_map: dict[str, str]) -> None:
+        self._option_map = option_map
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one partition."""
@@ -50,50 +50,50 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
         batch = batch_of_stream(
             context.getLocalProperty(QUERY_ID), context.getLocalProperty(RUN_ID), context.getLocalProperty(BATCH_ID)
         )
-        return stage_rows(self._given, batch, iterator)
+        return stage_rows(self._option_map, batch, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
         """Deliver the batch, unless that was done."""
-        commit_staged(self._given, messages)
+        commit_staged(self._option_map, messages)
 
 
 class ExactWriter(DataSourceArrowWriter):
     """Once and only once for each number of a series of writes, as in ``foreachBatch``."""
 
-    def __init__(self, given: dict[str, str]) -> None:
+    def __init__(self, option_map: dict[str, str]) -> None:
         """Raises `ConfigurationError` when the options do not name the batch."""
-        options = write_options(given)
+        options = write_options(option_map)
         if options.ledger is None or options.ledger_batch is None:
             raise ConfigurationError(
                 f"spanwire: {ONCE_AND_ONLY_ONCE} needs to know which write this is, to know it again: set the options "
                 "ledger, a name for a series of writes, and ledgerBatch, a number that rises, as that of foreachBatch"
             )
-        self._given = given
+        self._option_map = option_map
         self._batch = Batch(options.ledger, uuid.uuid4().hex, options.ledger_batch)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one partition."""
-        return stage_rows(self._given, self._batch, iterator)
+        return stage_rows(self._option_map, self._batch, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Deliver the batch, unless that was done."""
-        commit_staged(self._given, messages)
+        commit_staged(self._option_map, messages)
 
 
-def stage_rows(given: dict[str, str], batch: Batch, batches: Iterator[pa.RecordBatch]) -> Staged:
+def stage_rows(option_map: dict[str, str], batch: Batch, batches: Iterator[pa.RecordBatch]) -> Staged:
     """Stage the partition of this task. Raises `SpanwireError` in one line."""
-    options = write_options(given)
+    options = write_options(option_map)
     context = TaskContext.get()
     partition: int = context.partitionId()
     rows = RowReader(options, f"{batch.query}/{batch.number}/{partition}")
-    outgoing = chain.from_iterable(rows.rows(one) for one in batches)
-    LOADED_MODULES.keep()
+    outgoing = chain.from_iterable(rows.rows(batch_rows) for batch_rows in batches)
+    LOADED_MODULES.freeze()
     with RARE_COLLECTIONS:
         return Staged(batch, stage_part(options, batch, partition, context.taskAttemptId(), outgoing))
 
 
-def commit_staged(given: dict[str, str], messages: list[WriterCommitMessage | None]) -> None:
+def commit_staged(option_map: dict[str, str], messages: list[WriterCommitMessage | None]) -> None:
     """Deliver what the tasks have staged. Raises `SpanwireError` in one line."""
     staged = [message for message in messages if isinstance(message, Staged)]
     if staged:
-        commit_parts(write_options(given), staged[0].batch, [message.part for message in staged])
+        commit_parts(write_options(option_map), staged[0].batch, [message.part for message in staged])

@@ -17,8 +17,10 @@ class FilteringReader(SpanwireReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         """Narrow the selector; every filter stays with Spark as well, which is exact."""
-        selector = selector_with(next((v for k, v in self._given.items() if k.lower() == "selector"), None), filters)
-        self._given = {name: value for name, value in self._given.items() if name.lower() != "selector"}
+        selector = selector_with(
+            next((v for k, v in self._option_map.items() if k.lower() == "selector"), None), filters
+        )
+        self._option_map = {name: value for name, value in self._option_map.items() if name.lower() != "selector"}
         if selector is not None:
-            self._given["selector"] = selector
+            self._option_map["selector"] = selector
         return filters

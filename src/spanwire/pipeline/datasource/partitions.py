@@ -28,10 +28,10 @@ def staged_partitions(directory: str, segments: list[int], wanted: int) -> list[
 
     Raises `ConfigurationError` when a segment is not there.
     """
-    found: list[InputPartition] = []
+    partitions: list[InputPartition] = []
     for segment in segments:
         rows = row_count(Path(directory), segment)
         size = max(MIN_PARTITION_ROWS, -(-rows // wanted))
         for first in range(0, rows, size):
-            found.append(StagedRows(directory, segment, first, min(size, rows - first)))
-    return found
+            partitions.append(StagedRows(directory, segment, first, min(size, rows - first)))
+    return partitions

@@ -13,7 +13,7 @@ from spanwire.pipeline.arrow.segments import read_rows
 from spanwire.pipeline.datasource.partitions import StagedRows, staged_partitions
 from spanwire.pipeline.link.broker_link import browse, consume
 from spanwire.pipeline.options import BROWSE, ReadOptions, read_options, staging_directory
-from spanwire.pipeline.source.cursor_source import gathered_batches
+from spanwire.pipeline.source.cursor_source import record_batches
 from spanwire.pipeline.source.staging import Staging
 
 
@@ -24,12 +24,12 @@ class SpanwireReader(DataSourceReader):
     directory: only whoever wrote them elsewhere knows that they are no longer needed.
     """
 
-    def __init__(self, given: dict[str, str]) -> None:
-        self._given = given
+    def __init__(self, option_map: dict[str, str]) -> None:
+        self._option_map = option_map
 
     def partitions(self) -> Sequence[InputPartition]:
         """One look at the queue, or ranges of what was drained."""
-        options = read_options(self._given)
+        options = read_options(self._option_map)
         if options.mode == BROWSE:
             return [InputPartition(None)]
         staging = Staging(options, lambda: consume(options), time.monotonic)
@@ -42,12 +42,12 @@ class SpanwireReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
-        options = read_options(self._given)
+        options = read_options(self._option_map)
         if isinstance(partition, StagedRows):
             return read_rows(Path(partition.directory), partition.segment, partition.first, partition.count)
-        return browsed(options) if options.mode == BROWSE else iter(())
+        return browse_rows(options) if options.mode == BROWSE else iter(())
 
 
-def browsed(options: ReadOptions) -> Iterator[pa.RecordBatch]:
+def browse_rows(options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """All messages of the queue in order; none is taken off it."""
-    return gathered_batches(options, browse(options))
+    return record_batches(options, browse(options))

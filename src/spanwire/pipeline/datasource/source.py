@@ -94,17 +94,21 @@ class SpanwireDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Rows as messages, once."""
         self._check_write(schema, overwrite)
-        given = dict(self.options)
-        options = write_options(given)
+        option_map = dict(self.options)
+        options = write_options(option_map)
         if options.is_committed_once:
-            return ExactWriter(given)
-        return SpanwireWriter(given)
+            return ExactWriter(option_map)
+        return SpanwireWriter(option_map)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         """Rows as messages, batch for batch."""
         self._check_write(schema, overwrite)
-        given = dict(self.options)
-        return ExactStreamWriter(given) if write_options(given).is_committed_once else SpanwireStreamWriter(given)
+        option_map = dict(self.options)
+        return (
+            ExactStreamWriter(option_map)
+            if write_options(option_map).is_committed_once
+            else SpanwireStreamWriter(option_map)
+        )
 
     def _check_write(self, schema: StructType, overwrite: bool) -> None:
         if overwrite:

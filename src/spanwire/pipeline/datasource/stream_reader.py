@@ -22,8 +22,8 @@ from spanwire.pipeline.datasource.partitions import StagedRows, staged_partition
 from spanwire.pipeline.link.broker_link import consume
 from spanwire.pipeline.options import read_options, staging_directory
 from spanwire.pipeline.source.offsets import offset, segment_of, segments_between
-from spanwire.pipeline.source.prefetch import ReadAhead
-from spanwire.pipeline.source.retry_window import PAUSE_S, Outage
+from spanwire.pipeline.source.prefetch import SegmentPrefetch
+from spanwire.pipeline.source.retry_window import PAUSE_S, RetryWindow
 from spanwire.pipeline.source.staging import Staging
 from spanwire.pipeline.spark.gc_tuning import LOADED_MODULES
 
@@ -33,27 +33,27 @@ BEHIND_MS: Final = "behindMs"
 class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Stages batches of a queue and tells of them by number. Copies of it in tasks only read files."""
 
-    def __init__(self, given: dict[str, str]) -> None:
-        self._given = given
-        self._options = read_options(given)
+    def __init__(self, option_map: dict[str, str]) -> None:
+        self._option_map = option_map
+        self._options = read_options(option_map)
         self._staging: Staging | None = None
-        self._ahead: ReadAhead | None = None
-        self._outage = Outage(time.monotonic)
+        self._prefetch: SegmentPrefetch | None = None
+        self._retry_window = RetryWindow(time.monotonic)
         self._last = 0
         self._behind_ms = 0
-        self._ends_at_ms: int | None = None
+        self._end_ms: int | None = None
         self._is_drained = False
 
     def __getstate__(self) -> dict[str, str]:
         """The options alone: Spark pickles readers, and a connection stays where it is."""
-        return self._given
+        return self._option_map
 
-    def __setstate__(self, given: dict[str, str]) -> None:
-        SpanwireStreamReader.__init__(self, given)
+    def __setstate__(self, option_map: dict[str, str]) -> None:
+        SpanwireStreamReader.__init__(self, option_map)
 
     def initialOffset(self) -> dict[str, int]:
         """Before whatever an earlier query has left in the staging directory: a new checkpoint loses nothing."""
-        numbers = self._opened().numbers()
+        numbers = self._open_staging().numbers()
         self._last = numbers[0] - 1 if numbers else 0
         return offset(self._last)
 
@@ -63,28 +63,28 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         rows = min(options.max_rows, limit.max_rows) if isinstance(limit, ReadMaxRows) else options.max_rows
         while not self._is_drained:
-            staging = self._opened()
-            assert self._ahead is not None
-            self._ahead.wait()
+            staging = self._open_staging()
+            assert self._prefetch is not None
+            self._prefetch.wait()
             try:
-                found = staging.next_segment(number, rows)
+                segment = staging.next_segment(number, rows)
             except JmsError as error:
-                self._outage.bear(error)
+                self._retry_window.on_failure(error)
                 time.sleep(PAUSE_S)
-                if self._ends_at_ms is None:
+                if self._end_ms is None:
                     break
                 continue
-            self._outage.over()
-            self._note_end(staging)
-            self._last = found
-            if found > number and not self._is_drained:
-                self._ahead.start(found, rows)
-            return offset(found)
+            self._retry_window.on_success()
+            self._note_received(staging)
+            self._last = segment
+            if segment > number and not self._is_drained:
+                self._prefetch.start(segment, rows)
+            return offset(segment)
         return start
 
     def prepareForTriggerAvailableNow(self) -> None:
         """From now on read what is there, to the first message that was sent later or until the queue is empty."""
-        self._ends_at_ms = time.time_ns() // 1_000_000
+        self._end_ms = time.time_ns() // 1_000_000
 
     def reportLatestOffset(self) -> dict[str, int]:
         """For the progress report: the last batch at hand, and how old its last message was when it was received."""
@@ -99,32 +99,32 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one partition."""
         assert isinstance(partition, StagedRows)
-        LOADED_MODULES.keep()
+        LOADED_MODULES.freeze()
         return read_rows(Path(partition.directory), partition.segment, partition.first, partition.count)
 
     def stop(self) -> None:
         """Give the queue and the staging directory free."""
-        if self._staging is not None and self._ahead is not None:
+        if self._staging is not None and self._prefetch is not None:
             try:
-                self._ahead.wait()
+                self._prefetch.wait()
             finally:
                 self._staging.close()
-                self._staging = self._ahead = None
+                self._staging = self._prefetch = None
 
-    def _opened(self) -> Staging:
+    def _open_staging(self) -> Staging:
         if self._staging is None:
             options = self._options
             self._staging = Staging(options, lambda: consume(options), time.monotonic)
-            self._ahead = ReadAhead(self._staging)
+            self._prefetch = SegmentPrefetch(self._staging)
         return self._staging
 
-    def _note_end(self, staging: Staging) -> None:
+    def _note_received(self, staging: Staging) -> None:
         received = staging.take_last()
         if received is not None:
             age_ms = time.time_ns() // 1_000_000 - received.last_timestamp_ms
             self._behind_ms = 0 if received.is_empty or not received.last_timestamp_ms else max(0, age_ms)
-        if self._ends_at_ms is not None and received is not None:
-            self._is_drained = received.is_empty or received.last_timestamp_ms > self._ends_at_ms
+        if self._end_ms is not None and received is not None:
+            self._is_drained = received.is_empty or received.last_timestamp_ms > self._end_ms
 
 
 class RefusedStreamReader(DataSourceStreamReader):

@@ -23,13 +23,13 @@ class SpanwireStreamWriter(DataSourceStreamArrowWriter):
     ``queryId/batchId/partition/index`` is the same in every try as long as the rows of a partition are.
     """
 
-    def __init__(self, given: dict[str, str]) -> None:
-        self._given = given
+    def __init__(self, option_map: dict[str, str]) -> None:
+        self._option_map = option_map
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
         """The rows of one partition of one batch."""
         job = ""
-        if write_options(self._given).duplicate_id_property is not None:
+        if write_options(self._option_map).duplicate_id_property is not None:
             context = TaskContext.get()
             job = batch_name(context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID))
-        return send_partition(self._given, job, iterator)
+        return send_partition(self._option_map, job, iterator)

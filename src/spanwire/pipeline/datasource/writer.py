@@ -30,21 +30,21 @@ class SpanwireWriter(DataSourceArrowWriter):
     write that is repeated under the same option duplicateIdPrefix.
     """
 
-    def __init__(self, given: dict[str, str]) -> None:
-        self._given = given
-        self._job = write_options(given).duplicate_id_prefix or f"{uuid.uuid4().hex}/0"
+    def __init__(self, option_map: dict[str, str]) -> None:
+        self._option_map = option_map
+        self._job = write_options(option_map).duplicate_id_prefix or f"{uuid.uuid4().hex}/0"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
         """The rows of one partition. Raises `SpanwireError` in one line; what is not committed then was never sent."""
-        return send_partition(self._given, self._job, iterator)
+        return send_partition(self._option_map, self._job, iterator)
 
 
-def send_partition(given: dict[str, str], job: str, batches: Iterator[pa.RecordBatch]) -> Sent:
+def send_partition(option_map: dict[str, str], job: str, batches: Iterator[pa.RecordBatch]) -> Sent:
     """Send all rows of the partition of this task, with ids ``job/partition/index``."""
-    options: WriteOptions = write_options(given)
+    options: WriteOptions = write_options(option_map)
     partition: int = TaskContext.get().partitionId()
     rows = RowReader(options, f"{job}/{partition}")
     outgoing = chain.from_iterable(rows.rows(batch) for batch in batches)
-    LOADED_MODULES.keep()
+    LOADED_MODULES.freeze()
     with RARE_COLLECTIONS:
         return Sent(send_all(options, lambda: produce(options), outgoing))

@@ -18,9 +18,11 @@ from spanwire.pipeline.columns.column_decoder import ColumnDecoder, DecodedColum
 from spanwire.pipeline.options import ReadOptions
 from spanwire.pipeline.spark.gc_tuning import RARE_COLLECTIONS
 
-MAX_TAKEN: Final = 1000  # messages taken from the link at once
+MAX_RECEIVED: Final = 1000  # messages taken from the link at once
 IDLE_S: Final = 0.05  # a small batch ends when nothing more comes for so long
-BACKLOG_ROWS: Final = 500  # from here on there is a backlog, which is worth the full timeout of a broker out of breath
+FULL_TIMEOUT_ROWS: Final = (
+    500  # from here on there is a backlog, which is worth the full timeout of a broker out of breath
+)
 
 
 class MessageSource(Protocol):
@@ -46,7 +48,7 @@ class MessageSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedBatch:
     """One batch: the ids of its messages, and those of messages that were left out because they are known."""
 
     ids: set[str]
@@ -65,16 +67,16 @@ class BatchReceiver:
     def __init__(self, options: ReadOptions, clock: Callable[[], float]) -> None:
         self._options: Final[ReadOptions] = options
         self._clock: Final[Callable[[], float]] = clock
-        self._gatherer: Final[ColumnDecoder] = ColumnDecoder(options.bodies)
+        self._decoder: Final[ColumnDecoder] = ColumnDecoder(options.bodies)
 
     def receive(
         self,
         source: MessageSource,
         max_rows: int,
         known: list[set[str]],
-        keep: Callable[[pa.RecordBatch], None],
+        store: Callable[[pa.RecordBatch], None],
         least_wait_s: float = 0.0,
-    ) -> Received:
+    ) -> ReceivedBatch:
         """Wait for a first message as long as the options say, or longer; then take what follows without a pause.
         Messages whose ids are in one of the sets of ``known`` are left out, the others given to ``keep`` in portions.
 
@@ -82,70 +84,70 @@ class BatchReceiver:
         again.
         """
         with RARE_COLLECTIONS:
-            return self._receive(source, max_rows, known, keep, least_wait_s)
+            return self._receive(source, max_rows, known, store, least_wait_s)
 
     def _receive(
         self,
         source: MessageSource,
         max_rows: int,
         known: list[set[str]],
-        keep: Callable[[pa.RecordBatch], None],
+        store: Callable[[pa.RecordBatch], None],
         least_wait_s: float,
-    ) -> Received:
-        options, gatherer, clock = self._options, self._gatherer, self._clock
-        gatherer.take_columns()
-        chunks = _Chunks(known, keep, options.has_many_sources)
-        octets = taken = 0
+    ) -> ReceivedBatch:
+        options, decoder, clock = self._options, self._decoder, self._clock
+        decoder.take_columns()
+        chunks = _Chunks(known, store, options.has_many_sources)
+        size = count = 0
         wait_s = max(options.receive_timeout_ms / 1000, least_wait_s)
         end = clock() + wait_s + options.max_batch_ms / 1000
-        while taken < max_rows and octets + gatherer.columns.octets < options.max_bytes and clock() < end:
-            messages = source.receive(min(MAX_TAKEN, max_rows - taken), wait_s)
+        while count < max_rows and size + decoder.columns.octets < options.max_bytes and clock() < end:
+            messages = source.receive(min(MAX_RECEIVED, max_rows - count), wait_s)
             if not messages:
                 break
-            taken += len(messages)
-            wait_s = IDLE_S if taken < BACKLOG_ROWS else options.receive_timeout_ms / 1000
-            place = 0
-            while place < len(messages):
-                place = gatherer.add_until_full(messages, place)
-                if gatherer.is_full:
-                    octets += gatherer.columns.octets
-                    chunks.add(gatherer.take_columns())
-        gathered = gatherer.take_columns()
-        if gathered.ids:
-            chunks.add(gathered)
-        return Received(chunks.ids, chunks.again, chunks.last_timestamp_ms)
+            count += len(messages)
+            wait_s = IDLE_S if count < FULL_TIMEOUT_ROWS else options.receive_timeout_ms / 1000
+            index = 0
+            while index < len(messages):
+                index = decoder.add_until_full(messages, index)
+                if decoder.is_full:
+                    size += decoder.columns.octets
+                    chunks.add(decoder.take_columns())
+        columns = decoder.take_columns()
+        if columns.ids:
+            chunks.add(columns)
+        return ReceivedBatch(chunks.ids, chunks.repeated, chunks.last_timestamp_ms)
 
 
 class _Chunks:
     """Record batches of one batch, and the ids that they bring: what is known already is left out."""
 
-    def __init__(self, known: list[set[str]], keep: Callable[[pa.RecordBatch], None], has_many_sources: bool) -> None:
+    def __init__(self, known: list[set[str]], store: Callable[[pa.RecordBatch], None], has_many_sources: bool) -> None:
         self.ids: Final[set[str]] = set()
-        self.again: Final[set[str]] = set()
+        self.repeated: Final[set[str]] = set()
         self.last_timestamp_ms = 0
-        self._left_out: Final = [self.ids, *known]
-        self._keep: Final = keep
+        self._known_sets: Final = [self.ids, *known]
+        self._store: Final = store
         self._has_many_sources: Final[bool] = has_many_sources
 
-    def add(self, gathered: DecodedColumns) -> None:
+    def add(self, columns: DecodedColumns) -> None:
         """What was gathered last."""
-        keys = gathered.keys(self._has_many_sources)
+        keys = columns.keys(self._has_many_sources)
         fresh = set(keys)
-        if len(fresh) == len(keys) and all(fresh.isdisjoint(left_out) for left_out in self._left_out):
+        if len(fresh) == len(keys) and all(fresh.isdisjoint(known_ids) for known_ids in self._known_sets):
             self.ids.update(fresh)
-            self.last_timestamp_ms = gathered.last_timestamp_ms
-            self._keep(record_batch(gathered))
+            self.last_timestamp_ms = columns.last_timestamp_ms
+            self._store(record_batch(columns))
             return
         rows = self._fresh_rows(keys)
         if rows:
-            self.last_timestamp_ms = gathered.last_timestamp_ms
-            self._keep(record_batch(gathered).take(pa.array(rows, pa.int32())))
+            self.last_timestamp_ms = columns.last_timestamp_ms
+            self._store(record_batch(columns).take(pa.array(rows, pa.int32())))
 
     def _fresh_rows(self, keys: list[str]) -> list[int]:
         rows: list[int] = []
         for row, key in enumerate(keys):
-            if any(key in left_out for left_out in self._left_out):
-                self.again.add(key)
+            if any(key in known_ids for known_ids in self._known_sets):
+                self.repeated.add(key)
             else:
                 self.ids.add(key)
                 rows.append(row)

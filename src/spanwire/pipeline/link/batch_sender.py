@@ -36,30 +36,30 @@ def portions(messages: Iterable[Outgoing], limit: int) -> Iterator[list[Outgoing
     large enough.
     """
     portion: list[Outgoing] = []
-    left = limit
+    remaining = limit
     octets = 0
     for message in messages:
         portion.append(message)
-        octets += octets_of(message.body) + octets_of(message.properties)
+        octets += size_of(message.body) + size_of(message.properties)
         count = len(portion)
-        if count >= SENT_AT_ONCE or count >= left or octets >= MAX_SENT_OCTETS:
+        if count >= SENT_AT_ONCE or count >= remaining or octets >= MAX_SENT_OCTETS:
             yield portion
-            left = left - count or limit
+            remaining = remaining - count or limit
             portion = []
             octets = 0
     if portion:
         yield portion
 
 
-def octets_of(value: object) -> int:
+def size_of(value: object) -> int:
     """How much memory a body or properties take, about."""
     if isinstance(value, (EncodedText, Serialized)):
         return len(value.octets or b"")
     if isinstance(value, (bytes, str)):
         return len(value)
     if isinstance(value, dict):
-        return sum(len(name) + octets_of(inner) for name, inner in value.items())
-    return sum(map(octets_of, value)) if isinstance(value, list) else OTHER_OCTETS
+        return sum(len(name) + size_of(inner) for name, inner in value.items())
+    return sum(map(size_of, value)) if isinstance(value, list) else OTHER_OCTETS
 
 
 def send_all(options: WriteOptions, connect: Callable[[], MessageSink], messages: Iterable[Outgoing]) -> int:

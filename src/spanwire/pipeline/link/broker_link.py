@@ -16,7 +16,7 @@ from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.link.batch_receiver import MessageSource
 from spanwire.pipeline.link.batch_sender import MessageSink
-from spanwire.pipeline.link.connecting import connect
+from spanwire.pipeline.link.connections import connect
 from spanwire.pipeline.options import ReadOptions, WriteOptions
 
 
@@ -44,13 +44,13 @@ class QueueSource(MessageSource):
         self._epoch: int | None = None  # of the first of those that are not acknowledged
         try:
             self._session: Final = connection.session(acknowledge="client")
-            self._consumer: Final = self._consumer_of(options)
+            self._consumer: Final = self._create_consumer(options)
             self._consumer.core.keep_nothing()  # what is not acknowledged comes again from the broker alone
         except BaseException:
             self.close()
             raise
 
-    def _consumer_of(self, options: ReadOptions) -> blocking.Consumer:
+    def _create_consumer(self, options: ReadOptions) -> blocking.Consumer:
         if options.subscription is None:
             return self._session.create_consumer(options.destination, selector=options.selector)
         return self._session.create_durable_subscriber(
@@ -59,10 +59,10 @@ class QueueSource(MessageSource):
 
     def receive(self, max_count: int, timeout_s: float) -> list[Message]:
         """What is there, at most ``max_count``."""
-        found = self._consumer.receive_many(max_count, timeout_s)
-        if found and self._epoch is None:
-            self._epoch = found[0].epoch
-        return found
+        messages = self._consumer.receive_many(max_count, timeout_s)
+        if messages and self._epoch is None:
+            self._epoch = messages[0].epoch
+        return messages
 
     def acknowledge(self) -> None:
         """Everything received. The broker answers when it has that on its disk: killed behind the answer it delivers
@@ -74,10 +74,10 @@ class QueueSource(MessageSource):
         epoch, self._epoch = self._epoch, None
         if epoch is None:
             return
-        if not self._is_still(epoch) or not self._consumer.acknowledge_stored():
+        if not self._is_same_connection(epoch) or not self._consumer.acknowledge_stored():
             raise JmsError("the connection was lost before the acknowledgement")
 
-    def _is_still(self, epoch: int) -> bool:
+    def _is_same_connection(self, epoch: int) -> bool:
         core = self._connection.shared.core
         return core.is_online and core.line.epoch == epoch
 
@@ -98,7 +98,7 @@ class QueueSink(MessageSink):
         self._connection: Final = connection
         try:
             self._session: Final = connection.session(acknowledge="transacted")
-            self._producer: Final = producer_of(self._session, options)
+            self._producer: Final = create_producer(self._session, options)
         except BaseException:
             self.close()
             raise
@@ -117,7 +117,7 @@ class QueueSink(MessageSink):
             self._connection.close()
 
 
-def producer_of(session: blocking.Session, options: WriteOptions) -> blocking.Producer:
+def create_producer(session: blocking.Session, options: WriteOptions) -> blocking.Producer:
     """A producer for any destination, with the defaults of the options. Raises `JmsError`."""
     return session.create_producer(
         None, persistent=options.persistent, priority=options.priority, time_to_live_ms=options.time_to_live_ms

@@ -28,7 +28,7 @@ from spanwire.pipeline.link.batch_sender import portions
 CONTROL: Final = Destination(QUEUE, "ActiveMQ.Spanwire.Control")
 ANSWER_SECONDS: Final = 30.0  # as long as a broker may be busy with a large commit, or away
 ASK_AGAIN_SECONDS: Final = 10.0  # the answer may have been lost with a connection
-MAX_HELD: Final = 100_000  # messages that one cursor holds; the broker refuses more
+MAX_RESERVED: Final = 100_000  # messages that one cursor holds; the broker refuses more
 MAX_STAGED: Final = 10_000  # messages of one transaction of `Control.stage`; a larger part takes several
 SEND_DEFAULTS: Final = SendDefaults()
 NO_ANSWER: Final = "no-answer"
@@ -63,7 +63,7 @@ class OtherTargetError(ControlError):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Reservation:
     """What a cursor holds: the numbers from ``start`` up to, but without, ``end``; ``waiting`` are behind it."""
 
     epoch: int
@@ -88,7 +88,7 @@ class CursorView:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BegunSink:
     """A sink that was begun: its epoch, and the last batch that is committed (-1: none)."""
 
     epoch: int
@@ -105,7 +105,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitResult:
     """What a commit did: ``messages`` became visible, none when the batch was committed before (``repeated``)."""
 
     messages: int
@@ -125,7 +125,7 @@ class SinkView:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ends:
+class _Requestor:
     queue: Destination
     producer: Producer
     consumer: Consumer
@@ -144,38 +144,38 @@ class Control:
         self._connection: Final = connection
         self._answer_seconds: Final = answer_seconds
         self._defaults: Final = defaults
-        self._ends: _Ends | None = None
-        self._reading: Session | None = None
-        self._staging: Session | None = None
+        self._requestor: _Requestor | None = None
+        self._read_session: Session | None = None
+        self._stage_session: Session | None = None
         self._sender: Producer | None = None
-        self._last = 0
+        self._last_request = 0
 
-    def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Held:
+    def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Reservation:
         """Make or take over the cursor ``name`` on ``queue`` (a name without ``queue://``). Raises `ControlError`."""
-        return _held(self._ask("open", {"cursor": name, "queue": queue, "run": run, "exclusive": exclusive}))
+        return _reservation_of(self._ask("open", {"cursor": name, "queue": queue, "run": run, "exclusive": exclusive}))
 
     def open_subscription_cursor(
         self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False
-    ) -> Held:
+    ) -> Reservation:
         """The same on a durable subscription, which must exist."""
         source = {"clientId": client_id, "subscription": subscription}
-        return _held(self._ask("open", {"cursor": name, **source, "run": run, "exclusive": exclusive}))
+        return _reservation_of(self._ask("open", {"cursor": name, **source, "run": run, "exclusive": exclusive}))
 
     def reserve(
         self, name: str, epoch: int, messages: int, *, max_bytes: int = 0, acknowledge: int | None = None
-    ) -> Held:
+    ) -> Reservation:
         """Acknowledge everything below ``acknowledge``, then hold up to ``messages`` in all. Never waits for messages.
 
         Raises `FencedError`, or `NotHeldError` when ``acknowledge`` is beyond what is held.
         """
-        asked: dict[str, Property] = {"cursor": name, "epoch": epoch, "messages": messages, "bytes": max_bytes}
+        request: dict[str, Property] = {"cursor": name, "epoch": epoch, "messages": messages, "bytes": max_bytes}
         if acknowledge is not None:
-            asked["acknowledge"] = acknowledge
-        return _held(self._ask("reserve", asked), epoch)
+            request["acknowledge"] = acknowledge
+        return _reservation_of(self._ask("reserve", request), epoch)
 
-    def acknowledge(self, name: str, epoch: int, end: int) -> Held:
+    def acknowledge(self, name: str, epoch: int, end: int) -> Reservation:
         """Everything below ``end`` is done and goes from the broker. Raises as `reserve`."""
-        return _held(self._ask("acknowledge", {"cursor": name, "epoch": epoch, "to": end}), epoch)
+        return _reservation_of(self._ask("acknowledge", {"cursor": name, "epoch": epoch, "to": end}), epoch)
 
     def read_range(self, name: str, epoch: int, start: int, end: int) -> Iterator[tuple[int, Message]]:
         """The messages from ``start`` up to, but without, ``end``, each with its number.
@@ -190,19 +190,19 @@ class Control:
 
     def read_portions(self, name: str, epoch: int, start: int, end: int) -> Iterator[list[Message]]:
         """The same, as many at a time as have come."""
-        if self._reading is None:
-            self._reading = self._connection.session()
+        if self._read_session is None:
+            self._read_session = self._connection.session()
         selector = f"cursor = '{name}' AND epoch = {epoch} AND from = {start} AND to = {end}"
         number = start
         try:
-            for messages in self._reading.create_browser(CONTROL, selector).portions():
-                count = _count_from(number, messages)
+            for messages in self._read_session.create_browser(CONTROL, selector).portions():
+                count = _contiguous_count(number, messages)
                 number += count
                 yield messages[:count]
                 if count < len(messages):
                     break
         except JmsError as error:
-            raise _refusal(error) from None
+            raise _control_error(error) from None
         if number != end:
             raise ControlError(
                 INCOMPLETE,
@@ -224,23 +224,23 @@ class Control:
             for row in json.loads(str(self._ask("cursors", {}).body))
         ]  # fmt: skip
 
-    def begin(self, query: str, run: str, target: str = "") -> Begun:
+    def begin(self, query: str, run: str, target: str = "") -> BegunSink:
         """Make or take over the sink ``query``: what older runs staged is dropped. Raises `FencedError` for one.
 
         ``target`` says where the messages go, in any words. Raises `OtherTargetError` when the sink was begun with
         others; nothing has changed then.
         """
-        asked = {"query": query, "run": run}
+        request = {"query": query, "run": run}
         if target:
-            asked["target"] = target
-        answer = self._ask("begin", asked)
-        return Begun(_number(answer, "epoch"), _number(answer, "batch"))
+            request["target"] = target
+        answer = self._ask("begin", request)
+        return BegunSink(_number(answer, "epoch"), _number(answer, "batch"))
 
     def stage(
         self, query: str, epoch: int, batch: int, partition: int, attempt: int, messages: Iterable[Outgoing]
     ) -> Part:
         """Stage the messages of one attempt of one partition. Raises `FencedError`; nothing of it counts then."""
-        session, sender = self._stager()
+        session, sender = self._open_sender()
         request: dict[str, Property] = {
             "action": "stage", "query": query, "epoch": epoch, "batch": batch, "partition": partition,
             "attempt": attempt,
@@ -260,15 +260,15 @@ class Control:
             with contextlib.suppress(JmsError):
                 session.rollback()
             if isinstance(error, JmsError):
-                raise _refusal(error) from None
+                raise _control_error(error) from None
             raise
         return Part(partition, attempt, count)
 
-    def commit(self, query: str, epoch: int, batch: int, parts: Iterable[Part]) -> Committed:
+    def commit(self, query: str, epoch: int, batch: int, parts: Iterable[Part]) -> CommitResult:
         """Make the batch visible, once. Raises `FencedError`, or `ControlError` when a part is not there."""
-        lines = "\n".join(f"{part.partition} {part.attempt} {part.messages}" for part in parts)
-        answer = self._ask("commit", {"query": query, "epoch": epoch, "batch": batch}, lines)
-        return Committed(_number(answer, "messages"), bool(answer.properties["repeated"]))
+        part_list = "\n".join(f"{part.partition} {part.attempt} {part.messages}" for part in parts)
+        answer = self._ask("commit", {"query": query, "epoch": epoch, "batch": batch}, part_list)
+        return CommitResult(_number(answer, "messages"), bool(answer.properties["repeated"]))
 
     def abort(self, query: str, epoch: int, batch: int) -> int:
         """Drop what is staged for ``batch``; gives how many messages that were."""
@@ -287,21 +287,21 @@ class Control:
 
     def _ask(self, action: str, properties: Properties, body: str | None = None) -> Message:
         """The answer; asked for again when it does not come, for it may have been lost with a connection."""
-        ends = self._started()
-        self._last += 1
-        number = f"{self._connection.client_id}:control-{self._last}"
+        requestor = self._open_requestor()
+        self._last_request += 1
+        number = f"{self._connection.client_id}:control-{self._last_request}"
         end = time.monotonic() + self._answer_seconds
         while True:
             try:
-                ends.producer.send(
-                    body, {"action": action, **properties}, CONTROL, correlation_id=number, reply_to=ends.queue,
+                requestor.producer.send(
+                    body, {"action": action, **properties}, CONTROL, correlation_id=number, reply_to=requestor.queue,
                     wait=True,
                 )  # fmt: skip
             except JmsError as error:
-                raise _refusal(error) from None
-            answer = _answer_to(number, ends.consumer, min(end, time.monotonic() + ASK_AGAIN_SECONDS))
+                raise _control_error(error) from None
+            answer = _answer_to(number, requestor.consumer, min(end, time.monotonic() + ASK_AGAIN_SECONDS))
             if answer is not None:
-                return _checked(answer)
+                return _check_status(answer)
             if time.monotonic() >= end:
                 raise ControlError(
                     NO_ANSWER,
@@ -309,25 +309,25 @@ class Control:
                     f"Spanwire broker?",
                 )
 
-    def _started(self) -> _Ends:
-        if self._ends is None:
+    def _open_requestor(self) -> _Requestor:
+        if self._requestor is None:
             session = self._connection.session()
             queue = session.create_temporary_queue()
             producer = session.create_producer(None, persistent=False)
-            self._ends = _Ends(queue, producer, session.create_consumer(queue))
-        return self._ends
+            self._requestor = _Requestor(queue, producer, session.create_consumer(queue))
+        return self._requestor
 
-    def _stager(self) -> tuple[Session, Producer]:
-        if self._staging is None or self._sender is None:
-            self._staging = self._connection.session(acknowledge="transacted")
+    def _open_sender(self) -> tuple[Session, Producer]:
+        if self._stage_session is None or self._sender is None:
+            self._stage_session = self._connection.session(acknowledge="transacted")
             defaults = self._defaults
-            self._sender = self._staging.create_producer(
+            self._sender = self._stage_session.create_producer(
                 None, defaults.persistent, defaults.priority, defaults.time_to_live_ms
             )
-        return self._staging, self._sender
+        return self._stage_session, self._sender
 
 
-def _count_from(number: int, messages: list[Message]) -> int:
+def _contiguous_count(number: int, messages: list[Message]) -> int:
     """How many of the first messages have this number and those behind it."""
     for count, message in enumerate(messages):
         if message.broker_sequence != number + count:
@@ -337,21 +337,21 @@ def _count_from(number: int, messages: list[Message]) -> int:
 
 def _answer_to(number: str, consumer: Consumer, until: float) -> Message | None:
     """The answer with this correlation id; those to earlier requests come too late."""
-    while (left := until - time.monotonic()) > 0:
-        message = consumer.receive(timeout=left)
+    while (remaining_s := until - time.monotonic()) > 0:
+        message = consumer.receive(timeout=remaining_s)
         if message is None or message.correlation_id == number:
             return message
     return None
 
 
-def _checked(answer: Message) -> Message:
+def _check_status(answer: Message) -> Message:
     properties = answer.properties
     if properties.get("status") == "ok":
         return answer
-    raise _error(str(properties.get("error")), str(properties.get("reason")))
+    raise _error_of_code(str(properties.get("error")), str(properties.get("reason")))
 
 
-def _error(code: str, reason: str) -> ControlError:
+def _error_of_code(code: str, reason: str) -> ControlError:
     if code == FENCED:
         return FencedError(code, reason)
     if code == OTHER_TARGET:
@@ -359,25 +359,27 @@ def _error(code: str, reason: str) -> ControlError:
     return NotHeldError(code, reason) if code == NOT_HELD else ControlError(code, reason)
 
 
-def _refusal(error: JmsError) -> JmsError:
+def _control_error(error: JmsError) -> JmsError:
     """What the broker refused of something that is not answered, if it begins with one of the protocol's words."""
     if isinstance(error, ControlError):
         return error
     text = str(error)
     for code in CODES:
-        place = text.find(f"{code}: ")
-        if place >= 0:
-            return _error(code, text[place:])
+        index = text.find(f"{code}: ")
+        if index >= 0:
+            return _error_of_code(code, text[index:])
     return error
 
 
 def _number(answer: Message, name: str) -> int:
-    found = answer.properties[name]
-    assert isinstance(found, int)
-    return found
+    value = answer.properties[name]
+    assert isinstance(value, int)
+    return value
 
 
-def _held(answer: Message, epoch: int = 0) -> Held:
-    waiting = answer.properties.get("waiting", 0)
-    assert isinstance(waiting, int)
-    return Held(epoch if epoch else _number(answer, "epoch"), _number(answer, "from"), _number(answer, "to"), waiting)
+def _reservation_of(answer: Message, epoch: int = 0) -> Reservation:
+    pending = answer.properties.get("waiting", 0)
+    assert isinstance(pending, int)
+    return Reservation(
+        epoch if epoch else _number(answer, "epoch"), _number(answer, "from"), _number(answer, "to"), pending
+    )

@@ -24,7 +24,7 @@ from spanwire.pipeline.routes.functions import TextFunction, load_functions
 from spanwire.pipeline.routes.query import AVAILABLE_NOW, RouteQuery
 from spanwire.pipeline.routes.route_state import open_state
 from spanwire.pipeline.routes.supervisor import JAVA_IS_GONE, News, Supervised, run_all, told
-from spanwire.pipeline.session import local_session, machine_cores, prepare_cluster_environment, started_session
+from spanwire.pipeline.session import local_session, machine_cores, prepare_cluster_environment, start_session
 from spanwire.pipeline.spark.spark_log import NAME, log_of_commands
 from spanwire.routes.parsing import RouteFile
 
@@ -116,7 +116,7 @@ def _session(
 @contextmanager
 def _cluster_session(master: str, name: str, log: Path | None) -> Iterator[SparkSession]:
     prepare_cluster_environment()
-    session = started_session(SparkSession.builder.master(master).appName(name).config(map=CLUSTER), log)
+    session = start_session(SparkSession.builder.master(master).appName(name).config(map=CLUSTER), log)
     try:
         check_executors(session)
         yield session

@@ -15,12 +15,13 @@ from spanwire.client import blocking
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.client.protocol.producer import SendDefaults
 from spanwire.model.errors import ConfigurationError, JmsError
+from spanwire.pipeline.link.connections import connect_for_redelivery
 from spanwire.pipeline.link.control_client import Control
 from spanwire.pipeline.options import AUTO, CONTROL, WriteOptions
 from spanwire.pipeline.sink.batch_sink import Batch, BatchSink, StagedPart
 from spanwire.pipeline.sink.control_sink import ControlSink
-from spanwire.pipeline.sink.xa_ledger_link import BlockingBrancher, BlockingLedger, connected
-from spanwire.pipeline.sink.xa_ledger_sink import Brancher, LedgerLink, LedgerSink
+from spanwire.pipeline.sink.xa_ledger_link import BlockingBranchSession, BlockingLedger
+from spanwire.pipeline.sink.xa_ledger_sink import BranchSession, LedgerLink, LedgerSink
 from spanwire.protocols.openwire.codec.wire_format import PROVIDER_NAME
 
 UNIQUE_DIGITS: Final = 12  # random: attempts of one partition of one batch
@@ -28,26 +29,26 @@ UNIQUE_DIGITS: Final = 12  # random: attempts of one partition of one batch
 
 def batch_sink(options: WriteOptions) -> BatchSink:
     """The sink for the options, connected to the broker. Raises `JmsError` or `ConfigurationError`."""
-    connection = connected(options.login, None)
-    way = options.exactly_once_by
-    if way == CONTROL or (way == AUTO and is_spanwire(connection)):
+    connection = connect_for_redelivery(options.login, None)
+    method = options.exactly_once_by
+    if method == CONTROL or (method == AUTO and is_spanwire(connection)):
         defaults = SendDefaults(options.persistent, options.priority, options.time_to_live_ms)
         control = Control(connection, defaults=defaults)
-        return ControlSink(control, _target(options), options.first_ledger_batch, lambda: _leave(connection))
-    _leave(connection)
+        return ControlSink(control, _target(options), options.first_ledger_batch, lambda: _close(connection))
+    _close(connection)
     return ledger_sink(options)
 
 
 def ledger_sink(options: WriteOptions) -> LedgerSink:
     """The sink that works with any broker; connects when it has to."""
 
-    def brancher() -> Brancher:
-        return BlockingBrancher(options)
+    def open_branch_session() -> BranchSession:
+        return BlockingBranchSession(options)
 
-    def ledger(query: str) -> LedgerLink:
+    def open_ledger(query: str) -> LedgerLink:
         return BlockingLedger(options, query)
 
-    return LedgerSink(_target(options), options.first_ledger_batch, brancher, ledger, _unique)
+    return LedgerSink(_target(options), options.first_ledger_batch, open_branch_session, open_ledger, _unique_text)
 
 
 def stage_part(
@@ -91,10 +92,10 @@ def _target(options: WriteOptions) -> str:
     return "" if options.destination is None else str(options.destination)
 
 
-def _leave(connection: blocking.Connection) -> None:
+def _close(connection: blocking.Connection) -> None:
     with contextlib.suppress(JmsError):
         connection.close()
 
 
-def _unique() -> str:
+def _unique_text() -> str:
     return uuid.uuid4().hex[:UNIQUE_DIGITS]

@@ -9,41 +9,37 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Final
 
 from spanwire.client import blocking
-from spanwire.client.addressing.address import parse_url
-from spanwire.client.blocking.core_connection import CoreConnection
-from spanwire.client.io.environment import Machine
 from spanwire.client.messages.message import Message
 from spanwire.client.messages.message_encoder import Outgoing
-from spanwire.client.protocol.connection import ClientConnection
 from spanwire.model.errors import InvalidClientIdError, JmsError
 from spanwire.model.ids import XaTransactionId
 from spanwire.pipeline.link.batch_sender import SENT_AT_ONCE, portions
-from spanwire.pipeline.link.broker_link import producer_of
+from spanwire.pipeline.link.broker_link import create_producer
+from spanwire.pipeline.link.connections import connect_for_redelivery
 from spanwire.pipeline.options import Login, WriteOptions
-from spanwire.pipeline.sink.xa_ledger_sink import MARK, Brancher, BranchName, Entry, LedgerLink, entry_of
+from spanwire.pipeline.sink.xa_ledger_sink import BRANCH_PREFIX, BranchName, BranchSession, Entry, LedgerLink, entry_of
 
 FORMAT_ID: Final = 0x53505752  # "SPWR": of the branches of this module
 LEDGER_QUEUE: Final = "queue://SPANWIRE.LEDGER."  # and the query's name: one message in each
 LOCK_TIMEOUT_S: Final = 60.0  # a broker notices after 30 s that a client's machine is gone
 LOCK_PAUSE_S: Final = 0.2
 TAKE_TIMEOUT_S: Final = 20.0  # for an entry that must be there
-LOOK_TIMEOUT_S: Final = 0.5  # for one that the broker has not shown
+BROWSE_TIMEOUT_S: Final = 0.5  # for one that the broker has not shown
 MAX_ENTRIES: Final = 10  # taken at once; more than one would mean that two have had the lock
 
 
-class BlockingBrancher(Brancher):
+class BlockingBranchSession(BranchSession):
     """A connection for one branch."""
 
     def __init__(self, options: WriteOptions) -> None:
         """Raises `JmsError` or `ConfigurationError`."""
-        self._connection: Final = connected(options.login, None)
+        self._connection: Final = connect_for_redelivery(options.login, None)
         try:
             self._session: Final = self._connection.session(acknowledge="xa")
-            self._producer: Final = producer_of(self._session, options)
+            self._producer: Final = create_producer(self._session, options)
         except BaseException:
             self.close()
             raise
@@ -77,31 +73,31 @@ class BlockingLedger(LedgerLink):
     def __init__(self, options: WriteOptions, query: str, clock: Callable[[], float] = time.monotonic) -> None:
         """Raises `JmsError`, also when another one stays in for a minute, or `ConfigurationError`."""
         self._queue: Final = LEDGER_QUEUE + query
-        self._connection: Final = _locked(options.login, query, clock)
+        self._connection: Final = _connect_exclusively(options.login, query, clock)
         try:
             self._session: Final = self._connection.session(acknowledge="transacted")
             self._xa: Final = self._connection.session(acknowledge="xa").xa
-            self._looking: Final = self._connection.session(acknowledge="auto")
+            self._browse_session: Final = self._connection.session(acknowledge="auto")
             self._consumer: Final = self._session.create_consumer(self._queue, prefetch=MAX_ENTRIES)
             self._producer: Final = self._session.create_producer(self._queue)
         except BaseException:
             self.close()
             raise
 
-    def take(self, is_there: bool) -> Entry | None:
+    def take(self, must_exist: bool) -> Entry | None:
         """Look how many there are, one as a rule, and receive as many."""
-        shown = min(sum(1 for _ in self._looking.create_browser(self._queue)), MAX_ENTRIES)
-        found: list[Message] = []
-        timeout_s = TAKE_TIMEOUT_S if shown or is_there else LOOK_TIMEOUT_S
-        while len(found) < max(shown, 1):
+        browsed = min(sum(1 for _ in self._browse_session.create_browser(self._queue)), MAX_ENTRIES)
+        messages: list[Message] = []
+        timeout_s = TAKE_TIMEOUT_S if browsed or must_exist else BROWSE_TIMEOUT_S
+        while len(messages) < max(browsed, 1):
             message = self._consumer.receive(timeout=timeout_s)
             if message is None:
                 break
-            found.append(message)
-        if len(found) < shown:
+            messages.append(message)
+        if len(messages) < browsed:
             raise JmsError(f"{self._queue} shows the query's ledger, but somebody else holds it")
-        entries = [entry_of(message.body if isinstance(message.body, str) else None) for message in found]
-        return max(entries, key=_batch, default=None)
+        entries = [entry_of(message.body if isinstance(message.body, str) else None) for message in messages]
+        return max(entries, key=_batch_number, default=None)
 
     def save(self, entry: Entry) -> None:
         """One transaction with what was taken."""
@@ -112,9 +108,9 @@ class BlockingLedger(LedgerLink):
         """The broker gives it out again."""
         self._session.rollback()
 
-    def prepared(self) -> list[BranchName]:
+    def prepared_branches(self) -> list[BranchName]:
         """Those with our format, of all queries."""
-        return [name_of(xid) for xid in self._xa.recover() if is_ours(xid)]
+        return [branch_name_of(xid) for xid in self._xa.recover() if is_spanwire_branch(xid)]
 
     def commit(self, branch: BranchName) -> None:
         """The second phase."""
@@ -130,25 +126,11 @@ class BlockingLedger(LedgerLink):
             self._connection.close()
 
 
-def connected(login: Login, client_id: str | None) -> blocking.Connection:
-    """A connection that hands over a message however often it has come back before. Raises `JmsError` or
-    `ConfigurationError`.
-    """
-    password = None if login.password is None else login.password.reveal()
-    url = parse_url(login.url, login.user, password, client_id)
-    policy = replace(url.settings.redelivery, maximum_redeliveries=-1)
-    machine = Machine()
-    settings = replace(url.settings, redelivery=policy)
-    shared = CoreConnection(ClientConnection(replace(url, settings=settings), machine), machine, login.tls)
-    shared.open()
-    return blocking.Connection(shared)
-
-
-def _locked(login: Login, query: str, clock: Callable[[], float]) -> blocking.Connection:
+def _connect_exclusively(login: Login, query: str, clock: Callable[[], float]) -> blocking.Connection:
     deadline = clock() + LOCK_TIMEOUT_S
     while True:
         try:
-            return connected(login, f"spanwire-ledger:{query}")
+            return connect_for_redelivery(login, f"spanwire-ledger:{query}")
         except InvalidClientIdError as error:
             if clock() > deadline:
                 raise JmsError(
@@ -164,15 +146,15 @@ def xid_of(branch: BranchName) -> XaTransactionId:
     return XaTransactionId(FORMAT_ID, transaction.encode(), qualifier.encode())
 
 
-def is_ours(xid: XaTransactionId) -> bool:
+def is_spanwire_branch(xid: XaTransactionId) -> bool:
     """Whether a branch was named here."""
-    return xid.format_id == FORMAT_ID and xid.global_id.startswith(MARK.encode()) and xid.global_id.isascii()
+    return xid.format_id == FORMAT_ID and xid.global_id.startswith(BRANCH_PREFIX.encode()) and xid.global_id.isascii()
 
 
-def name_of(xid: XaTransactionId) -> BranchName:
+def branch_name_of(xid: XaTransactionId) -> BranchName:
     """The other way round."""
     return f"{xid.global_id.decode()}:{xid.branch_qualifier.decode('latin-1')}"
 
 
-def _batch(entry: Entry) -> int:
+def _batch_number(entry: Entry) -> int:
     return entry.batch

@@ -34,8 +34,8 @@ from spanwire.pipeline.sink.batch_sink import NO_BRANCH, Batch, BatchSink, Stage
 
 MAX_RUNS: Final = 32  # of a query that the ledger remembers: a process of an older one would have to be very old
 MAX_PARTS: Final = 4096  # branches of one batch: their names are one message of 400 KiB
-MARK: Final = "spanwire"  # what the names of all branches begin with
-MANY: Final = "the queues of its rows"
+BRANCH_PREFIX: Final = "spanwire"  # what the names of all branches begin with
+MANY_TARGETS: Final = "the queues of its rows"
 QUERY_DIGITS: Final = 16  # of its hash: the id of a branch has 64 octets
 
 BranchName = str  # spanwire:<hash of the query>:<batch>:<unique>:<partition>
@@ -60,15 +60,15 @@ class Entry:
 def entry_of(text: str | None) -> Entry:
     """The entry in a body. Raises `ConfigurationError` when it is none."""
     try:
-        found = json.loads(text or "")
-        return Entry(int(found["batch"]), tuple(found["branches"]), str(found["target"]), tuple(found["runs"]))
+        fields = json.loads(text or "")
+        return Entry(int(fields["batch"]), tuple(fields["branches"]), str(fields["target"]), tuple(fields["runs"]))
     except (ValueError, KeyError, TypeError):
         raise ConfigurationError(
             "spanwire: the message in the query's ledger queue is none of Spanwire's; somebody else has written there"
         ) from None
 
 
-class Brancher(Protocol):
+class BranchSession(Protocol):
     """A task's connection."""
 
     def prepare(self, branch: BranchName, rows: Iterable[Outgoing]) -> int:
@@ -85,7 +85,7 @@ class Brancher(Protocol):
 class LedgerLink(Protocol):
     """The driver's connection, which excludes every other of the same query as long as it lasts."""
 
-    def take(self, is_there: bool) -> Entry | None:
+    def take(self, must_exist: bool) -> Entry | None:
         """The entry, kept from everybody else until `save` or `undo`; None when there is none. ``is_there``: there must
         be one, and it may take a while to come. Raises `JmsError`.
         """
@@ -99,7 +99,7 @@ class LedgerLink(Protocol):
         """Put back what was taken. Raises `JmsError`."""
         ...
 
-    def prepared(self) -> list[BranchName]:
+    def prepared_branches(self) -> list[BranchName]:
         """All prepared branches that carry the mark. Raises `JmsError`."""
         ...
 
@@ -123,8 +123,8 @@ class LedgerSink(BatchSink):
         self,
         target: str,
         first: int,
-        brancher: Callable[[], Brancher],
-        ledger: Callable[[str], LedgerLink],
+        open_branch_session: Callable[[], BranchSession],
+        open_ledger: Callable[[str], LedgerLink],
         unique: Callable[[], str],
     ) -> None:
         """``target``: where the rows go, empty when each says so itself. ``first``: the batch that may begin a ledger.
@@ -132,14 +132,14 @@ class LedgerSink(BatchSink):
         """
         self._target: Final[str] = target
         self._first: Final[int] = first
-        self._brancher: Final[Callable[[], Brancher]] = brancher
-        self._ledger: Final[Callable[[str], LedgerLink]] = ledger
+        self._open_branch_session: Final[Callable[[], BranchSession]] = open_branch_session
+        self._open_ledger: Final[Callable[[str], LedgerLink]] = open_ledger
         self._unique: Final[Callable[[], str]] = unique
 
     def stage(self, batch: Batch, partition: int, attempt: int, rows: Iterable[Outgoing]) -> StagedPart:
         """In a branch; in none when there are no rows, or none of them has a destination that gets it."""
         branch = branch_name(batch, partition, self._unique())
-        link = self._brancher()
+        link = self._open_branch_session()
         try:
             count = link.prepare(branch, rows)
         finally:
@@ -148,24 +148,24 @@ class LedgerSink(BatchSink):
 
     def commit(self, batch: Batch, parts: Sequence[StagedPart]) -> bool:
         """Decide, if nobody has, and do what was decided."""
-        branches = tuple(part.branch for part in sorted(parts, key=_partition) if part.branch != NO_BRANCH)
+        branches = tuple(part.branch for part in sorted(parts, key=_partition_of) if part.branch != NO_BRANCH)
         if len(branches) > MAX_PARTS:
             raise ConfigurationError(f"spanwire: {len(branches)} partitions in a batch; at most {MAX_PARTS}, coalesce")
-        link = self._ledger(batch.query)
+        link = self._open_ledger(batch.query)
         try:
-            found = self._taken(link, batch)
-            self._check(found, batch)
-            prepared = link.prepared()
-            is_first = found.batch < batch.number
+            previous = self._take_entry(link, batch)
+            self._check(previous, batch)
+            prepared = link.prepared_branches()
+            is_first = previous.batch < batch.number
             if is_first:
-                prepared = self._finish(link, found, prepared)
-                entry = self._decided(found, batch, branches, prepared)
+                prepared = self._finish(link, previous, prepared)
+                entry = self._decide(previous, batch, branches, prepared)
                 link.save(entry)
             else:
-                entry = found
+                entry = previous
                 link.undo()
             prepared = self._finish(link, entry, prepared)
-            self._sweep(link, batch, prepared)
+            self._roll_back_others(link, batch, prepared)
         finally:
             link.close()
         return is_first
@@ -173,56 +173,56 @@ class LedgerSink(BatchSink):
     def close(self) -> None:
         """Nothing is kept between two calls."""
 
-    def _taken(self, link: LedgerLink, batch: Batch) -> Entry:
+    def _take_entry(self, link: LedgerLink, batch: Batch) -> Entry:
         """The entry; the first one is put before it is taken, so that every decision takes one. A transaction in which
         something was received ends with its connection, whatever the client does to bring others to the next one.
         """
-        found = link.take(batch.number > self._first)
-        if found is None:
+        entry = link.take(batch.number > self._first)
+        if entry is None:
             check_first(batch, None, self._first)
             link.save(Entry(-1, target=self._target))
-            found = link.take(True)
-        if found is None:
+            entry = link.take(True)
+        if entry is None:
             raise JmsError(f"the ledger of the query {batch.query} is gone; the batch is to be tried again")
-        return found
+        return entry
 
-    def _check(self, found: Entry, batch: Batch) -> None:
+    def _check(self, entry: Entry, batch: Batch) -> None:
         """Raises `ConfigurationError` for a run or a target that may not go on."""
-        if found.target != self._target:
+        if entry.target != self._target:
             raise ConfigurationError(
-                f"spanwire: up to batch {found.batch} the query {batch.query} wrote to {found.target or MANY}, now it "
-                f"is {self._target or MANY}; give it a checkpoint of its own"
+                f"spanwire: up to batch {entry.batch} the query {batch.query} wrote to {entry.target or MANY_TARGETS}, "
+                f"now it is {self._target or MANY_TARGETS}; give it a checkpoint of its own"
             )
-        if batch.run in found.runs[:-1]:
+        if batch.run in entry.runs[:-1]:
             raise ConfigurationError(
                 f"spanwire: the query {batch.query} was started again elsewhere with the same checkpoint; this run may "
                 "not go on"
             )
 
-    def _decided(
-        self, found: Entry, batch: Batch, branches: tuple[BranchName, ...], prepared: Sequence[BranchName]
+    def _decide(
+        self, previous: Entry, batch: Batch, branches: tuple[BranchName, ...], prepared: Sequence[BranchName]
     ) -> Entry:
         """The entry with this batch. Raises `JmsError` when a branch of it is gone."""
-        there = set(prepared)
+        prepared_names = set(prepared)
         for branch in branches:
-            if branch not in there:
+            if branch not in prepared_names:
                 raise JmsError(
                     f"what was staged for batch {batch.number} of the query {batch.query} is no longer at the broker; "
                     "the batch is to be tried again"
                 )
-        runs = found.runs if found.runs[-1:] == (batch.run,) else (*found.runs, batch.run)[-MAX_RUNS:]
+        runs = previous.runs if previous.runs[-1:] == (batch.run,) else (*previous.runs, batch.run)[-MAX_RUNS:]
         return Entry(batch.number, branches, self._target, runs)
 
     def _finish(self, link: LedgerLink, entry: Entry, prepared: Sequence[BranchName]) -> list[BranchName]:
         """Deliver what was decided, in its order; gives what is prepared besides."""
-        there = set(prepared)
+        prepared_names = set(prepared)
         for branch in entry.branches:
-            if branch in there:
+            if branch in prepared_names:
                 link.commit(branch)
-                there.remove(branch)
-        return [branch for branch in prepared if branch in there]
+                prepared_names.remove(branch)
+        return [branch for branch in prepared if branch in prepared_names]
 
-    def _sweep(self, link: LedgerLink, batch: Batch, prepared: Sequence[BranchName]) -> None:
+    def _roll_back_others(self, link: LedgerLink, batch: Batch, prepared: Sequence[BranchName]) -> None:
         """Drop what other tries of this batch or of earlier ones have left. Later batches are not this commit's
         business: it may be a late one itself.
         """
@@ -234,20 +234,20 @@ class LedgerSink(BatchSink):
 
 def branch_name(batch: Batch, partition: int, unique: str) -> BranchName:
     """The name of a branch that nobody else has."""
-    return f"{MARK}:{_digest(batch.query)}:{batch.number}:{unique}:{partition}"
+    return f"{BRANCH_PREFIX}:{_query_hash(batch.query)}:{batch.number}:{unique}:{partition}"
 
 
 def batch_of(branch: BranchName, query: str) -> int | None:
     """The batch of a branch of this query; None for a branch of another one."""
-    words = branch.split(":")
-    if len(words) != 5 or words[0] != MARK or words[1] != _digest(query) or not words[2].isdecimal():
+    fields = branch.split(":")
+    if len(fields) != 5 or fields[0] != BRANCH_PREFIX or fields[1] != _query_hash(query) or not fields[2].isdecimal():
         return None
-    return int(words[2])
+    return int(fields[2])
 
 
-def _digest(query: str) -> str:
+def _query_hash(query: str) -> str:
     return sha256(query.encode()).hexdigest()[:QUERY_DIGITS]
 
 
-def _partition(part: StagedPart) -> int:
+def _partition_of(part: StagedPart) -> int:
     return part.partition

@@ -24,31 +24,31 @@ import pyarrow as pa
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.arrow.record_batch import record_batch
 from spanwire.pipeline.columns.column_decoder import ColumnDecoder, RawMessage
-from spanwire.pipeline.link.control_client import MAX_HELD, FencedError, Held, NotHeldError
+from spanwire.pipeline.link.control_client import MAX_RESERVED, FencedError, NotHeldError, Reservation
 from spanwire.pipeline.options import ReadOptions
 
 
 class CursorControl(Protocol):
     """The part of `spanwire.pipeline.link.control_client.Control` that is about cursors."""
 
-    def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Held:
+    def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Reservation:
         """Make or take over the cursor on a queue."""
         ...
 
     def open_subscription_cursor(
         self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False
-    ) -> Held:
+    ) -> Reservation:
         """The same on a durable subscription."""
         ...
 
     def reserve(
         self, name: str, epoch: int, messages: int, *, max_bytes: int = 0, acknowledge: int | None = None
-    ) -> Held:
+    ) -> Reservation:
         """Acknowledge, then hold up to so many."""
         ...
 
 
-class CursorReading:
+class CursorSource:
     """One run of a query at its cursor. Calls raise `JmsError` while the broker is away and may be repeated; they raise
     `ConfigurationError` when the query cannot go on.
     """
@@ -60,91 +60,91 @@ class CursorReading:
         self._name: Final[str] = options.cursor
         self._run: Final[str] = run
         self._connect: Final[Callable[[], CursorControl]] = connect
-        self._end_at: int | None = None
+        self._end_limit: int | None = None
         self.epoch = -1
         self.end = 0  # the numbers below are read or reserved
         self.waiting = 0
 
     def begin(self) -> int:
         """The number of the first message that is not acknowledged."""
-        return self._opened().start
+        return self._open().start
 
-    def end_here(self) -> None:
+    def stop_at_current_end(self) -> None:
         """Read what is in the queue by now, and nothing that comes later."""
-        held = self._opened()
-        held = self._connect().reserve(self._name, self.epoch, max(1, held.end - held.start))
-        self._end_at = held.end + held.waiting
+        reservation = self._open()
+        reservation = self._connect().reserve(self._name, self.epoch, max(1, reservation.end - reservation.start))
+        self._end_limit = reservation.end + reservation.waiting
 
     def next_end(self, start: int, max_rows: int) -> int:
         """Where the batch ends that begins with the number ``start``; below it everything is committed. The same number
         when there is nothing.
         """
         if self.epoch < 0:
-            self._opened()
-        rows = min(max_rows, MAX_HELD)
+            self._open()
+        rows = min(max_rows, MAX_RESERVED)
         try:
-            held = self._connect().reserve(
+            reservation = self._connect().reserve(
                 self._name, self.epoch, rows, max_bytes=self._options.max_bytes, acknowledge=start
             )
         except FencedError as error:
-            raise self._fenced(error) from None
+            raise self._fenced_error(error) from None
         except NotHeldError as error:
-            raise self._lost(start, start, error) from None
-        self._check(held, start, start)
-        self.end = max(held.end, start)
-        self.waiting = held.waiting
+            raise self._lost_error(start, start, error) from None
+        self._check(reservation, start, start)
+        self.end = max(reservation.end, start)
+        self.waiting = reservation.waiting
         end = min(self.end, start + rows)
-        return end if self._end_at is None else max(start, min(end, self._end_at))
+        return end if self._end_limit is None else max(start, min(end, self._end_limit))
 
     def ranges(self, start: int, end: int, wanted: int, least: int) -> list[tuple[int, int]]:
         """The numbers of a batch cut into about ``wanted`` ranges of at least ``least``."""
         if self.epoch < 0 or self.end < end:
-            self._check(self._opened(), start, end)
+            self._check(self._open(), start, end)
         size = max(least, -(-(end - start) // wanted))
         return [(first, min(first + size, end)) for first in range(start, end, size)]
 
-    def _opened(self) -> Held:
+    def _open(self) -> Reservation:
         control, options = self._connect(), self._options
         destination = options.destination
         if destination.is_queue:
-            held = control.open_cursor(self._name, destination.name, self._run, exclusive=options.exclusive)
+            reservation = control.open_cursor(self._name, destination.name, self._run, exclusive=options.exclusive)
         else:
             assert options.login.client_id is not None and options.subscription is not None
-            held = control.open_subscription_cursor(
+            reservation = control.open_subscription_cursor(
                 self._name, options.login.client_id, options.subscription, self._run, exclusive=options.exclusive
             )
-        if 0 <= self.epoch != held.epoch:
-            raise self._fenced(FencedError("fenced", f"epoch {self.epoch}, now it is {held.epoch}"))
-        self.epoch = held.epoch
-        self.end = held.end
-        return held
+        if 0 <= self.epoch != reservation.epoch:
+            raise self._fenced_error(FencedError("fenced", f"epoch {self.epoch}, now it is {reservation.epoch}"))
+        self.epoch = reservation.epoch
+        self.end = reservation.end
+        return reservation
 
-    def _check(self, held: Held, start: int, end: int) -> None:
-        if start < held.start or end > held.end:
-            raise self._lost(start, end, f"it holds the numbers from {held.start} to {held.end}")
+    def _check(self, reservation: Reservation, start: int, end: int) -> None:
+        if start < reservation.start or end > reservation.end:
+            raise self._lost_error(start, end, f"it holds the numbers from {reservation.start} to {reservation.end}")
 
-    def _lost(self, start: int, end: int, reason: object) -> ConfigurationError:
+    def _lost_error(self, start: int, end: int, reason: object) -> ConfigurationError:
         return ConfigurationError(
             f"spanwire: the checkpoint is at the numbers {start} to {end} of the cursor {self._name!r}, which are "
             "not there: the cursor was released or belongs to another checkpoint; use another checkpointLocation "
             f"({reason})"
         )
 
-    def _fenced(self, error: FencedError) -> ConfigurationError:
+    def _fenced_error(self, error: FencedError) -> ConfigurationError:
         return ConfigurationError(
             f"spanwire: another query has taken over the cursor {self._name!r}, or it was released; give each query a "
             f"cursor of its own ({error})"
         )
 
 
-def gathered_batches(options: ReadOptions, portions: Iterable[Sequence[RawMessage]]) -> Iterator[pa.RecordBatch]:
+def record_batches(options: ReadOptions, portions: Iterable[Sequence[RawMessage]]) -> Iterator[pa.RecordBatch]:
     """The rows of messages, in batches of a bounded size."""
-    gatherer = ColumnDecoder(options.bodies)
+    decoder = ColumnDecoder(options.bodies)
     for messages in portions:
-        place = 0
-        while place < len(messages):
-            place = gatherer.add_until_full(messages, place)
-            if gatherer.is_full:
-                yield record_batch(gatherer.take_columns())
-    if gatherer.columns.ids:
-        yield record_batch(gatherer.take_columns())
+        index = 0
+        while index < len(messages):
+            index = decoder.add_until_full(messages, index)
+            if decoder.is_full:
+                yield record_batch(decoder.take_columns())
+    if decoder.columns.ids:
+        yield record_batch(decoder.take_columns())

@@ -19,9 +19,9 @@ def offset(segment: int) -> dict[str, int]:
     return {SEGMENT: segment}
 
 
-def segment_of(found: Mapping[str, object]) -> int:
+def segment_of(value: Mapping[str, object]) -> int:
     """The number in an offset. Raises `ConfigurationError` for an offset of something else."""
-    number = found.get(SEGMENT)
+    number = value.get(SEGMENT)
     if not isinstance(number, int) or number < 0:
         raise ConfigurationError(
             "spanwire: the checkpoint belongs to another source; choose another checkpointLocation"
@@ -42,13 +42,13 @@ def cursor_offset(cursor: str, number: int) -> dict[str, object]:
     return {CURSOR: cursor, NUMBER: number}
 
 
-def number_of(found: Mapping[str, object], cursor: str) -> int:
+def number_of(value: Mapping[str, object], cursor: str) -> int:
     """The number in an offset of this cursor. Raises `ConfigurationError` for an offset of something else."""
-    number = found.get(NUMBER)
-    if not isinstance(number, int) or number < 0 or found.get(CURSOR) != cursor:
-        other = "another source" if found.get(CURSOR) is None else f"the cursor {found.get(CURSOR)!r}"
+    number = value.get(NUMBER)
+    if not isinstance(number, int) or number < 0 or value.get(CURSOR) != cursor:
+        owner = "another source" if value.get(CURSOR) is None else f"the cursor {value.get(CURSOR)!r}"
         raise ConfigurationError(
-            f"spanwire: the checkpoint belongs to {other}, not to the cursor {cursor!r}; choose another "
+            f"spanwire: the checkpoint belongs to {owner}, not to the cursor {cursor!r}; choose another "
             "checkpointLocation"
         )
     return number

@@ -12,7 +12,7 @@ from spanwire.pipeline.source.staging import Staging
 logger = logging.getLogger(__name__)
 
 
-class ReadAhead:
+class SegmentPrefetch:
     """Stages one segment in a thread of its own. Whoever uses the `Staging` calls `wait` before, always."""
 
     def __init__(self, staging: Staging) -> None:

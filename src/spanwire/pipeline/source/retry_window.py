@@ -14,7 +14,7 @@ PAUSE_S: Final = 0.5  # between two attempts
 logger = logging.getLogger(__name__)
 
 
-class Outage:
+class RetryWindow:
     """Counts from the first failure after a success. A source that never had its broker has no patience."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -22,12 +22,12 @@ class Outage:
         self._has_worked = False
         self._since: float | None = None
 
-    def over(self) -> None:
+    def on_success(self) -> None:
         """The broker does what it is asked."""
         self._has_worked = True
         self._since = None
 
-    def bear(self, error: JmsError) -> None:
+    def on_failure(self, error: JmsError) -> None:
         """Note a failure, or raise it when it has lasted too long."""
         now = self._clock()
         if not self._has_worked:

@@ -23,7 +23,7 @@ from typing import Final
 
 from spanwire.model.errors import JmsError
 from spanwire.pipeline.arrow.segments import SegmentWriter, StagingDirectory
-from spanwire.pipeline.link.batch_receiver import BatchReceiver, MessageSource, Received
+from spanwire.pipeline.link.batch_receiver import BatchReceiver, MessageSource, ReceivedBatch
 from spanwire.pipeline.options import AT_MOST_ONCE, ReadOptions, staging_directory
 
 MAX_UNSETTLED: Final = 4  # segments whose messages may come again and are known by id: so many crashes in a row
@@ -43,11 +43,11 @@ class Staging:
         self._connect: Final[Callable[[], MessageSource]] = connect
         self._receiver: Final[BatchReceiver] = BatchReceiver(options, clock)
         self._source: MessageSource | None = None
-        self._last: Received | None = None
-        about = {"destination": str(options.destination), "selector": options.selector or ""}
+        self._last: ReceivedBatch | None = None
+        description = {"destination": str(options.destination), "selector": options.selector or ""}
         if options.subscription is not None:
-            about["subscription"] = options.subscription
-        self._directory: Final[StagingDirectory] = StagingDirectory(Path(staging_directory(options)), about)
+            description["subscription"] = options.subscription
+        self._directory: Final[StagingDirectory] = StagingDirectory(Path(staging_directory(options)), description)
         self._known: Final[dict[int, set[str]]] = {
             number: self._directory.ids(number, options.has_many_sources)
             for number in self.numbers()
@@ -96,7 +96,7 @@ class Staging:
             if received is None or received.is_empty:
                 return
 
-    def take_last(self) -> Received | None:
+    def take_last(self) -> ReceivedBatch | None:
         """What came last from the queue; None when nothing was asked of it since."""
         last, self._last = self._last, None
         return last
@@ -120,7 +120,7 @@ class Staging:
             self._last = received
             is_acknowledged = self._options.quality == AT_MOST_ONCE and not received.is_empty
             if is_acknowledged:
-                self._acknowledge_before(source)
+                self._acknowledge_unstored(source)
             if received.ids:
                 self._finish(segment)
                 self._known[number] = received.ids
@@ -137,7 +137,7 @@ class Staging:
             self._disconnect()
             raise
 
-    def _acknowledge(self, source: MessageSource, number: int, received: Received) -> None:
+    def _acknowledge(self, source: MessageSource, number: int, received: ReceivedBatch) -> None:
         """The messages are safe here. Should the broker not hear of it, it delivers them again and they are known."""
         try:
             source.acknowledge()
@@ -152,12 +152,12 @@ class Staging:
             self._settle(number)
             self._recent[number] = received.ids
             self._recent.pop(number - RECENT_SEGMENTS, None)
-        for other, ids in list(self._known.items()):
+        for segment_number, ids in list(self._known.items()):
             ids -= received.known
             if not ids:
-                self._settle(other)
+                self._settle(segment_number)
 
-    def _acknowledge_before(self, source: MessageSource) -> None:
+    def _acknowledge_unstored(self, source: MessageSource) -> None:
         """The messages are safe nowhere. Raises `JmsError` when the broker may not have heard of it; they are lost
         then, or come again.
         """

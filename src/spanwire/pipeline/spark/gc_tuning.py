@@ -29,26 +29,26 @@ class RareCollections:
 
     def __init__(self) -> None:
         self._lock: Final = threading.Lock()
-        self._entered = 0
-        self._before = gc.get_threshold()
-        self._inside = self._before
+        self._depth = 0
+        self._outer = gc.get_threshold()
+        self._inner = self._outer
 
     def __enter__(self) -> None:
         with self._lock:
-            if self._entered == 0:
-                self._before = gc.get_threshold()
-                if 0 < self._before[0] < COLLECT_AFTER:
-                    gc.set_threshold(COLLECT_AFTER, *self._before[1:])
-                self._inside = gc.get_threshold()
-            self._entered += 1
+            if self._depth == 0:
+                self._outer = gc.get_threshold()
+                if 0 < self._outer[0] < COLLECT_AFTER:
+                    gc.set_threshold(COLLECT_AFTER, *self._outer[1:])
+                self._inner = gc.get_threshold()
+            self._depth += 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._lock:
-            self._entered -= 1
-            if self._entered == 0 and gc.get_threshold() == self._inside:
-                gc.set_threshold(*self._before)
+            self._depth -= 1
+            if self._depth == 0 and gc.get_threshold() == self._inner:
+                gc.set_threshold(*self._outer)
 
 
 class LoadedModules:
@@ -62,7 +62,7 @@ class LoadedModules:
     def __init__(self) -> None:
         self._count = 0
 
-    def keep(self) -> None:
+    def freeze(self) -> None:
         """What is there now is not looked at again before the next call that finds a new module: then all is looked
         through once, so that cycles of the tasks in between, which may have been others', go. Does nothing when no
         module has come since the last call.

@@ -40,22 +40,22 @@ def java_home(environment: Mapping[str, str], bundled: Path | None) -> Path:
 
     Raises `ConfigurationError` in one line that names the remedy, before Spark fails in many.
     """
-    chosen = environment.get("JAVA_HOME")
-    if chosen:
-        found = java_version(Path(chosen) / "bin/java")
-        if found is None or found < OLDEST_JAVA:
-            told = "holds no java" if found is None else f"is Java {found}"
-            raise ConfigurationError(f"spanwire: JAVA_HOME={chosen} {told}; {remedy()}")
-        return Path(chosen)
+    configured = environment.get("JAVA_HOME")
+    if configured:
+        version = java_version(Path(configured) / "bin/java")
+        if version is None or version < OLDEST_JAVA:
+            problem = "holds no java" if version is None else f"is Java {version}"
+            raise ConfigurationError(f"spanwire: JAVA_HOME={configured} {problem}; {remedy()}")
+        return Path(configured)
     on_path = shutil.which("java", path=environment.get("PATH"))
     if on_path is not None:
         program = Path(on_path).resolve()
-        found = java_version(program)
-        if found is not None and found >= OLDEST_JAVA:
+        version = java_version(program)
+        if version is not None and version >= OLDEST_JAVA:
             return program.parent.parent
     if bundled is None:
         raise ConfigurationError(f"spanwire: Spark needs Java 17 or later and there is none; {remedy()}")
-    return wrapped_home(bundled, cache_directory(environment))
+    return wrap_java(bundled, cache_directory(environment))
 
 
 def remedy() -> str:
@@ -84,7 +84,7 @@ def bundled_java() -> Path | None:
     return program if program.exists() else None
 
 
-def wrapped_home(program: Path, directory: Path) -> Path:
+def wrap_java(program: Path, directory: Path) -> Path:
     """A JAVA_HOME below ``directory`` whose ``bin/java`` starts ``program`` without what it does not know."""
     home = directory / f"java-{hashlib.sha256(str(program).encode()).hexdigest()[:16]}"
     script = home / "bin/java"

@@ -36,12 +36,12 @@ def has_own_log(environment: Mapping[str, str], spark: Path) -> bool:
     """Whether somebody has said already what Spark writes where; ``spark`` is Spark's home."""
     folder = Path(environment.get("SPARK_CONF_DIR") or Path(environment.get("SPARK_HOME") or spark) / "conf")
     submitted = environment.get("PYSPARK_SUBMIT_ARGS", "")
-    files = [found for found in folder.glob("log4j*") if found.suffix != ".template"]  # Spark's own are examples
+    files = [path for path in folder.glob("log4j*") if path.suffix != ".template"]  # Spark's own are examples
     return CHOICE in environment or "log4j" in submitted or bool(files)
 
 
 @contextmanager
-def logging_into(file: Path) -> Iterator[None]:
+def log_into(file: Path) -> Iterator[None]:
     """A Java process that begins meanwhile writes its log there. Raises `ConfigurationError` when nothing can be
     written there.
     """
@@ -50,13 +50,13 @@ def logging_into(file: Path) -> Iterator[None]:
         file.open("ab").close()
     except OSError as error:
         raise ConfigurationError(f"Spark's log {file}: {error.strerror}") from None
-    chosen = {CHOICE: str(CONFIGURATION), FILE: str(file)}
-    before = {name: os.environ.get(name) for name in chosen}
-    os.environ.update(chosen)
+    settings = {CHOICE: str(CONFIGURATION), FILE: str(file)}
+    previous = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             if value is None:
                 os.environ.pop(name, None)
             else:

@@ -52,27 +52,27 @@ def worker_python(program: str, spark: Path, environment: Mapping[str, str]) -> 
     home = Path(environment.get("SPARK_HOME") or spark)
     if os.name != "posix" or home.resolve() != spark.resolve():
         return program
-    text = SCRIPT.format(home=quoted(str(home)), python=quoted(program))
+    text = SCRIPT.format(home=quote(str(home)), python=quote(program))
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     try:
         script = cache_directory(environment) / f"python-{name}"
         if os.access(script, os.X_OK):
             return str(script)
-        return str(script) if _made(script, text, home, environment) else program
+        return str(script) if _create_script(script, text, home, environment) else program
     except (OSError, ConfigurationError, subprocess.SubprocessError):
         return program
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """One word of a shell's, whatever is in it."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _made(script: Path, text: str, home: Path, environment: Mapping[str, str]) -> bool:
+def _create_script(script: Path, text: str, home: Path, environment: Mapping[str, str]) -> bool:
     """Write the script if it does what it should: with Spark's zips on the path it imports the package."""
     script.parent.mkdir(parents=True, exist_ok=True)
     temporary = script.with_name(f".{script.name}-{os.getpid()}")
-    given = [f"{home}/python/lib/pyspark.zip", *filter(None, [environment.get("PYTHONPATH")])]
+    python_path = [f"{home}/python/lib/pyspark.zip", *filter(None, [environment.get("PYTHONPATH")])]
     try:
         temporary.write_text(text, encoding="utf-8")
         temporary.chmod(0o755)
@@ -82,7 +82,7 @@ def _made(script: Path, text: str, home: Path, environment: Mapping[str, str]) -
             text=True,
             timeout=CHECK_TIMEOUT_S,
             check=True,
-            env={**environment, "PYTHONPATH": ":".join(given)},
+            env={**environment, "PYTHONPATH": ":".join(python_path)},
         )
         if answer.stdout.strip() != str(home.resolve()):
             return False

@@ -8,11 +8,11 @@ import pytest
 
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.pipeline.columns.column_decoder import MAX_CHUNK_BYTES, MAX_CHUNK_ROWS
-from spanwire.pipeline.link.control_client import MAX_HELD, Held
+from spanwire.pipeline.link.control_client import MAX_RESERVED, Reservation
 from spanwire.pipeline.options import ReadOptions, read_options
 from spanwire.pipeline.sink.batch_sink import Batch, StagedPart
 from spanwire.pipeline.sink.control_sink import ControlSink
-from spanwire.pipeline.source.cursor_source import CursorReading, gathered_batches
+from spanwire.pipeline.source.cursor_source import CursorSource, record_batches
 from spanwire.pipeline.source.offsets import cursor_offset, number_of, offset
 from tests.support.fake_control import FakeControl
 from tests.support.fake_ledger import KilledError, bodies
@@ -26,8 +26,8 @@ def options(**given: str) -> ReadOptions:
     return read_options({"destination": "ORDERS", "cursor": "c", **given})
 
 
-def reading(broker: FakeControl, run: str = "run", **given: str) -> CursorReading:
-    return CursorReading(options(**given), run, lambda: broker)
+def reading(broker: FakeControl, run: str = "run", **given: str) -> CursorSource:
+    return CursorSource(options(**given), run, lambda: broker)
 
 
 def sink(broker: FakeControl, first: int = 0) -> ControlSink:
@@ -141,7 +141,7 @@ def test_available_now_ends_where_the_queue_ended_then() -> None:
     broker = FakeControl(range(4))
     source = reading(broker)
     start = source.begin()
-    source.end_here()
+    source.stop_at_current_end()
     broker.waiting += [10, 11]
     ends = [source.next_end(start, ROWS), source.next_end(3, ROWS), source.next_end(4, ROWS)]
     assert ends == [3, 4, 4]
@@ -184,7 +184,7 @@ class Counting(FakeControl):
 
     def reserve(
         self, name: str, epoch: int, messages: int, *, max_bytes: int = 0, acknowledge: int | None = None
-    ) -> Held:
+    ) -> Reservation:
         self.asked.append(messages)
         return super().reserve(name, epoch, messages, max_bytes=max_bytes, acknowledge=acknowledge)
 
@@ -193,19 +193,19 @@ def test_a_batch_has_no_more_than_a_cursor_may_hold() -> None:
     broker = Counting()
     source = reading(broker)
     source.next_end(source.begin(), 500_000)
-    assert broker.asked == [MAX_HELD]
+    assert broker.asked == [MAX_RESERVED]
 
 
 def test_a_subscription_is_opened_by_its_names() -> None:
     broker = FakeControl()
-    source = CursorReading(options(destination="topic://T", subscription="s", clientId="me"), "run", lambda: broker)
+    source = CursorSource(options(destination="topic://T", subscription="s", clientId="me"), "run", lambda: broker)
     assert source.begin() == 0
     assert list(broker.cursors) == ["me/s/c"]
 
 
 def test_rows_come_in_order_with_the_number_that_the_broker_gives() -> None:
     portions = [[raw(0), raw(1)], [], [raw(2)]]
-    rows = [row for batch in gathered_batches(options(), portions) for row in batch.to_pylist()]
+    rows = [row for batch in record_batches(options(), portions) for row in batch.to_pylist()]
     assert [row["JMSMessageID"] for row in rows] == [id_of(number) for number in range(3)]
     assert [row["sequence"] for row in rows] == [0, 1, 2]
 
@@ -243,5 +243,5 @@ def test_parts_without_messages_are_not_committed_by_name() -> None:
 def test_batches_of_rows_are_bounded_whatever_comes_at_once() -> None:
     portion = [raw(number) for number in range(MAX_CHUNK_ROWS + 1)]
     large = [raw(number, bytes(MAX_CHUNK_BYTES // 2)) for number in range(3)]
-    counts = [batch.num_rows for batch in gathered_batches(options(), [portion, large])]
+    counts = [batch.num_rows for batch in record_batches(options(), [portion, large])]
     assert counts == [MAX_CHUNK_ROWS, 3, 1]

@@ -8,7 +8,7 @@ import pytest
 from spanwire.model.errors import StoreError
 from spanwire.pipeline.arrow.segments import SegmentWriter, StagingDirectory, read_rows
 from spanwire.pipeline.options import read_options
-from spanwire.pipeline.source.prefetch import ReadAhead
+from spanwire.pipeline.source.prefetch import SegmentPrefetch
 from spanwire.pipeline.source.staging import Staging
 from spanwire.protocols.octets import INT_MAX
 from tests.support.pipeline_messages import FakeQueue, Raw, id_of, raw
@@ -22,7 +22,7 @@ def opened(path: Path, queue: FakeQueue) -> Staging:
 def test_the_next_segment_is_there_and_the_one_in_work_stays(tmp_path: Path) -> None:
     queue = FakeQueue(raw(number) for number in range(4))
     staging = opened(tmp_path, queue)
-    ahead = ReadAhead(staging)
+    ahead = SegmentPrefetch(staging)
     assert staging.next_segment(0, 2) == 1
     ahead.start(1, 2)
     ahead.wait()
@@ -38,7 +38,7 @@ def test_what_an_earlier_process_has_read_ahead_is_not_overwritten(tmp_path: Pat
     assert (first.stage_after(0, 2), first.stage_after(1, 2)) == (1, 2)
     first.close()
     second = opened(tmp_path, queue)
-    ahead = ReadAhead(second)
+    ahead = SegmentPrefetch(second)
     assert second.next_segment(0, 2) == 1
     ahead.start(1, 2)
     ahead.wait()
@@ -52,7 +52,7 @@ def test_a_lost_connection_is_left_to_the_next_call(tmp_path: Path) -> None:
     queue = FakeQueue([raw(1)])
     queue.fails_after = 0
     staging = opened(tmp_path, queue)
-    ahead = ReadAhead(staging)
+    ahead = SegmentPrefetch(staging)
     ahead.start(0, 2)
     ahead.wait()
     assert staging.next_segment(0, 2) == 1
@@ -65,7 +65,7 @@ def test_any_other_failure_is_raised_where_it_is_waited_for(tmp_path: Path) -> N
             raise StoreError("no space left")
 
     staging = opened(tmp_path, FullDisk())
-    ahead = ReadAhead(staging)
+    ahead = SegmentPrefetch(staging)
     ahead.start(0, 2)
     with pytest.raises(StoreError, match="no space left"):
         ahead.wait()
@@ -84,7 +84,7 @@ def test_a_message_that_was_delivered_as_often_as_can_be_told_is_staged_with_tho
         Raw(raw(3, {"k": (9, "v")}).raw, redelivery_count=INT_MAX),
     ]
     staging = opened(tmp_path, FakeQueue(messages))
-    ahead = ReadAhead(staging)
+    ahead = SegmentPrefetch(staging)
     ahead.start(0, 10)
     ahead.wait()
     found = [(row["JMSMessageID"], row["JMSXDeliveryCount"]) for row in staged(tmp_path, staging)]
@@ -116,7 +116,7 @@ def test_memory_that_ends_is_told_and_the_next_acknowledgement_does_not_cover_wh
 ) -> None:
     queue = FakeQueue([raw(1), raw(2)])
     staging = opened(tmp_path, queue)
-    ahead = ReadAhead(staging)
+    ahead = SegmentPrefetch(staging)
     with monkeypatch.context() as patch:
         patch.setattr(StagingDirectory, "segment", lambda self, number: OutOfMemory(self.path, number, step))
         ahead.start(0, 10)

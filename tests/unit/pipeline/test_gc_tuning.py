@@ -83,14 +83,14 @@ from spanwire.pipeline.spark.gc_tuning import LOADED_MODULES
 class Ring:
     def __init__(self):
         self.me = self
-LOADED_MODULES.keep()
+LOADED_MODULES.freeze()
 first = gc.get_freeze_count()
 rings = [Ring() for _ in range(1000)]
-LOADED_MODULES.keep()
+LOADED_MODULES.freeze()
 del rings
 print(first > 1000, gc.get_freeze_count() <= first, gc.collect() >= 1000, len(gc.get_objects()) < first)
 import xml.dom.minidom
-LOADED_MODULES.keep()
+LOADED_MODULES.freeze()
 print(gc.get_freeze_count() > first)
 """
 
@@ -111,10 +111,10 @@ for number in range(5):
     sys.modules[f"made_{number}"] = types.ModuleType(f"made_{number}")
     rings = [Ring() for _ in range(100)]
     gone += map(weakref.ref, rings)
-    LOADED_MODULES.keep()
+    LOADED_MODULES.freeze()
 del rings
 sys.modules["made_last"] = types.ModuleType("made_last")
-LOADED_MODULES.keep()
+LOADED_MODULES.freeze()
 print(sum(one() is not None for one in gone))
 """
 

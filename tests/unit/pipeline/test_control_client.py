@@ -12,15 +12,15 @@ from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.pipeline.link.control_client import (
     CONTROL,
     MAX_STAGED,
-    Begun,
-    Committed,
+    BegunSink,
+    CommitResult,
     Control,
     ControlError,
     CursorView,
     FencedError,
-    Held,
     NotHeldError,
     Part,
+    Reservation,
     SinkView,
 )
 from spanwire.testing.broker import Broker
@@ -54,15 +54,15 @@ def received(connection: blocking.Connection, queue: str) -> list[object]:
 def test_ranges_are_read_again_after_the_broker_has_restarted(broker: Broker, connection: blocking.Connection) -> None:
     send(connection, "ORDERS", 0, 1500)
     control = Control(connection)
-    assert control.open_cursor("nightly", "ORDERS", "r1") == Held(1, 0, 0)
-    assert control.reserve("nightly", 1, 1200) == Held(1, 0, 1200, 300)
+    assert control.open_cursor("nightly", "ORDERS", "r1") == Reservation(1, 0, 0)
+    assert control.reserve("nightly", 1, 1200) == Reservation(1, 0, 1200, 300)
     found = list(control.read_range("nightly", 1, 0, 1200))
     assert [number for number, _ in found] == list(range(1200))
     assert [message.body for _, message in found] == [f"m{number}" for number in range(1200)]
     assert found[7][1].typed_properties == {"number": ("int", 7)}
     assert str(found[7][1].destination) == "queue://ORDERS"
     broker.restart()
-    assert control.acknowledge("nightly", 1, 1000) == Held(1, 1000, 1200)
+    assert control.acknowledge("nightly", 1, 1000) == Reservation(1, 1000, 1200)
     assert [message.body for _, message in control.read_range("nightly", 1, 1000, 1003)] == ["m1000", "m1001", "m1002"]
     assert control.reserve("nightly", 1, 1000, acknowledge=1200).end == 1500
     view = CursorView("nightly", "queue://ORDERS", 1, "r1", False, False, 1200, 1500, "anonymous")
@@ -92,7 +92,7 @@ def test_what_is_refused_has_its_class_and_its_word(connection: blocking.Connect
 
 def test_batches_are_committed_once_through_a_restart(broker: Broker, connection: blocking.Connection) -> None:
     control = Control(connection)
-    assert control.begin("query", "r1") == Begun(1, -1)
+    assert control.begin("query", "r1") == BegunSink(1, -1)
     many = [Outgoing(f"a{number}", {"number": number}, "OUT") for number in range(MAX_STAGED + 1)]
     parts = [
         control.stage("query", 1, 0, 0, 11, many),
@@ -101,10 +101,10 @@ def test_batches_are_committed_once_through_a_restart(broker: Broker, connection
     assert parts == [Part(0, 11, MAX_STAGED + 1), Part(1, 12, 1)]
     assert control.sinks() == [SinkView("query", 1, "r1", -1, MAX_STAGED + 2, "anonymous")]
     broker.restart()
-    assert control.commit("query", 1, 0, parts) == Committed(MAX_STAGED + 2, False)
-    assert control.commit("query", 1, 0, parts) == Committed(0, True)
+    assert control.commit("query", 1, 0, parts) == CommitResult(MAX_STAGED + 2, False)
+    assert control.commit("query", 1, 0, parts) == CommitResult(0, True)
     broker.restart()
-    assert control.commit("query", 1, 0, parts) == Committed(0, True)
+    assert control.commit("query", 1, 0, parts) == CommitResult(0, True)
     assert received(connection, "OUT") == [f"a{number}" for number in range(MAX_STAGED + 1)] + ["last"]
 
 
@@ -112,9 +112,9 @@ def test_a_late_worker_of_an_older_run_changes_nothing(broker: Broker, connectio
     control = Control(connection)
     with blocking.connect(broker.url) as other:
         zombie = Control(other)
-        assert zombie.begin("query", "r1") == Begun(1, -1)
+        assert zombie.begin("query", "r1") == BegunSink(1, -1)
         part = zombie.stage("query", 1, 0, 0, 1, [Outgoing("old", None, "OUT")])
-        assert control.begin("query", "r2") == Begun(2, -1)
+        assert control.begin("query", "r2") == BegunSink(2, -1)
         with pytest.raises(FencedError, match=r"^fenced: sink query is at epoch 2, for run r2 has it now"):
             zombie.stage("query", 1, 0, 0, 2, [Outgoing("late", None, "OUT")])
         with pytest.raises(FencedError, match="epoch 1 has ended"):
@@ -122,7 +122,7 @@ def test_a_late_worker_of_an_older_run_changes_nothing(broker: Broker, connectio
         with pytest.raises(FencedError, match="run r1 has ended"):
             zombie.begin("query", "r1")
     fresh = control.stage("query", 2, 0, 0, 3, [Outgoing("new", None, "OUT")])
-    assert control.commit("query", 2, 0, [fresh]) == Committed(1, False)
+    assert control.commit("query", 2, 0, [fresh]) == CommitResult(1, False)
     assert received(connection, "OUT") == ["new"]
 
 

@@ -98,7 +98,7 @@ def test_a_kill_before_or_after_any_step_loses_nothing_and_doubles_nothing(error
             broker.stop = killer({point, second}, error)
             assert run_query(broker, broker.sink) > 1
             assert sorted(map(str, broker.delivered)) == sorted(map(str, everything())), (point, second)
-            assert broker.prepared == {}, (point, second)
+            assert broker.prepared_branches == {}, (point, second)
 
 
 def test_the_counting_catches_a_sink_that_sends_at_once() -> None:
@@ -145,10 +145,10 @@ def test_a_branch_that_is_prepared_late_is_dropped_with_the_next_commit() -> Non
     first = Batch("q", "run", 0)
     sink.commit(first, stage(sink, first, 1))
     stage(broker.sink(), Batch("q", "old", 0), 1)
-    assert len(broker.prepared) == 1
+    assert len(broker.prepared_branches) == 1
     second = Batch("q", "run", 1)
     sink.commit(second, stage(sink, second, 1))
-    assert (broker.prepared, broker.delivered) == ({}, rows_of(0) + rows_of(1))
+    assert (broker.prepared_branches, broker.delivered) == ({}, rows_of(0) + rows_of(1))
 
 
 def test_a_late_commit_does_not_touch_what_a_later_batch_has_staged() -> None:
@@ -177,14 +177,14 @@ def test_a_run_that_another_one_has_taken_over_from_may_not_go_on() -> None:
 
 def test_other_queries_and_other_peoples_branches_are_left_alone() -> None:
     broker = FakeBroker()
-    broker.prepared["spanwire:strange"] = ["x"]
-    broker.prepared["spanwire:0:1:2:x:0"] = ["x"]
+    broker.prepared_branches["spanwire:strange"] = ["x"]
+    broker.prepared_branches["spanwire:0:1:2:x:0"] = ["x"]
     sink = broker.sink()
     other = Batch("other", "run", 0)
     stage(sink, other, 1)
     mine = Batch("q", "run", 0)
     sink.commit(mine, stage(sink, mine, 1))
-    assert len(broker.prepared) == 3
+    assert len(broker.prepared_branches) == 3
 
 
 def test_a_checkpoint_of_another_target_is_refused() -> None:
@@ -235,7 +235,7 @@ def test_a_batch_whose_branches_are_gone_is_not_counted() -> None:
     sink = broker.sink()
     batch = Batch("q", "run", 0)
     parts = stage(sink, batch, 1)
-    broker.prepared.clear()  # a broker without a disk was started again
+    broker.prepared_branches.clear()  # a broker without a disk was started again
     with pytest.raises(JmsError, match="no longer at the broker; the batch is to be tried again"):
         sink.commit(batch, parts)
     assert sink.commit(batch, stage(sink, batch, 1))
@@ -255,7 +255,7 @@ def test_the_entry_of_two_that_says_more_counts() -> None:
     sink = broker.sink()
     batch = Batch("q", "run", 4)
     assert not sink.commit(batch, stage(sink, batch, 1))
-    assert (broker.delivered, broker.prepared) == ([], {})
+    assert (broker.delivered, broker.prepared_branches) == ([], {})
 
 
 def test_the_ledger_remembers_a_bounded_number_of_runs() -> None:

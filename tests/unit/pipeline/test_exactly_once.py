@@ -14,7 +14,7 @@ from spanwire.model.ids import XaTransactionId
 from spanwire.pipeline.options import write_options
 from spanwire.pipeline.sink.batch_sink import Batch
 from spanwire.pipeline.sink.exactly_once import batch_of_stream, commit_parts, stage_part
-from spanwire.pipeline.sink.xa_ledger_link import FORMAT_ID, is_ours, name_of, xid_of
+from spanwire.pipeline.sink.xa_ledger_link import FORMAT_ID, branch_name_of, is_spanwire_branch, xid_of
 from spanwire.pipeline.sink.xa_ledger_sink import MAX_PARTS, branch_name
 from spanwire.testing.broker import Broker
 
@@ -38,7 +38,7 @@ def test_a_batch_that_spark_does_not_name_is_not_sent(told: tuple[str | None, st
 def test_a_branch_is_known_again_by_its_id(query: str, number: int, partition: int) -> None:
     name = branch_name(Batch(query, "run", number), partition, "0123456789ab")
     xid = xid_of(name)
-    assert (is_ours(xid), name_of(xid)) == (True, name)
+    assert (is_spanwire_branch(xid), branch_name_of(xid)) == (True, name)
     assert len(xid.global_id) <= 64 and len(xid.branch_qualifier) <= 64
 
 
@@ -51,7 +51,7 @@ def test_a_branch_is_known_again_by_its_id(query: str, number: int, partition: i
     ],
 )
 def test_branches_of_others_are_not_ours(xid: XaTransactionId) -> None:
-    assert not is_ours(xid)
+    assert not is_spanwire_branch(xid)
 
 
 HOUR_MS = 3_600_000

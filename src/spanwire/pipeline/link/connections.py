@@ -1,0 +1,32 @@
+"""A connection for the options that name a broker; needs no package of the extra ``spark``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from spanwire.client import blocking
+from spanwire.client.addressing.address import parse_url
+from spanwire.client.blocking.core_connection import CoreConnection
+from spanwire.client.io.environment import Machine
+from spanwire.client.protocol.connection import ClientConnection
+from spanwire.pipeline.options import Login
+
+
+def connect(login: Login) -> blocking.Connection:
+    """Connect to the broker of a login. Raises `JmsError` or `ConfigurationError`."""
+    password = None if login.password is None else login.password.reveal()
+    return blocking.connect(login.url, login.user, password, login.client_id, login.tls)
+
+
+def connect_for_redelivery(login: Login, client_id: str | None) -> blocking.Connection:
+    """A connection that hands over a message however often it has come back before. Raises `JmsError` or
+    `ConfigurationError`.
+    """
+    password = None if login.password is None else login.password.reveal()
+    url = parse_url(login.url, login.user, password, client_id)
+    policy = replace(url.settings.redelivery, maximum_redeliveries=-1)
+    machine = Machine()
+    settings = replace(url.settings, redelivery=policy)
+    shared = CoreConnection(ClientConnection(replace(url, settings=settings), machine), machine, login.tls)
+    shared.open()
+    return blocking.Connection(shared)
