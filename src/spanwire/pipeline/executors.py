@@ -1,10 +1,11 @@
-"""The Python of a cluster's executors: it needs the packages of the data source, as the driver's does.
-
-A program that uses a cluster asks once, before it starts a stream:
+"""Checks the Python of a cluster's executors, which needs the packages of the data source.
 
     check_executors(spark)
 
-The commands of ``spanwire pipeline`` do so whenever they run on a cluster.
+The commands of ``spanwire pipeline`` call it whenever they run on a cluster.
+
+Args:
+    program that uses a cluster calls the check once, before it starts a stream:
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from pyspark.sql import SparkSession
 from spanwire.model.errors import ConfigurationError
 
 NEEDED: Final = ("spanwire", "pyarrow")  # packages that a task imports; Spark itself brings PySpark
-MAX_TASKS: Final = 64  # one for each core that is there at the start, in a cluster of any size
-MAX_CAUSE: Final = 300  # characters of Spark's own words
+MAX_TASKS: Final = 64  # tasks of the check, one per core at most; bounds its time on a large cluster
+MAX_CAUSE: Final = 300  # characters of Spark's error
 CAUSES: Final = (
     re.compile(r"(Python in worker has different version: \S+ than that in driver: [^\s,]+)"),
     re.compile(r'(Cannot run program "[^"]*").*?error[=:] ?\d+,? \(?([^)\n]*)'),
@@ -36,7 +37,11 @@ REMEDY: Final = (
 
 
 def check_executors(spark: SparkSession) -> None:
-    """Run some short tasks. Raises `ConfigurationError` when the Python of an executor cannot run the data source."""
+    """Run some short tasks on the executors.
+
+    Raises:
+        ConfigurationError: the Python of an executor cannot run the data source.
+    """
     context = spark.sparkContext
     tasks = min(max(context.defaultParallelism, 1), MAX_TASKS)
     try:
@@ -51,7 +56,7 @@ def check_executors(spark: SparkSession) -> None:
 
 
 def cause_of(text: str) -> str:
-    """The part of Spark's error that says what is wrong with an interpreter."""
+    """Return the part of Spark's error that explains the problem with an interpreter."""
     for cause in CAUSES:
         match = cause.search(text)
         if match is not None:
@@ -60,7 +65,7 @@ def cause_of(text: str) -> str:
 
 
 def probe(_: int) -> tuple[str, str, str]:
-    """Return the machine, the interpreter, and which packages it lacks. Sent to executors by value."""
+    """Return the machine, the interpreter and its missing packages; sent to executors by value."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     return socket.gethostname(), sys.executable, " and no ".join(missing)
 

@@ -1,4 +1,4 @@
-"""The options of ``format("spanwire")``, checked before anything is connected.
+"""The options of ``format("spanwire")``, checked before a connection is opened.
 
 | option | for | default |
 |---|---|---|
@@ -9,10 +9,10 @@
 | selector | read | none: every message |
 | mode | batch read | browse |
 | subscription | read of a topic | required there, with clientId: the durable subscription |
-| subscriptionDurable | stream read of a topic | true; with false only what is sent while the query is connected |
+| subscriptionDurable | stream read of a topic | true; with false only messages sent while the query is connected |
 | filterPushdown | browse | false |
-| stagingDirectory | stream read, mode consume | required, but with a cursor |
-| cursor, exclusive | stream read from Spanwire | none, false: the broker keeps what a batch holds |
+| stagingDirectory | stream read, mode consume | required, except with a cursor |
+| cursor, exclusive | stream read from Spanwire | none, false: the broker keeps the messages of a batch |
 | qualityOfServiceMode | stream read | ONCE_AND_ONLY_ONCE |
 | maxRowsPerBatch | read | 100,000 |
 | maxBytesPerBatch | read | 128 MiB of bodies and properties |
@@ -26,11 +26,11 @@
 | qualityOfServiceMode | write | DUPLICATES_OK |
 | exactlyOnceBy | write | auto: control with Spanwire, ledger with any other broker |
 | ledger, ledgerBatch | batch write | the name of a series of batches and the number of this one |
-| firstLedgerBatch | write | 0: the batch before which there is no ledger |
+| firstLedgerBatch | write | 0: the first batch of a ledger |
 | persistent, priority, timeToLiveMs | write | true, 4, 0 |
 | dropTemporaryReplyTo | write | false |
 
-Names count in any case, as everywhere in Spark. The password is in no text that these classes give.
+Names are case-insensitive, as everywhere in Spark. The ``repr`` of these classes contains no password.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ BROWSE: Final = "browse"
 CONSUME: Final = "consume"
 ALL_BODIES: Final = "all"
 NO_BODIES: Final = "none"
-AT_MOST_ONCE: Final = "AT_MOST_ONCE"  # the modes of the JMS bridge of HornetQ and ActiveMQ Artemis
+AT_MOST_ONCE: Final = "AT_MOST_ONCE"  # this and the next two are modes of the JMS bridge of ActiveMQ Artemis
 DUPLICATES_OK: Final = "DUPLICATES_OK"
 ONCE_AND_ONLY_ONCE: Final = "ONCE_AND_ONLY_ONCE"
 READ_QUALITIES: Final = (ONCE_AND_ONLY_ONCE, DUPLICATES_OK, AT_MOST_ONCE)
@@ -70,15 +70,15 @@ MAX_CURSOR_NAME: Final = 100  # characters
 MAX_BATCH: Final = 2**63 - 1
 DUPLICATE_ID: Final = "_AMQ_DUPL_ID"  # the header by which ActiveMQ Artemis detects duplicates
 
-# Artemis refuses an id that a staged attempt has had already, and what is committed once needs none.
+# Artemis refuses the id of an earlier attempt that was staged; batches that are committed once need no ids.
 DEFAULT_IDS: Final = {DUPLICATES_OK: DUPLICATE_ID, ONCE_AND_ONLY_ONCE: "", AT_MOST_ONCE: ""}
 
-MAX_ROWS: Final = 500_000  # of one batch: held unacknowledged by the broker and, as columns, by the driver
-MAX_BYTES: Final = 1024 * MIB  # of one batch; Arrow's texts end at 2 GiB
-MAX_RECEIVE_TIMEOUT_MS: Final = 10_000  # a query that is stopped waits for it
+MAX_ROWS: Final = 500_000  # rows of one batch; unacknowledged in the broker's memory and, as columns, in the driver's
+MAX_BYTES: Final = 1024 * MIB  # bytes of one batch; a column of Arrow has at most 2 GiB
+MAX_RECEIVE_TIMEOUT_MS: Final = 10_000  # milliseconds; stopping a query waits for the timeout
 MAX_BATCH_MS: Final = 60_000
 MAX_PARTITIONS: Final = 1024
-MAX_TRANSACTION_ROWS: Final = 100_000  # held by the broker until the commit
+MAX_TRANSACTION_ROWS: Final = 100_000  # messages; in the broker's memory until the commit
 MAX_TIME_TO_LIVE_MS: Final = 2**63 - 1
 
 STORES: Final = (
@@ -121,16 +121,14 @@ WRITE: Final = (
     "timeToLiveMs",
     "dropTemporaryReplyTo",
 )
-# Files: relative ones are those of the program, for executors have working directories of their own.
+# Relative paths refer to the program's directory, because executors have other working directories.
 PATHS: Final = ("stagingDirectory", "trustStore", "keyStore", "keyStoreKey")
-SPARK_OPTIONS: Final = frozenset(
-    {"checkpointlocation", "queryname"}
-)  # Spark hands these on; they are not for the source
+SPARK_OPTIONS: Final = frozenset({"checkpointlocation", "queryname"})  # Spark passes its own options on
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Which broker, and as whom. ``tls`` are the stores, if any are named."""
+    """The broker and the credentials; ``tls`` has the key stores, if any."""
 
     url: str
     user: str | None
@@ -141,7 +139,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What to read and in which portions."""
+    """The options of a reader."""
 
     login: Login
     destination: Destination
@@ -162,13 +160,13 @@ class ReadOptions:
 
     @property
     def has_many_sources(self) -> bool:
-        """Whether messages come from more than one queue; one that was sent to several of them has one id there."""
+        """Return True if messages come from several queues, where messages may share an id."""
         return self.destination.is_pattern or self.destination.is_composite
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """Where to send, and how."""
+    """The options of a writer."""
 
     login: Login
     destination: Destination | None
@@ -187,12 +185,16 @@ class WriteOptions:
 
     @property
     def is_committed_once(self) -> bool:
-        """Whether a batch that is repeated must not be sent again."""
+        """Return True if a repeated batch must not be sent again."""
         return self.quality != DUPLICATES_OK
 
 
 def read_options(values: Mapping[str, str]) -> ReadOptions:
-    """The options of a reader. Raises `ConfigurationError` in one line."""
+    """Return the options of a reader.
+
+    Raises:
+        ConfigurationError: an option is unknown or invalid; the error has one line.
+    """
     reader = _OptionReader(values, READ, "read", WRITE)
     name = reader.text("destination")
     if name is None:
@@ -222,7 +224,11 @@ def read_options(values: Mapping[str, str]) -> ReadOptions:
 
 
 def write_options(values: Mapping[str, str]) -> WriteOptions:
-    """The options of a writer. Raises `ConfigurationError` in one line."""
+    """Return the options of a writer.
+
+    Raises:
+        ConfigurationError: an option is unknown or invalid; the error has one line.
+    """
     reader = _OptionReader(values, WRITE, "write", READ)
     name = reader.text("destination")
     quality = reader.quality(WRITE_QUALITIES)
@@ -247,7 +253,7 @@ def write_options(values: Mapping[str, str]) -> WriteOptions:
 
 
 def _check_cursor(options: ReadOptions) -> None:
-    """A cursor holds what it reads where it is, at the broker."""
+    """Check the options of a cursor, which keeps a batch at the broker."""
     name = options.cursor
     if name is None:
         if options.exclusive:
@@ -272,7 +278,11 @@ def _check_cursor(options: ReadOptions) -> None:
 
 
 def check_batch(options: ReadOptions) -> None:
-    """Raise `ConfigurationError` for a source that has nothing from before it is read."""
+    """Check that a batch can find messages of the past.
+
+    Raises:
+        ConfigurationError: the topic stores no messages for a later batch.
+    """
     destination = options.destination
     if destination.kind == TOPIC and options.subscription is None and not destination.name.startswith(ADVISORIES):
         raise ConfigurationError(
@@ -282,7 +292,7 @@ def check_batch(options: ReadOptions) -> None:
 
 
 def _check_ledger(options: WriteOptions) -> None:
-    """A ledger is for those who commit once, under a login that is the sink's own."""
+    """Check the options of the exactly-once sinks, which choose their own client ids."""
     is_named = options.ledger is not None or options.ledger_batch is not None
     if not options.is_committed_once:
         if is_named or options.first_ledger_batch or options.exactly_once_by != AUTO:
@@ -306,7 +316,11 @@ def _check_ledger(options: WriteOptions) -> None:
 
 
 def staging_directory(options: ReadOptions) -> str:
-    """The directory that staged messages need. Raises `ConfigurationError` when none is named."""
+    """Return the directory for staged messages.
+
+    Raises:
+        ConfigurationError: the option is missing.
+    """
     if options.staging_directory is None:
         raise ConfigurationError(
             'spanwire: set .option("stagingDirectory", …): messages stay there from their acknowledgement until Spark '
@@ -316,7 +330,11 @@ def staging_directory(options: ReadOptions) -> str:
 
 
 def check_browsable(options: ReadOptions) -> None:
-    """Whether one look shows what the options name. Raises `ConfigurationError` when it does not."""
+    """Check that a browser can show the destination.
+
+    Raises:
+        ConfigurationError: the destination is not a single queue.
+    """
     if options.has_many_sources or not options.destination.is_queue:
         raise ConfigurationError(
             f"spanwire: {options.destination} cannot be looked at; name one queue, or read with a stream or the mode "
@@ -325,7 +343,7 @@ def check_browsable(options: ReadOptions) -> None:
 
 
 class _OptionReader:
-    """The given options by lower-case name; refuses what nobody knows."""
+    """Reads option values by case-insensitive name; refuses unknown names."""
 
     def __init__(self, values: Mapping[str, str], known: tuple[str, ...], use: str, elsewhere: tuple[str, ...]) -> None:
         names = {name.lower(): name for name in COMMON + known}
@@ -337,11 +355,15 @@ class _OptionReader:
             raise ConfigurationError(f"spanwire: there is no option {name[:60]!r}{suggestion(name, names.values())}")
 
     def text(self, name: str) -> str | None:
-        """None when it is not given or empty."""
+        """Return the value, or ``None`` if it is missing or empty."""
         return self._values.get(name.lower()) or None
 
     def login(self) -> Login:
-        """The broker and its credentials. Raises `ConfigurationError` for a URL that this client does not speak."""
+        """Return the broker and the credentials.
+
+        Raises:
+            ConfigurationError: the client does not support the URL.
+        """
         password, url, user, client_id = (
             self.text("password"),
             self.text("url"),
@@ -368,7 +390,11 @@ class _OptionReader:
         return login
 
     def _stores(self) -> ClientTlsSettings | None:
-        """The stores that are named. Raises `ConfigurationError` for what belongs to one that is not."""
+        """Return the key and trust stores, if any.
+
+        Raises:
+            ConfigurationError: an option belongs to a missing store.
+        """
         trust, key = self.text("trustStore"), self.text("keyStore")
         for name in STORES:
             if self.text(name) is not None and (trust if name.startswith("trustStore") else key) is None:
@@ -419,7 +445,7 @@ class _OptionReader:
         return text
 
     def quality(self, choices: tuple[str, ...]) -> str:
-        """A mode of the JMS bridge, the first of ``choices`` by default."""
+        """Return a mode of the JMS bridge, by default the first of ``choices``."""
         text = (self.text("qualityOfServiceMode") or choices[0]).upper()
         if text not in choices:
             raise ConfigurationError(
@@ -428,7 +454,7 @@ class _OptionReader:
         return text
 
     def property_name(self, name: str, default: str) -> str | None:
-        """An empty text stands for none."""
+        """Return the name of a property, or ``None`` for an empty text."""
         text = self._values.get(name.lower(), default)
         if text and not text.isidentifier():
             raise ConfigurationError(

@@ -1,7 +1,7 @@
-"""How messages are best written as Parquet.
+"""Options that suit messages in Parquet.
 
-Parquet looks for values that repeat in every column, in a dictionary that it gives up when it is full. In columns that
-hold another value for each message that is work for nothing, and with bodies of a kilobyte two fifths of all work.
+Parquet builds a dictionary of repeated values for every column and gives it up when it is full. For columns with a
+different value per message this is wasted: with bodies of a kilobyte two fifths of the work.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 PARQUET: Final = "parquet"
-DICTIONARY: Final = "parquet.enable.dictionary"  # a property of the Parquet library for Java; of one column behind a #
+DICTIONARY: Final = "parquet.enable.dictionary"  # property of Parquet for Java; ``#column`` limits it to a column
 DISTINCT_COLUMNS: Final = (
     "JMSMessageID",
     "JMSTimestamp",
@@ -23,7 +23,7 @@ DISTINCT_COLUMNS: Final = (
 
 
 def with_parquet_options(form: str, options: Mapping[str, str]) -> dict[str, str]:
-    """The options of a writer, for Parquet with what suits messages; an option that is given stays."""
+    """Return the options of a writer, for Parquet with defaults for messages; given options stay."""
     if form != PARQUET or any(name.startswith(DICTIONARY) for name in options):
         return dict(options)
     return {**{f"{DICTIONARY}#{column}": "false" for column in DISTINCT_COLUMNS}, **options}

@@ -1,10 +1,10 @@
-"""A local Spark session that needs nothing prepared: finds Java, has the workers run this interpreter, stays on
-loopback, and leaves out what costs time at a start or in each batch and is of no use on one machine.
+"""A local Spark session without preparation: finds Java, uses this interpreter, stays on loopback.
 
     with local_session("archive") as spark:
         spark.readStream.format("spanwire")…
 
-Whoever has a session or a cluster uses that one; the data source needs nothing of this module.
+Settings that cost time at the start or in each batch, and have no use on one machine, are off. A program with its own
+session or cluster does not need this module.
 """
 
 from __future__ import annotations
@@ -29,38 +29,49 @@ MAX_CORES: Final = 1024
 DEFAULTS: Final[dict[str, str]] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Spark takes the machine's outward address otherwise, and opens it.
+    # By default Spark listens on the machine's public address.
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-LOG_LEVEL: Final = "ERROR"  # of what stands on standard error
+LOG_LEVEL: Final = "ERROR"  # level of Spark's log on standard error
 CHECKPOINT_FILES: Final = "spark.sql.streaming.checkpointFileManagerClass"
-# Spark's other way starts two processes (`readlink`) for each file of a checkpoint, four of them in every batch. Both
-# look whether there is a file, and then rename; neither is more than that on a local disk.
+# Spark's default starts two processes (`readlink`) for each file of a checkpoint, four of them in every batch. Both
+# managers check for the file and rename it; on a local disk they are equivalent.
 PLAIN_FILES: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"  # of Spark 4.1
 )
 
 
 def prepare_environment() -> None:
-    """Set JAVA_HOME, PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON for a session that this process starts.
+    """Set JAVA_HOME, PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON for a session of this process.
 
-    Spark's workers would take whatever ``python3`` is on the path. Raises `ConfigurationError` when there is no Java.
+    Otherwise Spark's workers would run the first ``python3`` on the path.
+
+    Raises:
+        ConfigurationError: there is no Java.
     """
     prepare_java()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
 
 
 def prepare_java() -> None:
-    """Set JAVA_HOME. Raises `ConfigurationError` when there is no Java."""
+    """Set JAVA_HOME.
+
+    Raises:
+        ConfigurationError: there is no Java.
+    """
     os.environ["JAVA_HOME"] = str(java_home(os.environ, bundled_java()))
 
 
 def prepare_cluster_environment() -> None:
-    """Set JAVA_HOME and PYSPARK_DRIVER_PYTHON for a session on a cluster, and PYSPARK_PYTHON unless it is set: the
-    machines of a cluster may have Python elsewhere. Raises `ConfigurationError` when there is no Java.
+    """Set JAVA_HOME, PYSPARK_DRIVER_PYTHON and, if unset, PYSPARK_PYTHON for a session on a cluster.
+
+    Machines of a cluster may have Python elsewhere, so a configured PYSPARK_PYTHON stays.
+
+    Raises:
+        ConfigurationError: there is no Java.
     """
     prepare_java()
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -68,7 +79,7 @@ def prepare_cluster_environment() -> None:
 
 
 def machine_cores() -> int:
-    """The cores of this machine."""
+    """Return the number of cores of this machine."""
     return min(os.cpu_count() or 1, MAX_CORES)
 
 
@@ -76,18 +87,21 @@ def machine_cores() -> int:
 def local_session(
     name: str, cores: int = 2, settings: Mapping[str, str] | None = None, log: Path | None = None
 ) -> Iterator[SparkSession]:
-    """A session with that many cores of this machine; ``settings`` go before the defaults of this module. Spark's own
-    log is written to the file ``log``, or its errors to standard error.
+    """Run a session with ``cores`` cores of this machine.
 
-    Raises `ConfigurationError` when there is no Java, or the log cannot be written.
+    ``settings`` override the defaults of this module. Spark's own log goes to the file ``log``, or its errors to
+    standard error.
+
+    Raises:
+        ConfigurationError: there is no Java, or the log cannot be written.
     """
     if not 1 <= cores <= MAX_CORES:
         raise ValueError(f"cores must lie between 1 and {MAX_CORES}, not {cores}")
     prepare_environment()
     package = Path(pyspark.__file__).parent
     python = worker_python(sys.executable, package, os.environ)
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python  # tasks, and all who plan them
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark looks for another address of the machine otherwise
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python  # for tasks and planning processes
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # by default Spark looks for the machine's public address
     config = {**DEFAULTS, "spark.sql.shuffle.partitions": str(cores), **(settings or {})}
     session = start_session(SparkSession.builder.master(f"local[{cores}]").appName(name).config(map=config), log)
     try:
@@ -98,9 +112,12 @@ def local_session(
 
 
 def start_session(builder: SparkSession.Builder, log: Path | None) -> SparkSession:
-    """A session whose own log goes to a file, or its errors to standard error, unless somebody has chosen a log."""
-    # At DEBUG Py4J writes down every option, a password among them, at INFO each connection that ends, and at ERROR the
-    # stack of a batch that fails, which goes on to Spark and into its log.
+    """Start a session with Spark's log in a file.
+
+    Without ``log`` errors go to standard error. A log configuration of the user stays.
+    """
+    # Py4J logs every option at DEBUG, passwords included, and each closed connection at INFO. At ERROR it logs the
+    # stack of a failed batch, which Spark logs as well.
     logging.getLogger("py4j").setLevel(logging.WARNING if log is None else logging.CRITICAL)
     is_chosen = has_own_log(os.environ, Path(pyspark.__file__).parent)
     with ExitStack() as start:
@@ -113,11 +130,11 @@ def start_session(builder: SparkSession.Builder, log: Path | None) -> SparkSessi
 
 
 def choose_checkpoint_files(session: SparkSession) -> None:
-    """Let checkpoints be written without further processes, unless somebody has chosen how they are written."""
+    """Let checkpoints be written without child processes, unless the user configured the file manager."""
     if session.conf.get(CHECKPOINT_FILES, "") or session.sparkContext._jvm is None:
         return
     try:
         session.sparkContext._jvm.java.lang.Class.forName(PLAIN_FILES)
-    except Py4JJavaError:  # this Spark has it elsewhere
+    except Py4JJavaError:  # the class has another name in this version of Spark
         return
     session.conf.set(CHECKPOINT_FILES, PLAIN_FILES)

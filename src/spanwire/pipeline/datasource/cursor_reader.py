@@ -1,7 +1,7 @@
-"""The stream reader of a cursor: the driver asks the broker for numbers, each task for the messages of its own.
+"""Stream reader of a cursor: the driver reserves sequences, each task reads its range from the broker.
 
-Spark calls `latestOffset` with the end of a batch only after it has committed that batch, so this is where messages are
-acknowledged. Not with Spark's asynchronous progress tracking, under which that does not hold.
+Spark calls `latestOffset` with the end of a batch only after it has committed that batch, so `latestOffset`
+acknowledges messages. Spark's asynchronous progress tracking does not keep this order and is not supported.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from spanwire.pipeline.source.offsets import cursor_offset, number_of
 from spanwire.pipeline.source.retry_window import PAUSE_S, RetryWindow
 from spanwire.pipeline.spark.gc_tuning import LOADED_MODULES, RARE_COLLECTIONS
 
-EMPTY_PAUSE_S: Final = 0.1  # before a query without a trigger interval asks an empty queue again
+EMPTY_PAUSE_S: Final = 0.1  # seconds; before a query without trigger interval polls an empty queue again
 WAITING: Final = "waiting"
 
 
 @dataclass(frozen=True)
 class CursorRange(InputPartition):
-    """Numbers of one cursor; plain values, for Spark pickles it."""
+    """A range of sequences of a cursor; plain values, because Spark pickles them."""
 
     cursor: str
     epoch: int
@@ -43,7 +43,7 @@ class CursorRange(InputPartition):
 
 
 class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Numbers and messages of a cursor. Copies of it in tasks only read ranges."""
+    """Reserves and reads messages of a cursor; copies in tasks only read ranges."""
 
     def __init__(self, option_map: dict[str, str]) -> None:
         self._option_map = option_map
@@ -51,24 +51,24 @@ class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert self._options.cursor is not None
         self._cursor = self._options.cursor
         self._connection: blocking.Connection | None = None
-        self._control_client: Control | None = None  # over the connection: its queue for answers serves all requests
+        self._control_client: Control | None = None  # one reply queue serves all requests of the connection
         self._source = CursorSource(self._options, uuid.uuid4().hex, self._open_control)
         self._retry_window = RetryWindow(time.monotonic)
         self._is_bounded = False
 
     def __getstate__(self) -> dict[str, str]:
-        """The options alone: Spark pickles readers, and a connection stays where it is."""
+        """Return only the options, because Spark pickles readers and a connection cannot be pickled."""
         return self._option_map
 
     def __setstate__(self, option_map: dict[str, str]) -> None:
         CursorStreamReader.__init__(self, option_map)
 
     def initialOffset(self) -> dict[str, object]:
-        """Where the cursor stands: what it holds for nobody is the first batch."""
+        """Return the offset of the cursor; messages still reserved are the first batch."""
         return cursor_offset(self._cursor, self._source.begin())
 
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:
-        """One batch further than ``start``, or ``start`` when the queue is empty."""
+        """Return the end of the batch after ``start``, or ``start`` if the queue is empty."""
         number = number_of(start, self._cursor)
         rows = min(self._options.max_rows, limit.max_rows) if isinstance(limit, ReadMaxRows) else self._options.max_rows
         while True:
@@ -89,22 +89,22 @@ class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return cursor_offset(self._cursor, end)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From now on read what is there."""
+        """Limit the query to messages that are in the queue now."""
         self._source.stop_at_current_end()
         self._is_bounded = True
 
     def reportLatestOffset(self) -> dict[str, object]:
-        """For the progress report: what is reserved, and how many messages wait behind it."""
+        """Return the end of the reservation and the number of messages behind it, for the progress report."""
         return {**cursor_offset(self._cursor, self._source.end), WAITING: self._source.waiting}
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
-        """The numbers of a batch."""
+        """Return the ranges of a batch."""
         first, last = number_of(start, self._cursor), number_of(end, self._cursor)
         ranges = self._source.ranges(first, last, self._options.partitions, MIN_PARTITION_ROWS)
         return [CursorRange(self._cursor, self._source.epoch, low, high) for low, high in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition, over a connection of the task's own."""
+        """Return the rows of one range, over a connection of the task."""
         assert isinstance(partition, CursorRange)
         LOADED_MODULES.freeze()
         connection = connect_for_redelivery(self._options.login, None)
@@ -123,7 +123,7 @@ class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 connection.close()
 
     def stop(self) -> None:
-        """Leave the broker; what is reserved stays reserved."""
+        """Disconnect from the broker; the reservation stays."""
         self._disconnect()
 
     def _open_control(self) -> Control:

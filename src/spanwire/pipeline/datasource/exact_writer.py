@@ -1,7 +1,7 @@
-"""The writers that take every batch once: tasks stage, the driver commits.
+"""Writers that take each batch once: tasks stage, the driver commits.
 
-Spark makes a writer anew for each batch and each side, so the driver learns from the tasks which query and which run
-this is. A batch of a stream is named by Spark, one of a DataFrame by the options ledger and ledgerBatch.
+Spark creates a new writer for each batch, in the driver and in tasks, so the driver learns query and run from the
+tasks. Spark names a batch of a stream; the options ledger and ledgerBatch name a batch of a DataFrame.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spanwire.pipeline.sink.batch_sink import Batch, StagedPart
 from spanwire.pipeline.sink.exactly_once import batch_of_stream, commit_parts, stage_part
 from spanwire.pipeline.spark.gc_tuning import LOADED_MODULES, RARE_COLLECTIONS
 
-# Names that Spark gives to what a task knows of its batch.
+# Spark's names of the task properties for query, batch and run.
 QUERY_ID = "sql.streaming.queryId"
 BATCH_ID = "streaming.sql.batchId"
 RUN_ID = "spark.jobGroup.id"
@@ -30,15 +30,16 @@ RUN_ID = "spark.jobGroup.id"
 
 @dataclass(frozen=True)
 class Staged(WriterCommitMessage):
-    """What a task has staged, and for which batch."""
+    """The batch and part that a task has staged."""
 
     batch: Batch
     part: StagedPart
 
 
 class ExactStreamWriter(DataSourceStreamArrowWriter):
-    """Once and only once for each batch of a query, through kills of anything. A batch that fails leaves what it has
-    staged to the next commit: whether it has failed is not for this side to say.
+    """Writes each batch of a query once and only once, whichever process is killed.
+
+    Staged rows of a failed batch stay until the next commit, because the writer cannot know of the failure.
     """
 
     def __init__(self, option_map: dict[str, str]) -> None:
@@ -53,15 +54,19 @@ class ExactStreamWriter(DataSourceStreamArrowWriter):
         return stage_rows(self._option_map, batch, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's
-        """Deliver the batch, unless that was done."""
+        """Deliver the batch unless it was delivered before."""
         commit_staged(self._option_map, messages)
 
 
 class ExactWriter(DataSourceArrowWriter):
-    """Once and only once for each number of a series of writes, as in ``foreachBatch``."""
+    """Writes each numbered batch of a series once and only once, for example in ``foreachBatch``."""
 
     def __init__(self, option_map: dict[str, str]) -> None:
-        """Raises `ConfigurationError` when the options do not name the batch."""
+        """Name the batch by the options.
+
+        Raises:
+            ConfigurationError: the options do not name the batch.
+        """
         options = write_options(option_map)
         if options.ledger is None or options.ledger_batch is None:
             raise ConfigurationError(
@@ -76,12 +81,16 @@ class ExactWriter(DataSourceArrowWriter):
         return stage_rows(self._option_map, self._batch, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Deliver the batch, unless that was done."""
+        """Deliver the batch unless it was delivered before."""
         commit_staged(self._option_map, messages)
 
 
 def stage_rows(option_map: dict[str, str], batch: Batch, batches: Iterator[pa.RecordBatch]) -> Staged:
-    """Stage the partition of this task. Raises `SpanwireError` in one line."""
+    """Stage the partition of a task.
+
+    Raises:
+        SpanwireError: staging failed; the error has one line.
+    """
     options = write_options(option_map)
     context = TaskContext.get()
     partition: int = context.partitionId()
@@ -93,7 +102,11 @@ def stage_rows(option_map: dict[str, str], batch: Batch, batches: Iterator[pa.Re
 
 
 def commit_staged(option_map: dict[str, str], messages: list[WriterCommitMessage | None]) -> None:
-    """Deliver what the tasks have staged. Raises `SpanwireError` in one line."""
+    """Deliver the staged parts of all tasks.
+
+    Raises:
+        SpanwireError: the commit failed; the error has one line.
+    """
     staged = [message for message in messages if isinstance(message, Staged)]
     if staged:
         commit_parts(write_options(option_map), staged[0].batch, [message.part for message in staged])

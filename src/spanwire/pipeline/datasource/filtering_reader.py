@@ -1,5 +1,7 @@
-"""The batch reader that hands Spark's filters to the broker. Spark refuses such a reader while its setting
-``spark.sql.python.filterPushdown.enabled`` is off, so there is an option that asks for it.
+"""Batch reader that hands Spark's filters to the broker.
+
+Spark refuses such a reader while ``spark.sql.python.filterPushdown.enabled`` is off; an option of the data source
+selects the reader.
 """
 
 from __future__ import annotations
@@ -13,10 +15,10 @@ from spanwire.pipeline.selectors.filter_pushdown import selector_with
 
 
 class FilteringReader(SpanwireReader):
-    """Looks at a queue through a selector made of the filters."""
+    """Browses a queue with a selector made of the filters."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Narrow the selector; every filter stays with Spark as well, which is exact."""
+        """Narrow the selector and return all filters, because Spark must apply them exactly."""
         selector = selector_with(
             next((v for k, v in self._option_map.items() if k.lower() == "selector"), None), filters
         )

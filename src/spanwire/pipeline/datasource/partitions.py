@@ -10,12 +10,12 @@ from pyspark.sql.datasource import InputPartition
 
 from spanwire.pipeline.arrow.segments import row_count
 
-MIN_PARTITION_ROWS: Final = 1000  # fewer are not worth a task of their own
+MIN_PARTITION_ROWS: Final = 1000  # rows; fewer are not worth a task
 
 
 @dataclass(frozen=True)
 class StagedRows(InputPartition):
-    """Rows of one segment; plain values, for Spark pickles it."""
+    """Rows of one segment; plain values, because Spark pickles them."""
 
     directory: str
     segment: int
@@ -24,9 +24,10 @@ class StagedRows(InputPartition):
 
 
 def staged_partitions(directory: str, segments: list[int], wanted: int) -> list[InputPartition]:
-    """The segments cut into about ``wanted`` ranges each, the same whenever it is asked.
+    """Cut each segment into about ``wanted`` ranges; the same arguments return the same ranges.
 
-    Raises `ConfigurationError` when a segment is not there.
+    Raises:
+        ConfigurationError: a segment does not exist.
     """
     partitions: list[InputPartition] = []
     for segment in segments:

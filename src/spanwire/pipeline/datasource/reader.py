@@ -1,4 +1,4 @@
-"""The batch reader: what is in the queue now, as one look or drained into a staging directory."""
+"""Batch reader: browses the queue, or drains it into a staging directory."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from spanwire.pipeline.source.staging import Staging
 
 
 class SpanwireReader(DataSourceReader):
-    """Browses in a task, or drains where the query is planned and has the tasks read the segments.
+    """Browses in a task, or drains in the planning process and reads segments in tasks.
 
-    Drained messages stay in the staging directory, and every read of it gives them again, until somebody deletes the
-    directory: only whoever wrote them elsewhere knows that they are no longer needed.
+    Drained messages stay in the staging directory, and every read returns them again, until the user deletes the
+    directory: only the user knows whether they are stored elsewhere.
     """
 
     def __init__(self, option_map: dict[str, str]) -> None:
         self._option_map = option_map
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One look at the queue, or ranges of what was drained."""
+        """Return one partition for a browser, or the ranges of the drained segments."""
         options = read_options(self._option_map)
         if options.mode == BROWSE:
             return [InputPartition(None)]
@@ -41,7 +41,7 @@ class SpanwireReader(DataSourceReader):
         return staged_partitions(staging_directory(options), numbers, options.partitions) or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition."""
+        """Return the rows of one partition."""
         options = read_options(self._option_map)
         if isinstance(partition, StagedRows):
             return read_rows(Path(partition.directory), partition.segment, partition.first, partition.count)
@@ -49,5 +49,5 @@ class SpanwireReader(DataSourceReader):
 
 
 def browse_rows(options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """All messages of the queue in order; none is taken off it."""
+    """Yield all messages of the queue in order, without removing them."""
     return record_batches(options, browse(options))

@@ -1,4 +1,4 @@
-"""What Spark knows as ``format("spanwire")``."""
+"""The data source of ``format("spanwire")``."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ PATH_NAMES: Final = frozenset(name.lower() for name in PATHS)
 
 
 class SpanwireDataSource(DataSource):
-    """Queues and topics of a broker that speaks OpenWire. Every fault of options or columns is an error of one line,
-    here.
+    """Queues and topics of an OpenWire broker.
+
+    Every fault of options or columns raises an error of one line.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
-        """Make paths absolute. Spark calls this where the program runs, and sends the object to executors."""
+        """Make paths absolute, because Spark sends this object from the program to executors."""
         super().__init__(options)
         for name, value in options.items():
             if name.lower() in PATH_NAMES and value:
@@ -51,16 +52,16 @@ class SpanwireDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The word after ``format``."""
+        """Return the name for ``format``."""
         return "spanwire"
 
     def schema(self) -> str:
-        """The columns of a message, whatever is read."""
+        """Return the columns of a message, which do not depend on the source."""
         read_options(self.options)
         return DDL
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Messages as they are in the queue now."""
+        """Return a reader of the messages that are in the queue now."""
         _check_schema(schema)
         options = read_options(self.options)
         if options.cursor is not None:
@@ -73,8 +74,9 @@ class SpanwireDataSource(DataSource):
         return FilteringReader(dict(self.options)) if options.filter_pushdown else SpanwireReader(dict(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader of messages as they come; what is wrong is raised by its first method. PySpark replaces an
-        error that is raised here by one of its own.
+        """Return a reader of messages as they arrive.
+
+        The first method of the reader raises a fault of the options, because PySpark hides errors raised here.
         """
         try:
             return self._stream_reader(schema)
@@ -92,7 +94,7 @@ class SpanwireDataSource(DataSource):
         return SpanwireStreamReader(dict(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Rows as messages, once."""
+        """Return a writer of a DataFrame."""
         self._check_write(schema, overwrite)
         option_map = dict(self.options)
         options = write_options(option_map)
@@ -101,7 +103,7 @@ class SpanwireDataSource(DataSource):
         return SpanwireWriter(option_map)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        """Rows as messages, batch for batch."""
+        """Return a writer of a stream's batches."""
         self._check_write(schema, overwrite)
         option_map = dict(self.options)
         return (

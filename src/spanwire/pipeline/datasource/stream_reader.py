@@ -1,8 +1,8 @@
-"""The stream reader: Spark asks it, in a process beside the driver, for offsets, and in each task for rows.
+"""Stream reader of staged batches: offsets in a process beside the driver, rows in tasks.
 
-Spark calls `latestOffset` with the end of a batch only after it has committed that batch, and `commit` later or never;
-so segments are discarded in the former. Not with Spark's asynchronous progress tracking, under which that does not
-hold.
+Spark calls `latestOffset` with the end of a batch only after it has committed that batch, and `commit` later or never,
+so `latestOffset` discards segments. Spark's asynchronous progress tracking does not keep this order and is not
+supported.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BEHIND_MS: Final = "behindMs"
 
 
 class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Stages batches of a queue and tells of them by number. Copies of it in tasks only read files."""
+    """Stages batches of a queue and names them by number; copies in tasks only read files."""
 
     def __init__(self, option_map: dict[str, str]) -> None:
         self._option_map = option_map
@@ -45,20 +45,23 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._is_drained = False
 
     def __getstate__(self) -> dict[str, str]:
-        """The options alone: Spark pickles readers, and a connection stays where it is."""
+        """Return only the options, because Spark pickles readers and a connection cannot be pickled."""
         return self._option_map
 
     def __setstate__(self, option_map: dict[str, str]) -> None:
         SpanwireStreamReader.__init__(self, option_map)
 
     def initialOffset(self) -> dict[str, int]:
-        """Before whatever an earlier query has left in the staging directory: a new checkpoint loses nothing."""
+        """Return the offset before all staged segments.
+
+        So a new checkpoint loses no message of an earlier query.
+        """
         numbers = self._open_staging().numbers()
         self._last = numbers[0] - 1 if numbers else 0
         return offset(self._last)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """One batch further than ``start``, or ``start`` when the queue is empty."""
+        """Return the end of the batch after ``start``, or ``start`` if the queue is empty."""
         number = segment_of(start)
         options = self._options
         rows = min(options.max_rows, limit.max_rows) if isinstance(limit, ReadMaxRows) else options.max_rows
@@ -83,27 +86,27 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From now on read what is there, to the first message that was sent later or until the queue is empty."""
+        """Stop at the first message sent after this call, or at an empty queue."""
         self._end_ms = time.time_ns() // 1_000_000
 
     def reportLatestOffset(self) -> dict[str, int]:
-        """For the progress report: the last batch at hand, and how old its last message was when it was received."""
+        """Return the last staged batch and the age of its last message at reception, for the progress report."""
         return {**offset(self._last), BEHIND_MS: self._behind_ms}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """The rows of the segment that ``end`` names."""
+        """Return the ranges of the segment of ``end``."""
         return staged_partitions(
             staging_directory(self._options), segments_between(start, end), self._options.partitions
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition."""
+        """Return the rows of one range."""
         assert isinstance(partition, StagedRows)
         LOADED_MODULES.freeze()
         return read_rows(Path(partition.directory), partition.segment, partition.first, partition.count)
 
     def stop(self) -> None:
-        """Give the queue and the staging directory free."""
+        """Close the consumer and unlock the staging directory."""
         if self._staging is not None and self._prefetch is not None:
             try:
                 self._prefetch.wait()
@@ -128,23 +131,23 @@ class SpanwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class RefusedStreamReader(DataSourceStreamReader):
-    """Stands for a stream that cannot be read: says why when Spark asks where it begins or goes on."""
+    """Raises the fault of a stream's options when Spark asks for an offset or rows."""
 
     def __init__(self, error: ConfigurationError) -> None:
         self._error: Final[ConfigurationError] = error
 
     def initialOffset(self) -> NoReturn:
-        """Raises the error."""
+        """Raise the error."""
         raise self._error
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> NoReturn:
-        """Raises the error."""
+        """Raise the error."""
         raise self._error
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> NoReturn:
-        """Raises the error."""
+        """Raise the error."""
         raise self._error
 
     def read(self, partition: InputPartition) -> NoReturn:
-        """Raises the error."""
+        """Raise the error."""
         raise self._error

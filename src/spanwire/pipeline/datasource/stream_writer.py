@@ -1,4 +1,8 @@
-"""The stream writer: at least once. A batch that Spark tries again is sent again, with the same ids."""
+"""Stream writer with at-least-once delivery.
+
+Args:
+    repeated batch is sent again with the same duplicate ids.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +17,23 @@ from spanwire.pipeline.datasource.writer import Sent, send_partition
 from spanwire.pipeline.link.batch_sender import batch_name
 from spanwire.pipeline.options import write_options
 
-# Names that Spark gives to what a task knows of its batch.
+# Spark's names of the task properties for query and batch.
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
 
 
 class SpanwireStreamWriter(DataSourceStreamArrowWriter):
-    """Sends the rows of each batch. Broker and checkpoint keep nothing of it, so a consumer tells doubles by their id:
-    ``queryId/batchId/partition/index`` is the same in every try as long as the rows of a partition are.
+    """Sends the rows of each batch with duplicate ids.
+
+    Neither broker nor checkpoint records sent rows, so a consumer recognises duplicates by id. The id
+    ``queryId/batchId/partition/index`` is the same in each attempt if the rows of the partition are the same.
     """
 
     def __init__(self, option_map: dict[str, str]) -> None:
         self._option_map = option_map
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
-        """The rows of one partition of one batch."""
+        """Send the rows of one partition of one batch."""
         job = ""
         if write_options(self._option_map).duplicate_id_property is not None:
             context = TaskContext.get()

@@ -1,4 +1,4 @@
-"""The batch writer: each partition is sent in transactions, each message with an id that names its row."""
+"""Batch writer: sends each partition in transactions, with a duplicate id per row."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from spanwire.pipeline.spark.gc_tuning import LOADED_MODULES, RARE_COLLECTIONS
 
 @dataclass(frozen=True)
 class Sent(WriterCommitMessage):
-    """How many messages a task has sent."""
+    """The number of messages that a task has sent."""
 
     count: int
 
 
 class SpanwireWriter(DataSourceArrowWriter):
-    """Sends the rows of a DataFrame. A task that is tried again sends its messages again, with the same ids; so does a
-    write that is repeated under the same option duplicateIdPrefix.
+    """Sends the rows of a DataFrame with duplicate ids.
+
+    Args:
+        repeated task, or a repeated write with the same option duplicateIdPrefix, sends its messages again with the
+            same ids.
     """
 
     def __init__(self, option_map: dict[str, str]) -> None:
@@ -35,12 +38,16 @@ class SpanwireWriter(DataSourceArrowWriter):
         self._job = write_options(option_map).duplicate_id_prefix or f"{uuid.uuid4().hex}/0"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
-        """The rows of one partition. Raises `SpanwireError` in one line; what is not committed then was never sent."""
+        """Send the rows of one partition.
+
+        Raises:
+            SpanwireError: a message was refused or the broker is lost; uncommitted messages are rolled back.
+        """
         return send_partition(self._option_map, self._job, iterator)
 
 
 def send_partition(option_map: dict[str, str], job: str, batches: Iterator[pa.RecordBatch]) -> Sent:
-    """Send all rows of the partition of this task, with ids ``job/partition/index``."""
+    """Send all rows of the partition of this task, with the ids ``job/partition/index``."""
     options: WriteOptions = write_options(option_map)
     partition: int = TaskContext.get().partitionId()
     rows = RowReader(options, f"{job}/{partition}")

@@ -1,8 +1,7 @@
-"""One batch of messages from a queue, as record batches that wait for their acknowledgement.
+"""Receives one batch of messages as record batches, which are acknowledged later.
 
-They are handed on as they are full, so that a large batch is never in memory as a whole. Leaves to
-`spanwire.pipeline.link.broker_link` how messages come from a broker, to `spanwire.pipeline.source.staging` what happens
-to the batch.
+Each record batch is handed on as soon as it is full, so a large batch is never in memory as a whole.
+`spanwire.pipeline.link.broker_link` receives from a broker, `spanwire.pipeline.source.staging` stores the batch.
 """
 
 from __future__ import annotations
@@ -18,38 +17,42 @@ from spanwire.pipeline.columns.column_decoder import ColumnDecoder, DecodedColum
 from spanwire.pipeline.options import ReadOptions
 from spanwire.pipeline.spark.gc_tuning import RARE_COLLECTIONS
 
-MAX_RECEIVED: Final = 1000  # messages taken from the link at once
-IDLE_S: Final = 0.05  # a small batch ends when nothing more comes for so long
-FULL_TIMEOUT_ROWS: Final = (
-    500  # from here on there is a backlog, which is worth the full timeout of a broker out of breath
-)
+MAX_RECEIVED: Final = 1000  # messages received in one call; bounds the undecoded messages in memory
+IDLE_S: Final = 0.05  # seconds; a small batch ends after such a pause
+FULL_TIMEOUT_ROWS: Final = 500  # rows; so many pending messages are worth the full timeout of a slow broker
 
 
 class MessageSource(Protocol):
     """A consumer under client acknowledgement."""
 
     def receive(self, max_count: int, timeout_s: float) -> Sequence[RawMessage]:
-        """What is there, at most ``max_count``; empty when nothing came in time. Raises `JmsError` when the connection
-        is lost.
+        """Return at most ``max_count`` messages; empty if none came within ``timeout_s`` seconds.
+
+        Raises:
+            JmsError: the connection is lost.
         """
         ...
 
     def acknowledge(self) -> None:
-        """Everything received is consumed; the broker has stored that when this returns. Raises `JmsError`."""
+        """Acknowledge all received messages and wait until the broker has stored the acknowledgement.
+
+        Raises:
+            JmsError: the broker has not confirmed the acknowledgement.
+        """
         ...
 
     def is_connected(self) -> bool:
-        """Whether there is a broker that would have sent what it has."""
+        """Return True if the broker could have sent its messages."""
         ...
 
     def close(self) -> None:
-        """What was received and not acknowledged goes back. Raises nothing."""
+        """Close the consumer; unacknowledged messages return to the broker. Raises nothing."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivedBatch:
-    """One batch: the ids of its messages, and those of messages that were left out because they are known."""
+    """The ids of the messages of a batch, and of messages left out because they are already staged."""
 
     ids: set[str]
     known: set[str]
@@ -57,7 +60,7 @@ class ReceivedBatch:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing came in the time that a first message is waited for: the queue had nothing for us."""
+        """Return True if no message came within the time for the first message."""
         return not self.ids and not self.known
 
 
@@ -77,11 +80,14 @@ class BatchReceiver:
         store: Callable[[pa.RecordBatch], None],
         least_wait_s: float = 0.0,
     ) -> ReceivedBatch:
-        """Wait for a first message as long as the options say, or longer; then take what follows without a pause.
-        Messages whose ids are in one of the sets of ``known`` are left out, the others given to ``keep`` in portions.
+        """Receive a batch and hand its new messages to ``store`` in record batches.
 
-        Raises `JmsError` when the connection is lost; what it brought must be forgotten, for the broker delivers it
-        again.
+        Waits for the first message for the receive timeout of the options or ``least_wait_s`` seconds, whichever is
+        longer. Later messages must follow without a pause. Messages with an id in one of the sets of ``known`` are left
+        out.
+
+        Raises:
+            JmsError: the connection is lost; the caller must drop the batch, because the broker delivers it again.
         """
         with RARE_COLLECTIONS:
             return self._receive(source, max_rows, known, store, least_wait_s)
@@ -119,7 +125,7 @@ class BatchReceiver:
 
 
 class _Chunks:
-    """Record batches of one batch, and the ids that they bring: what is known already is left out."""
+    """Passes on the new rows of a batch and collects their ids."""
 
     def __init__(self, known: list[set[str]], store: Callable[[pa.RecordBatch], None], has_many_sources: bool) -> None:
         self.ids: Final[set[str]] = set()
@@ -130,7 +136,7 @@ class _Chunks:
         self._has_many_sources: Final[bool] = has_many_sources
 
     def add(self, columns: DecodedColumns) -> None:
-        """What was gathered last."""
+        """Pass on the new rows of these columns."""
         keys = columns.keys(self._has_many_sources)
         fresh = set(keys)
         if len(fresh) == len(keys) and all(fresh.isdisjoint(known_ids) for known_ids in self._known_sets):

@@ -1,4 +1,4 @@
-"""The rows of one partition into the broker, transaction by transaction."""
+"""Sends the rows of one partition to the broker, one transaction after the other."""
 
 from __future__ import annotations
 
@@ -10,30 +10,40 @@ from spanwire.client.messages.typed_values import EncodedText, Serialized
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.options import WriteOptions
 
-SENT_AT_ONCE: Final = 64  # messages; of a KiB each they are what the client writes at once
-MAX_SENT_OCTETS: Final = 1024 * 1024  # of what is in memory for that; the message that reaches it is the last
-OTHER_OCTETS: Final = 8  # of a number in a map
+SENT_AT_ONCE: Final = 64  # messages; of 1 KiB each they fill one write of the client
+MAX_SENT_OCTETS: Final = 1024 * 1024  # octets; bounds the memory of messages sent at once
+OTHER_OCTETS: Final = 8  # octets; size of a number in a map
 
 
 class MessageSink(Protocol):
     """A producer in a transacted session."""
 
     def send(self, messages: list[Outgoing]) -> None:
-        """Add messages to the transaction. Raises `JmsError`."""
+        """Send messages in the transaction.
+
+        Raises:
+            JmsError: the broker refuses a message, or the connection is lost.
+        """
         ...
 
     def commit(self) -> None:
-        """What was sent counts, all of it, and is stored when this returns. Raises `JmsError`."""
+        """Commit the transaction and wait until the broker has stored it.
+
+        Raises:
+            JmsError: the broker has not confirmed the commit.
+        """
         ...
 
     def close(self) -> None:
-        """What was not committed is forgotten. Raises nothing."""
+        """Close the producer and roll back the transaction. Raises nothing."""
         ...
 
 
 def portions(messages: Iterable[Outgoing], limit: int) -> Iterator[list[Outgoing]]:
-    """The messages in lists to be sent at once; one ends at each multiple of ``limit``, and where its messages are
-    large enough.
+    """Yield the messages in lists to send at once.
+
+    Args:
+        list ends after `SENT_AT_ONCE` messages or `MAX_SENT_OCTETS` octets, and at each multiple of ``limit`` messages.
     """
     portion: list[Outgoing] = []
     remaining = limit
@@ -52,7 +62,7 @@ def portions(messages: Iterable[Outgoing], limit: int) -> Iterator[list[Outgoing
 
 
 def size_of(value: object) -> int:
-    """How much memory a body or properties take, about."""
+    """Return the approximate size of a body or properties in octets."""
     if isinstance(value, (EncodedText, Serialized)):
         return len(value.octets or b"")
     if isinstance(value, (bytes, str)):
@@ -63,9 +73,10 @@ def size_of(value: object) -> int:
 
 
 def send_all(options: WriteOptions, connect: Callable[[], MessageSink], messages: Iterable[Outgoing]) -> int:
-    """Send all of them; gives their number. Nothing is connected for none.
+    """Send all messages in transactions and return their number; connect only if there is a message.
 
-    Raises `JmsError` when the broker does not take them; the last transaction is not committed then.
+    Raises:
+        JmsError: the broker refuses a message or is lost; the last transaction is rolled back.
     """
     count = 0
     sink: MessageSink | None = None
@@ -86,10 +97,13 @@ def send_all(options: WriteOptions, connect: Callable[[], MessageSink], messages
 
 
 def batch_name(query: str | None, batch: str | None) -> str:
-    """What the ids of a stream's batch begin with, from what Spark tells the task of it.
+    """Return the prefix of the duplicate ids of a stream's batch, from Spark's task properties.
 
-    Raises `ConfigurationError` when Spark tells nothing: all batches would have the same ids, and a consumer that drops
-    doubles would drop messages.
+    messages as duplicates.
+
+    Raises:
+        ConfigurationError: Spark passes no query or batch. All batches would have the same ids, and consumers would
+            drop
     """
     if not query or not batch:
         raise ConfigurationError(

@@ -1,7 +1,6 @@
-"""The pipeline's way to a broker: a consumer, a browser or a producer of the blocking client.
+"""A consumer, a browser and a producer of the blocking client, for the pipeline.
 
-Leaves everything about batches, rows and files to the other modules, which see the ports `MessageSource` and
-`MessageSink` only.
+The other modules know only the ports `MessageSource` and `MessageSink`.
 """
 
 from __future__ import annotations
@@ -21,31 +20,46 @@ from spanwire.pipeline.options import ReadOptions, WriteOptions
 
 
 def consume(options: ReadOptions) -> MessageSource:
-    """A consumer of the queue that the options name. Raises `JmsError` or `ConfigurationError`."""
+    """Connect and return a consumer of the destination of the options.
+
+    Raises:
+        JmsError: the broker is lost or refuses the consumer.
+        ConfigurationError: the URL is invalid.
+    """
     return QueueSource(connect(options.login), options)
 
 
 def browse(options: ReadOptions) -> Iterator[list[Message]]:
-    """One look at the queue that the options name. Raises `JmsError` or `ConfigurationError`."""
+    """Yield the messages of the queue of the options, without removing them.
+
+    Raises:
+        JmsError: the broker is lost or refuses the browser.
+        ConfigurationError: the URL is invalid.
+    """
     with connect(options.login) as connection, connection.session() as session:
         yield from session.create_browser(options.destination, selector=options.selector).portions()
 
 
 def produce(options: WriteOptions) -> MessageSink:
-    """A producer in a transaction. Raises `JmsError` or `ConfigurationError`."""
+    """Connect and return a producer in a transacted session.
+
+    Raises:
+        JmsError: the broker is lost or refuses the producer.
+        ConfigurationError: the URL is invalid.
+    """
     return QueueSink(connect(options.login), options)
 
 
 class QueueSource(MessageSource):
-    """A consumer under client acknowledgement, with a session and a connection of its own."""
+    """A consumer under client acknowledgement, with its own session and connection."""
 
     def __init__(self, connection: blocking.Connection, options: ReadOptions) -> None:
         self._connection: Final = connection
-        self._epoch: int | None = None  # of the first of those that are not acknowledged
+        self._epoch: int | None = None  # connection of the first unacknowledged message
         try:
             self._session: Final = connection.session(acknowledge="client")
             self._consumer: Final = self._create_consumer(options)
-            self._consumer.core.keep_nothing()  # what is not acknowledged comes again from the broker alone
+            self._consumer.core.keep_nothing()  # only the broker redelivers unacknowledged messages
         except BaseException:
             self.close()
             raise
@@ -58,18 +72,20 @@ class QueueSource(MessageSource):
         )
 
     def receive(self, max_count: int, timeout_s: float) -> list[Message]:
-        """What is there, at most ``max_count``."""
+        """Return at most ``max_count`` messages."""
         messages = self._consumer.receive_many(max_count, timeout_s)
         if messages and self._epoch is None:
             self._epoch = messages[0].epoch
         return messages
 
     def acknowledge(self) -> None:
-        """Everything received. The broker answers when it has that on its disk: killed behind the answer it delivers
-        nothing of it again, when whoever has noted that the batch is settled is killed, too.
+        """Acknowledge all received messages and wait until the broker has stored the acknowledgement.
 
-        With a ``failover:`` URL the connection may have become another one meanwhile, or becomes it before the answer,
-        and the broker delivers again what it was to hear of. Raises `JmsError` then.
+        The broker then delivers no such message again, even if this process ends before recording the confirmation.
+        With a ``failover:`` URL the connection may have changed meanwhile; the broker then delivers the messages again.
+
+        Raises:
+            JmsError: the connection was lost or replaced.
         """
         epoch, self._epoch = self._epoch, None
         if epoch is None:
@@ -82,17 +98,17 @@ class QueueSource(MessageSource):
         return core.is_online and core.line.epoch == epoch
 
     def is_connected(self) -> bool:
-        """False while a ``failover:`` URL looks for a broker."""
+        """Return False while a ``failover:`` URL looks for a broker."""
         return self._connection.shared.core.is_online
 
     def close(self) -> None:
-        """Leave; what is not acknowledged goes back."""
+        """Close the connection; unacknowledged messages return to the broker."""
         with contextlib.suppress(JmsError):
             self._connection.close()
 
 
 class QueueSink(MessageSink):
-    """A producer for any queue in a transacted session, with a connection of its own."""
+    """A producer for any destination in a transacted session, with its own connection."""
 
     def __init__(self, connection: blocking.Connection, options: WriteOptions) -> None:
         self._connection: Final = connection
@@ -104,21 +120,25 @@ class QueueSink(MessageSink):
             raise
 
     def send(self, messages: list[Outgoing]) -> None:
-        """Into the transaction."""
+        """Send messages in the transaction."""
         self._producer.send_all(messages)
 
     def commit(self) -> None:
-        """All that was sent, at once."""
+        """Commit all sent messages."""
         self._session.commit()
 
     def close(self) -> None:
-        """Leave; what is not committed is forgotten."""
+        """Close the connection and roll back uncommitted messages."""
         with contextlib.suppress(JmsError):
             self._connection.close()
 
 
 def create_producer(session: blocking.Session, options: WriteOptions) -> blocking.Producer:
-    """A producer for any destination, with the defaults of the options. Raises `JmsError`."""
+    """Return a producer for any destination, with the defaults of the options.
+
+    Raises:
+        JmsError: the broker refuses the producer.
+    """
     return session.create_producer(
         None, persistent=options.persistent, priority=options.priority, time_to_live_ms=options.time_to_live_ms
     )

@@ -1,4 +1,4 @@
-"""A connection for the options that name a broker; needs no package of the extra ``spark``."""
+"""Connections for the logins of options; needs no package of the extra ``spark``."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from spanwire.pipeline.options import Login
 
 
 def connect(login: Login) -> blocking.Connection:
-    """Connect to the broker of a login. Raises `JmsError` or `ConfigurationError`."""
+    """Connect to the broker of a login.
+
+    Raises:
+        JmsError: the broker is lost or refuses the login.
+        ConfigurationError: the URL is invalid.
+    """
     password = None if login.password is None else login.password.reveal()
     return blocking.connect(login.url, login.user, password, login.client_id, login.tls)
 
 
 def connect_for_redelivery(login: Login, client_id: str | None) -> blocking.Connection:
-    """A connection that hands over a message however often it has come back before. Raises `JmsError` or
-    `ConfigurationError`.
+    """Connect with a redelivery policy without limit, so that consumers accept every redelivered message.
+
+    Raises:
+        JmsError: the broker is lost or refuses the login.
+        ConfigurationError: the URL is invalid.
     """
     password = None if login.password is None else login.password.reveal()
     url = parse_url(login.url, login.user, password, client_id)

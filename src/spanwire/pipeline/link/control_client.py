@@ -1,7 +1,10 @@
-"""The client's side of the control destination: cursors that read ranges again, sinks that commit batches once.
+"""Client of the control destination, for cursors and sinks.
 
-The protocol is described in ``docs/reference/control-destination.md``. Every request may be repeated, and is, when the
-connection breaks before its answer. Leaves rows, batches and Spark to the modules that use it.
+``docs/reference/control-destination.md`` describes the protocol. Every request can be repeated, and is repeated if the
+connection breaks before the reply. Rows, batches and Spark are left to the callers.
+
+Args:
+    cursor reads ranges repeatedly; a sink commits each batch once.
 """
 
 from __future__ import annotations
@@ -26,10 +29,10 @@ from spanwire.model.errors import JmsError
 from spanwire.pipeline.link.batch_sender import portions
 
 CONTROL: Final = Destination(QUEUE, "ActiveMQ.Spanwire.Control")
-ANSWER_SECONDS: Final = 30.0  # as long as a broker may be busy with a large commit, or away
-ASK_AGAIN_SECONDS: Final = 10.0  # the answer may have been lost with a connection
-MAX_RESERVED: Final = 100_000  # messages that one cursor holds; the broker refuses more
-MAX_STAGED: Final = 10_000  # messages of one transaction of `Control.stage`; a larger part takes several
+ANSWER_SECONDS: Final = 30.0  # seconds; a broker may be busy with a large commit, or restart
+ASK_AGAIN_SECONDS: Final = 10.0  # seconds; the reply may have been lost with a connection
+MAX_RESERVED: Final = 100_000  # messages of one reservation; the broker refuses more
+MAX_STAGED: Final = 10_000  # messages in one transaction of `Control.stage`; bounds the broker's memory
 SEND_DEFAULTS: Final = SendDefaults()
 NO_ANSWER: Final = "no-answer"
 INCOMPLETE: Final = "incomplete"
@@ -43,7 +46,7 @@ CODES: Final = (
 
 
 class ControlError(JmsError):
-    """The broker refused a request; ``code`` is the word of the protocol."""
+    """The broker refused a request; ``code`` is the error code of the protocol."""
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -51,20 +54,23 @@ class ControlError(JmsError):
 
 
 class FencedError(ControlError):
-    """Another run has taken over, or an operator ended the cursor: stop."""
+    """Another run has taken over the cursor or sink, or an operator has ended it; stop."""
 
 
 class NotHeldError(ControlError):
-    """The numbers were acknowledged or released, or are not reserved yet: they cannot be read."""
+    """The messages were acknowledged or released, or are not reserved yet, so they cannot be read."""
 
 
 class OtherTargetError(ControlError):
-    """The sink was begun for another target: its batches are not those of this program."""
+    """The sink was begun for another target and belongs to another program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What a cursor holds: the numbers from ``start`` up to, but without, ``end``; ``waiting`` are behind it."""
+    """The sequences that a cursor reserves, from ``start`` to ``end`` exclusive.
+
+    ``waiting`` is the number of pending messages behind the reservation.
+    """
 
     epoch: int
     start: int
@@ -74,7 +80,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class CursorView:
-    """A cursor as an operator sees it."""
+    """A cursor for an operator."""
 
     name: str
     destination: str
@@ -89,7 +95,7 @@ class CursorView:
 
 @dataclass(frozen=True, slots=True)
 class BegunSink:
-    """A sink that was begun: its epoch, and the last batch that is committed (-1: none)."""
+    """The epoch of a sink and its last committed batch (-1: none)."""
 
     epoch: int
     last_batch: int
@@ -97,7 +103,7 @@ class BegunSink:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one attempt of one partition staged."""
+    """The messages that one attempt of one partition staged."""
 
     partition: int
     attempt: int
@@ -106,7 +112,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """What a commit did: ``messages`` became visible, none when the batch was committed before (``repeated``)."""
+    """The result of a commit.
+
+    ``messages`` became visible. ``repeated`` is true if the batch had been committed before.
+    """
 
     messages: int
     repeated: bool
@@ -114,7 +123,7 @@ class CommitResult:
 
 @dataclass(frozen=True, slots=True)
 class SinkView:
-    """A sink as an operator sees it; ``staged`` messages wait for commits."""
+    """A sink for an operator; ``staged`` messages wait for commits."""
 
     query: str
     epoch: int
@@ -132,7 +141,7 @@ class _Requestor:
 
 
 class Control:
-    """Requests over one connection of the blocking client, which stays the caller's. Not for two threads at once."""
+    """Sends requests over one connection of the caller; not thread-safe."""
 
     def __init__(
         self,
@@ -140,7 +149,11 @@ class Control:
         answer_seconds: float = ANSWER_SECONDS,
         defaults: SendDefaults = SEND_DEFAULTS,
     ) -> None:
-        """``defaults`` hold for staged messages that do not say otherwise."""
+        """Use ``defaults`` for staged messages without own delivery mode, priority or time to live.
+
+        Args:
+            request without reply fails after ``answer_seconds``.
+        """
         self._connection: Final = connection
         self._answer_seconds: Final = answer_seconds
         self._defaults: Final = defaults
@@ -151,22 +164,34 @@ class Control:
         self._last_request = 0
 
     def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Reservation:
-        """Make or take over the cursor ``name`` on ``queue`` (a name without ``queue://``). Raises `ControlError`."""
+        """Create or take over the cursor ``name`` on ``queue`` (a name without ``queue://``).
+
+        Raises:
+            ControlError: the broker refuses the request.
+        """
         return _reservation_of(self._ask("open", {"cursor": name, "queue": queue, "run": run, "exclusive": exclusive}))
 
     def open_subscription_cursor(
         self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False
     ) -> Reservation:
-        """The same on a durable subscription, which must exist."""
+        """Create or take over the cursor ``name`` on an existing durable subscription.
+
+        Raises:
+            ControlError: the broker refuses the request.
+        """
         source = {"clientId": client_id, "subscription": subscription}
         return _reservation_of(self._ask("open", {"cursor": name, **source, "run": run, "exclusive": exclusive}))
 
     def reserve(
         self, name: str, epoch: int, messages: int, *, max_bytes: int = 0, acknowledge: int | None = None
     ) -> Reservation:
-        """Acknowledge everything below ``acknowledge``, then hold up to ``messages`` in all. Never waits for messages.
+        """Acknowledge all messages below ``acknowledge``, then reserve up to ``messages`` in total.
 
-        Raises `FencedError`, or `NotHeldError` when ``acknowledge`` is beyond what is held.
+        The request does not wait for messages.
+
+        Raises:
+            FencedError: another run has taken over.
+            NotHeldError: ``acknowledge`` is beyond the reservation.
         """
         request: dict[str, Property] = {"cursor": name, "epoch": epoch, "messages": messages, "bytes": max_bytes}
         if acknowledge is not None:
@@ -174,13 +199,16 @@ class Control:
         return _reservation_of(self._ask("reserve", request), epoch)
 
     def acknowledge(self, name: str, epoch: int, end: int) -> Reservation:
-        """Everything below ``end`` is done and goes from the broker. Raises as `reserve`."""
+        """Acknowledge all messages below ``end``; the broker removes them. Raises like `reserve`."""
         return _reservation_of(self._ask("acknowledge", {"cursor": name, "epoch": epoch, "to": end}), epoch)
 
     def read_range(self, name: str, epoch: int, start: int, end: int) -> Iterator[tuple[int, Message]]:
-        """The messages from ``start`` up to, but without, ``end``, each with its number.
+        """Yield the messages from ``start`` to ``end`` exclusive, each with its sequence.
 
-        Raises `FencedError`, `NotHeldError`, and `ControlError` when the broker gives fewer.
+        Raises:
+            FencedError: another run has taken over.
+            NotHeldError: a message is not reserved.
+            ControlError: the broker returned fewer messages.
         """
         number = start
         for messages in self.read_portions(name, epoch, start, end):
@@ -189,7 +217,7 @@ class Control:
                 number += 1
 
     def read_portions(self, name: str, epoch: int, start: int, end: int) -> Iterator[list[Message]]:
-        """The same, as many at a time as have come."""
+        """Yield the messages of a range in lists, as they arrive; raises like `read_range`."""
         if self._read_session is None:
             self._read_session = self._connection.session()
         selector = f"cursor = '{name}' AND epoch = {epoch} AND from = {start} AND to = {end}"
@@ -211,11 +239,11 @@ class Control:
             )
 
     def release(self, name: str, epoch: int) -> int:
-        """End the cursor, which has this ``epoch`` now; gives how many messages went back into the line."""
+        """End the cursor with its present ``epoch``; return the number of messages that are pending again."""
         return _number(self._ask("release", {"cursor": name, "epoch": epoch}), "released")
 
     def cursors(self) -> list[CursorView]:
-        """All that this user may see."""
+        """Return all cursors that this user may see."""
         return [
             CursorView(
                 row["cursor"], row["destination"], row["epoch"], row["run"], row["exclusive"], row["released"],
@@ -225,10 +253,13 @@ class Control:
         ]  # fmt: skip
 
     def begin(self, query: str, run: str, target: str = "") -> BegunSink:
-        """Make or take over the sink ``query``: what older runs staged is dropped. Raises `FencedError` for one.
+        """Create or take over the sink ``query`` and drop messages staged by older runs.
 
-        ``target`` says where the messages go, in any words. Raises `OtherTargetError` when the sink was begun with
-        others; nothing has changed then.
+        ``target`` is a free text for the destination of the messages.
+
+        Raises:
+            FencedError: this run was superseded.
+            OtherTargetError: the sink was begun for another target; the sink is unchanged.
         """
         request = {"query": query, "run": run}
         if target:
@@ -239,7 +270,11 @@ class Control:
     def stage(
         self, query: str, epoch: int, batch: int, partition: int, attempt: int, messages: Iterable[Outgoing]
     ) -> Part:
-        """Stage the messages of one attempt of one partition. Raises `FencedError`; nothing of it counts then."""
+        """Stage the messages of one attempt of one partition.
+
+        Raises:
+            FencedError: another run has taken over; none of the messages counts.
+        """
         session, sender = self._open_sender()
         request: dict[str, Property] = {
             "action": "stage", "query": query, "epoch": epoch, "batch": batch, "partition": partition,
@@ -265,28 +300,36 @@ class Control:
         return Part(partition, attempt, count)
 
     def commit(self, query: str, epoch: int, batch: int, parts: Iterable[Part]) -> CommitResult:
-        """Make the batch visible, once. Raises `FencedError`, or `ControlError` when a part is not there."""
+        """Make the batch visible, once.
+
+        Raises:
+            FencedError: another run has taken over.
+            ControlError: a part is missing.
+        """
         part_list = "\n".join(f"{part.partition} {part.attempt} {part.messages}" for part in parts)
         answer = self._ask("commit", {"query": query, "epoch": epoch, "batch": batch}, part_list)
         return CommitResult(_number(answer, "messages"), bool(answer.properties["repeated"]))
 
     def abort(self, query: str, epoch: int, batch: int) -> int:
-        """Drop what is staged for ``batch``; gives how many messages that were."""
+        """Drop the staged messages of ``batch`` and return their number."""
         return _number(self._ask("abort", {"query": query, "epoch": epoch, "batch": batch}), "messages")
 
     def forget(self, query: str, epoch: int) -> int:
-        """Forget the sink with all that is staged for it."""
+        """Remove the sink with all staged messages and return the number of messages."""
         return _number(self._ask("forget", {"query": query, "epoch": epoch}), "messages")
 
     def sinks(self) -> list[SinkView]:
-        """All that this user may use."""
+        """Return all sinks that this user may use."""
         return [
             SinkView(row["query"], row["epoch"], row["run"], row["batch"], row["staged"], row["user"])
             for row in json.loads(str(self._ask("sinks", {}).body))
         ]
 
     def _ask(self, action: str, properties: Properties, body: str | None = None) -> Message:
-        """The answer; asked for again when it does not come, for it may have been lost with a connection."""
+        """Send a request and return the reply.
+
+        The request is repeated without a reply, because the reply may have been lost with a connection.
+        """
         requestor = self._open_requestor()
         self._last_request += 1
         number = f"{self._connection.client_id}:control-{self._last_request}"
@@ -328,7 +371,7 @@ class Control:
 
 
 def _contiguous_count(number: int, messages: list[Message]) -> int:
-    """How many of the first messages have this number and those behind it."""
+    """Return the number of leading messages whose sequences continue from ``number``."""
     for count, message in enumerate(messages):
         if message.broker_sequence != number + count:
             return count
@@ -336,7 +379,7 @@ def _contiguous_count(number: int, messages: list[Message]) -> int:
 
 
 def _answer_to(number: str, consumer: Consumer, until: float) -> Message | None:
-    """The answer with this correlation id; those to earlier requests come too late."""
+    """Return the reply with this correlation id; late replies to earlier requests are dropped."""
     while (remaining_s := until - time.monotonic()) > 0:
         message = consumer.receive(timeout=remaining_s)
         if message is None or message.correlation_id == number:
@@ -360,7 +403,7 @@ def _error_of_code(code: str, reason: str) -> ControlError:
 
 
 def _control_error(error: JmsError) -> JmsError:
-    """What the broker refused of something that is not answered, if it begins with one of the protocol's words."""
+    """Return the error with the protocol's code in its text, if there is one."""
     if isinstance(error, ControlError):
         return error
     text = str(error)

@@ -1,8 +1,8 @@
-"""What a sink that takes every batch once has to do: stage each partition where nobody sees it, then commit the batch.
+"""Port of a sink that takes each batch once: stage each partition invisibly, then commit the batch.
 
-Tasks call `BatchSink.stage`, each in a process of its own, maybe several times for the same partition; the driver calls
-`BatchSink.commit` with what the attempts that count have staged. A batch that Spark repeats after a crash is staged
-again and committed again, and the second commit must find that the first was done.
+Each task calls `BatchSink.stage` in its own process, possibly several times for one partition. The driver calls
+`BatchSink.commit` with the parts of the attempts that count. A batch that Spark repeats after a crash is staged and
+committed again; the second commit must recognise the first.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ NO_BRANCH = ""
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch of a query: the query's name, the same after each restart; its run, another one after each; the number
-    of the batch, which rises and may have gaps.
+    """One batch of a query.
+
+    ``query`` is the same after each restart, ``run`` is new after each, and ``number`` rises, possibly with gaps.
     """
 
     query: str
@@ -30,8 +31,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class StagedPart:
-    """What one attempt of one partition has staged. ``epoch``, ``attempt`` and ``branch`` are for the sink to find it;
-    plain values, for Spark pickles it.
+    """Rows of one partition, staged by one attempt.
+
+    The sink identifies the rows by ``epoch``, ``attempt`` and ``branch``. All fields are plain values, because Spark
+    pickles the part.
     """
 
     partition: int
@@ -42,30 +45,44 @@ class StagedPart:
 
 
 class BatchSink(Protocol):
-    """A broker, or two ways to the same one: of a task and of the driver. For one thread."""
+    """A broker, or two connections to it: of a task and of the driver; not thread-safe."""
 
     def stage(self, batch: Batch, partition: int, attempt: int, rows: Iterable[Outgoing]) -> StagedPart:
-        """Keep the rows of an attempt until the commit; they are safe when this returns. Raises `JmsError`, and then
-        nothing of them counts.
+        """Stage the rows of an attempt and wait until the broker has stored them.
+
+        Raises:
+            JmsError: staging failed; no row counts.
         """
         ...
 
     def commit(self, batch: Batch, parts: Sequence[StagedPart]) -> bool:
-        """Deliver the rows of these parts, and of nothing else that was staged for the batch; False when the batch was
-        delivered before. Raises `JmsError` when that is not sure, and it is to be called again with whatever a repeated
-        batch has staged; `ConfigurationError` when it will never be done.
+        """Deliver the rows of ``parts``, and no other rows staged for the batch.
+
+        Returns:
+            False if the batch was delivered before.
+
+        Raises:
+            JmsError: the outcome is unknown; repeat the batch and commit its newly staged parts.
+            ConfigurationError: the batch can never be committed.
         """
         ...
 
     def close(self) -> None:
-        """Leave the broker. Raises nothing."""
+        """Disconnect from the broker. Raises nothing."""
         ...
 
 
 def check_first(batch: Batch, last: int | None, first: int) -> None:
-    """Refuse to begin in the middle: a sink that has seen no batch of a query, though Spark has committed some of it,
-    is not the one that the query has written to. ``last`` is the last batch that it has seen, None for none. Raises
-    `ConfigurationError`.
+    """Refuse to begin in the middle of a query.
+
+    If Spark has committed batches of a query and the sink has no batch of it, the query wrote to another sink.
+
+    Args:
+        last: the last batch in the sink, or ``None``.
+        first: the number of the batch that may be the first.
+
+    Raises:
+        ConfigurationError: the sink has no batch, and this batch is later than ``first``.
     """
     if last is None and batch.number > first:
         raise ConfigurationError(

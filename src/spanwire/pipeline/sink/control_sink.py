@@ -1,7 +1,7 @@
-"""Once and only once into Spanwire: staged and committed by its control destination.
+"""Exactly-once sink for Spanwire, by its control destination.
 
-The broker keeps the ledger itself: which batch of a query was committed last, and in which run. A late commit or a late
-attempt of an older run is refused; the rows of a batch appear all at once.
+The broker itself keeps the ledger: the last committed batch and run of each query. It refuses a late commit or attempt
+of an older run. All rows of a batch become visible at once.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from spanwire.pipeline.sink.xa_ledger_sink import MANY_TARGETS
 
 
 class SinkControl(Protocol):
-    """The part of `spanwire.pipeline.link.control_client.Control` that is about sinks."""
+    """The requests of `spanwire.pipeline.link.control_client.Control` for sinks."""
 
     def begin(self, query: str, run: str, target: str = "") -> BegunSink:
-        """Make or take over the sink, which sends to the target."""
+        """Create or take over the sink for the target."""
         ...
 
     def stage(
@@ -35,11 +35,15 @@ class SinkControl(Protocol):
 
 
 class ControlSink(BatchSink):
-    """A sink of the broker."""
+    """A sink in the broker."""
 
     def __init__(self, control: SinkControl, target: str, first: int, close: Callable[[], None]) -> None:
-        """``target``: where the rows go, empty when each says so itself. ``first``: the batch that may be the sink's
-        first. ``leave`` closes the connection.
+        """Create a sink for a target.
+
+        Args:
+            target: the destination of the rows; empty if each row names a destination.
+            first: the number of the batch that may be the first of the sink.
+            close: closes the connection.
         """
         self._control: Final[SinkControl] = control
         self._target: Final[str] = target
@@ -47,8 +51,10 @@ class ControlSink(BatchSink):
         self._close: Final[Callable[[], None]] = close
 
     def stage(self, batch: Batch, partition: int, attempt: int, rows: Iterable[Outgoing]) -> StagedPart:
-        """At the broker, under the epoch of the run. Raises `ConfigurationError` for a run that is over, and for a
-        target that is not the one of before.
+        """Stage the rows at the broker, under the epoch of the run.
+
+        Raises:
+            ConfigurationError: the run was superseded, or the query wrote to another target before.
         """
         try:
             begun = self._control.begin(batch.query, batch.run, self._target or MANY_TARGETS)
@@ -63,7 +69,11 @@ class ControlSink(BatchSink):
         return StagedPart(partition, staged.messages, begun.epoch, staged.attempt)
 
     def commit(self, batch: Batch, parts: Sequence[StagedPart]) -> bool:
-        """By the broker; of an older run it takes none. Raises `ConfigurationError` for such a one."""
+        """Commit at the broker; return False if the batch was committed before.
+
+        Raises:
+            ConfigurationError: the run was superseded.
+        """
         if not parts:
             return True
         epoch = min(part.epoch for part in parts)
@@ -74,12 +84,12 @@ class ControlSink(BatchSink):
         return not outcome.repeated
 
     def close(self) -> None:
-        """Leave the broker."""
+        """Close the connection."""
         self._close()
 
 
 def _parts(parts: Sequence[StagedPart]) -> Iterator[Part]:
-    """Those with messages."""
+    """Yield the parts with messages."""
     for part in parts:
         if part.count:
             yield Part(part.partition, part.attempt, part.count)

@@ -1,7 +1,7 @@
-"""Which sink a broker gets for once and only once, and the steps of a batch in it.
+"""Chooses the exactly-once sink for a broker, and runs the steps of a batch.
 
-Spanwire has a control destination, any other broker that speaks OpenWire gets a ledger. The option exactlyOnceBy says
-otherwise.
+Spanwire has a control destination; any other OpenWire broker gets a ledger. The option exactlyOnceBy overrides the
+choice.
 """
 
 from __future__ import annotations
@@ -24,11 +24,16 @@ from spanwire.pipeline.sink.xa_ledger_link import BlockingBranchSession, Blockin
 from spanwire.pipeline.sink.xa_ledger_sink import BranchSession, LedgerLink, LedgerSink
 from spanwire.protocols.openwire.codec.wire_format import PROVIDER_NAME
 
-UNIQUE_DIGITS: Final = 12  # random: attempts of one partition of one batch
+UNIQUE_DIGITS: Final = 12  # random hexadecimal digits; distinguish attempts of one partition
 
 
 def batch_sink(options: WriteOptions) -> BatchSink:
-    """The sink for the options, connected to the broker. Raises `JmsError` or `ConfigurationError`."""
+    """Connect to the broker and return the sink for the options.
+
+    Raises:
+        JmsError: the broker is lost or refuses the login.
+        ConfigurationError: the URL is invalid.
+    """
     connection = connect_for_redelivery(options.login, None)
     method = options.exactly_once_by
     if method == CONTROL or (method == AUTO and is_spanwire(connection)):
@@ -40,7 +45,7 @@ def batch_sink(options: WriteOptions) -> BatchSink:
 
 
 def ledger_sink(options: WriteOptions) -> LedgerSink:
-    """The sink that works with any broker; connects when it has to."""
+    """Return the sink for any broker; it connects when necessary."""
 
     def open_branch_session() -> BranchSession:
         return BlockingBranchSession(options)
@@ -54,7 +59,12 @@ def ledger_sink(options: WriteOptions) -> LedgerSink:
 def stage_part(
     options: WriteOptions, batch: Batch, partition: int, attempt: int, rows: Iterable[Outgoing]
 ) -> StagedPart:
-    """One attempt of a partition. Raises `JmsError` or `ConfigurationError`."""
+    """Stage one attempt of a partition.
+
+    Raises:
+        JmsError: staging failed.
+        ConfigurationError: the query cannot go on.
+    """
     sink = batch_sink(options)
     try:
         return sink.stage(batch, partition, attempt, rows)
@@ -63,7 +73,12 @@ def stage_part(
 
 
 def commit_parts(options: WriteOptions, batch: Batch, parts: Sequence[StagedPart]) -> bool:
-    """The whole batch; False when it was committed before. Raises `JmsError` or `ConfigurationError`."""
+    """Commit the whole batch; return False if the batch was committed before.
+
+    Raises:
+        JmsError: the outcome is unknown.
+        ConfigurationError: the query cannot go on.
+    """
     sink = batch_sink(options)
     try:
         return sink.commit(batch, parts)
@@ -72,7 +87,11 @@ def commit_parts(options: WriteOptions, batch: Batch, parts: Sequence[StagedPart
 
 
 def batch_of_stream(query: str | None, run: str | None, number: str | None) -> Batch:
-    """The batch from what Spark tells a task of it. Raises `ConfigurationError` when it does not tell all."""
+    """Return the batch from the properties of a Spark task.
+
+    Raises:
+        ConfigurationError: Spark does not pass query, run and batch.
+    """
     if not query or not run or not number or not number.isdecimal():
         raise ConfigurationError(
             "spanwire: this version of Spark does not tell a sink which batch of which query it writes, and without "
@@ -82,13 +101,13 @@ def batch_of_stream(query: str | None, run: str | None, number: str | None) -> B
 
 
 def is_spanwire(connection: blocking.Connection) -> bool:
-    """Whether the broker calls itself so."""
+    """Return True if the broker's provider name is Spanwire's."""
     link = connection.shared.core.line.link
     return link is not None and link.wire_format.provider_name == PROVIDER_NAME
 
 
 def _target(options: WriteOptions) -> str:
-    """Where the rows go; empty when each says so itself."""
+    """Return the destination of the rows; empty if each row names a destination."""
     return "" if options.destination is None else str(options.destination)
 
 

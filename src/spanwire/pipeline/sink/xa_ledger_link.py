@@ -1,7 +1,8 @@
-"""The ledger's way to a broker: branches of a task, and the ledger queue under a client id that only one can have.
+"""Connections of the ledger sink: one for the branch of a task, one for the ledger.
 
-The client id is the lock. A broker refuses a second connection with the same one, and has rolled back what the first
-one did before it lets a second one in; so whoever gets in sees the last entry, and no other can commit behind it.
+The ledger queue is read under an exclusive client id. The client id is the lock. A broker refuses a second connection
+with the same client id. Before the broker accepts the next connection, the transactions of the first are rolled back.
+So the owner of the client id sees the last entry, and no other process can commit after it.
 """
 
 from __future__ import annotations
@@ -22,20 +23,25 @@ from spanwire.pipeline.link.connections import connect_for_redelivery
 from spanwire.pipeline.options import Login, WriteOptions
 from spanwire.pipeline.sink.xa_ledger_sink import BRANCH_PREFIX, BranchName, BranchSession, Entry, LedgerLink, entry_of
 
-FORMAT_ID: Final = 0x53505752  # "SPWR": of the branches of this module
-LEDGER_QUEUE: Final = "queue://SPANWIRE.LEDGER."  # and the query's name: one message in each
-LOCK_TIMEOUT_S: Final = 60.0  # a broker notices after 30 s that a client's machine is gone
+FORMAT_ID: Final = 0x53505752  # "SPWR"; XA format of the branches of this module
+LEDGER_QUEUE: Final = "queue://SPANWIRE.LEDGER."  # prefix before the query; each queue has one message
+LOCK_TIMEOUT_S: Final = 60.0  # seconds; a broker needs 30 s to notice a dead client machine
 LOCK_PAUSE_S: Final = 0.2
-TAKE_TIMEOUT_S: Final = 20.0  # for an entry that must be there
-BROWSE_TIMEOUT_S: Final = 0.5  # for one that the broker has not shown
-MAX_ENTRIES: Final = 10  # taken at once; more than one would mean that two have had the lock
+TAKE_TIMEOUT_S: Final = 20.0  # seconds; for an entry that must exist
+BROWSE_TIMEOUT_S: Final = 0.5  # seconds; for an entry that the browser has not shown
+MAX_ENTRIES: Final = 10  # entries received at once; more than one means that two processes had the lock
 
 
 class BlockingBranchSession(BranchSession):
     """A connection for one branch."""
 
     def __init__(self, options: WriteOptions) -> None:
-        """Raises `JmsError` or `ConfigurationError`."""
+        """Connect to the broker.
+
+        Raises:
+            JmsError: the broker is lost or refuses the login.
+            ConfigurationError: the URL is invalid.
+        """
         self._connection: Final = connect_for_redelivery(options.login, None)
         try:
             self._session: Final = self._connection.session(acknowledge="xa")
@@ -45,8 +51,13 @@ class BlockingBranchSession(BranchSession):
             raise
 
     def prepare(self, branch: BranchName, rows: Iterable[Outgoing]) -> int:
-        """Send, end, prepare. A broker that votes to have nothing to commit has ended the branch: no destination gets
-        any of these messages, as with a composite destination whose filters let none through.
+        """Send the rows in a branch, end and prepare the branch.
+
+        whose filters accept no row.
+
+        Args:
+            read-only vote of the broker ends the branch: no destination receives any message, for example a composite
+                destination
         """
         xid = xid_of(branch)
         xa = self._session.xa
@@ -62,7 +73,7 @@ class BlockingBranchSession(BranchSession):
         return count if xa.prepare(xid) else 0
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         with contextlib.suppress(JmsError):
             self._connection.close()
 
@@ -71,7 +82,12 @@ class BlockingLedger(LedgerLink):
     """A connection under the client id of one query."""
 
     def __init__(self, options: WriteOptions, query: str, clock: Callable[[], float] = time.monotonic) -> None:
-        """Raises `JmsError`, also when another one stays in for a minute, or `ConfigurationError`."""
+        """Connect and open the ledger queue.
+
+        Raises:
+            JmsError: the broker is lost, or another process keeps the client id for a minute.
+            ConfigurationError: the URL is invalid.
+        """
         self._queue: Final = LEDGER_QUEUE + query
         self._connection: Final = _connect_exclusively(options.login, query, clock)
         try:
@@ -85,7 +101,7 @@ class BlockingLedger(LedgerLink):
             raise
 
     def take(self, must_exist: bool) -> Entry | None:
-        """Look how many there are, one as a rule, and receive as many."""
+        """Browse the ledger queue and receive as many entries, usually one; return the latest."""
         browsed = min(sum(1 for _ in self._browse_session.create_browser(self._queue)), MAX_ENTRIES)
         messages: list[Message] = []
         timeout_s = TAKE_TIMEOUT_S if browsed or must_exist else BROWSE_TIMEOUT_S
@@ -100,28 +116,28 @@ class BlockingLedger(LedgerLink):
         return max(entries, key=_batch_number, default=None)
 
     def save(self, entry: Entry) -> None:
-        """One transaction with what was taken."""
+        """Send the entry and commit it together with the received one."""
         self._producer.send(entry.text())
         self._session.commit()
 
     def undo(self) -> None:
-        """The broker gives it out again."""
+        """Roll back, so that the broker delivers the received entry again."""
         self._session.rollback()
 
     def prepared_branches(self) -> list[BranchName]:
-        """Those with our format, of all queries."""
+        """Return the prepared branches of all queries in Spanwire's format."""
         return [branch_name_of(xid) for xid in self._xa.recover() if is_spanwire_branch(xid)]
 
     def commit(self, branch: BranchName) -> None:
-        """The second phase."""
+        """Commit a prepared branch."""
         self._xa.commit(xid_of(branch))
 
     def roll_back(self, branch: BranchName) -> None:
-        """The other second phase."""
+        """Roll back a prepared branch."""
         self._xa.rollback(xid_of(branch))
 
     def close(self) -> None:
-        """Leave; what was taken goes back."""
+        """Close the connection; a received entry returns to the queue."""
         with contextlib.suppress(JmsError):
             self._connection.close()
 
@@ -141,18 +157,18 @@ def _connect_exclusively(login: Login, query: str, clock: Callable[[], float]) -
 
 
 def xid_of(branch: BranchName) -> XaTransactionId:
-    """The id of a branch: what is behind the last colon is its qualifier."""
+    """Return the id of a branch; the part after the last colon is the branch qualifier."""
     transaction, _, qualifier = branch.rpartition(":")
     return XaTransactionId(FORMAT_ID, transaction.encode(), qualifier.encode())
 
 
 def is_spanwire_branch(xid: XaTransactionId) -> bool:
-    """Whether a branch was named here."""
+    """Return True if the ledger sink named the branch."""
     return xid.format_id == FORMAT_ID and xid.global_id.startswith(BRANCH_PREFIX.encode()) and xid.global_id.isascii()
 
 
 def branch_name_of(xid: XaTransactionId) -> BranchName:
-    """The other way round."""
+    """Return the name of a branch, the inverse of `xid_of`."""
     return f"{xid.global_id.decode()}:{xid.branch_qualifier.decode('latin-1')}"
 
 

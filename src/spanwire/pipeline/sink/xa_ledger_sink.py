@@ -1,8 +1,8 @@
-"""Once and only once into a broker that knows nothing of batches: ActiveMQ Classic, ActiveMQ Artemis.
+"""Exactly-once sink for brokers without batches: ActiveMQ Classic, ActiveMQ Artemis.
 
-Each attempt of a partition sends its rows in a branch of a distributed transaction and has the broker prepare it: from
-then on the messages are safe there and seen by nobody. The ledger, one message in a queue of its own, names the last
-batch that counts and its branches:
+Each attempt of a partition sends its rows in a branch of a distributed transaction and has the broker prepare the
+branch. From then on the messages are stored and invisible. The ledger, one message in a separate queue, names the last
+committed batch and its branches:
 
     lock → take the ledger → all branches prepared? → put the ledger with this batch → commit    the decision
          → commit the branches that the ledger names → roll back all others of the query
@@ -10,14 +10,14 @@ batch that counts and its branches:
 | stopped                       | afterwards                                                                     |
 |-------------------------------|--------------------------------------------------------------------------------|
 | before a branch is prepared   | the broker rolls it back                                                       |
-| before the decision           | the batch is repeated; the branches of the first try are rolled back           |
+| before the decision           | the batch is repeated; the branches of the first attempt are rolled back       |
 | behind the decision           | the batch is repeated; the branches that the ledger names are committed, and   |
-|                               | what was staged again is rolled back                                           |
+|                               | the newly staged branches are rolled back                                      |
 
-The rows of a repeated batch need not be the same, nor its partitions: one try counts as a whole. A commit that comes
-late, from a process that outlived its driver, finds the lock held, or the ledger further on, or its run superseded.
-What no broker but Spanwire keeps from happening: a branch that is prepared late stays prepared until the query's next
-commit. The rows of a batch appear branch after branch, in the order of partitions, not at once.
+The rows and partitions of a repeated batch may differ; one attempt of the batch counts as a whole. A late commit, from
+a process that outlived its driver, finds the lock taken, a later batch in the ledger, or its run superseded. Only
+Spanwire prevents the following: a branch that is prepared late stays prepared until the next commit of the query. The
+rows of a batch become visible branch by branch, in the order of partitions, not at once.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.pipeline.sink.batch_sink import NO_BRANCH, Batch, BatchSink, StagedPart, check_first
 
-MAX_RUNS: Final = 32  # of a query that the ledger remembers: a process of an older one would have to be very old
-MAX_PARTS: Final = 4096  # branches of one batch: their names are one message of 400 KiB
-BRANCH_PREFIX: Final = "spanwire"  # what the names of all branches begin with
+MAX_RUNS: Final = 32  # runs in the ledger; processes of older runs have certainly ended
+MAX_PARTS: Final = 4096  # branches of one batch; their names make a message of 400 KiB
+BRANCH_PREFIX: Final = "spanwire"  # first part of the names of all branches
 MANY_TARGETS: Final = "the queues of its rows"
-QUERY_DIGITS: Final = 16  # of its hash: the id of a branch has 64 octets
+QUERY_DIGITS: Final = 16  # hexadecimal digits of a query's hash; a branch id has at most 64 octets
 
 BranchName = str  # spanwire:<hash of the query>:<batch>:<unique>:<partition>
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the ledger says: the last batch that counts, the branches that it consists of, where the query sends, and
-    the last runs of the query, the present one behind the others.
+    """The content of the ledger.
+
+    ``batch`` is the last committed batch, ``branches`` are its branches, ``target`` is the destination of the query,
+    and ``runs`` are its last runs with the present one at the end.
     """
 
     batch: int
@@ -53,12 +55,16 @@ class Entry:
     runs: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """As the body of a message."""
+        """Return the entry as the body of a message."""
         return json.dumps({"batch": self.batch, "branches": self.branches, "target": self.target, "runs": self.runs})
 
 
 def entry_of(text: str | None) -> Entry:
-    """The entry in a body. Raises `ConfigurationError` when it is none."""
+    """Return the entry in a body.
+
+    Raises:
+        ConfigurationError: the body is no entry.
+    """
     try:
         fields = json.loads(text or "")
         return Entry(int(fields["batch"]), tuple(fields["branches"]), str(fields["target"]), tuple(fields["runs"]))
@@ -69,55 +75,81 @@ def entry_of(text: str | None) -> Entry:
 
 
 class BranchSession(Protocol):
-    """A task's connection."""
+    """The connection of a task."""
 
     def prepare(self, branch: BranchName, rows: Iterable[Outgoing]) -> int:
-        """Send the rows in a branch and prepare it. Return their number; 0 when there is no branch to commit. Raises
-        `JmsError`.
+        """Send the rows in a branch, prepare it, and return their number; 0 if there is no branch to commit.
+
+        Raises:
+            JmsError: the broker is lost or refuses a message.
         """
         ...
 
     def close(self) -> None:
-        """What is not prepared is rolled back. Raises nothing."""
+        """Close the connection and roll back an unprepared branch. Raises nothing."""
         ...
 
 
 class LedgerLink(Protocol):
-    """The driver's connection, which excludes every other of the same query as long as it lasts."""
+    """The connection of the driver, which excludes all other commits of the query while it is open."""
 
     def take(self, must_exist: bool) -> Entry | None:
-        """The entry, kept from everybody else until `save` or `undo`; None when there is none. ``is_there``: there must
-        be one, and it may take a while to come. Raises `JmsError`.
+        """Receive the entry, or ``None`` without an entry; `save` or `undo` ends the transaction.
+
+        With ``must_exist`` wait longer, because there must be an entry.
+
+        Raises:
+            JmsError: the broker is lost.
         """
         ...
 
     def save(self, entry: Entry) -> None:
-        """Put an entry in the place of what was taken, at once. Raises `JmsError` when it may or may not be done."""
+        """Replace the received entry, in one transaction.
+
+        Raises:
+            JmsError: the outcome is unknown.
+        """
         ...
 
     def undo(self) -> None:
-        """Put back what was taken. Raises `JmsError`."""
+        """Return the received entry to the queue.
+
+        Raises:
+            JmsError: the broker is lost.
+        """
         ...
 
     def prepared_branches(self) -> list[BranchName]:
-        """All prepared branches that carry the mark. Raises `JmsError`."""
+        """Return all prepared branches with Spanwire's prefix.
+
+        Raises:
+            JmsError: the broker is lost.
+        """
         ...
 
     def commit(self, branch: BranchName) -> None:
-        """Deliver the messages of a prepared branch. Raises `JmsError`."""
+        """Deliver the messages of a prepared branch.
+
+        Raises:
+            JmsError: the broker is lost.
+        """
         ...
 
     def roll_back(self, branch: BranchName) -> None:
-        """Drop the messages of a prepared branch. Raises `JmsError`."""
+        """Drop the messages of a prepared branch.
+
+        Raises:
+            JmsError: the broker is lost.
+        """
         ...
 
     def close(self) -> None:
-        """Let others in. Raises nothing."""
+        """Close the connection, so that another process can commit. Raises nothing."""
         ...
 
 
 class LedgerSink(BatchSink):
-    """Stages in branches, commits by the ledger."""
+    """Stages in branches and commits by the ledger."""
 
     def __init__(
         self,
@@ -127,8 +159,14 @@ class LedgerSink(BatchSink):
         open_ledger: Callable[[str], LedgerLink],
         unique: Callable[[], str],
     ) -> None:
-        """``target``: where the rows go, empty when each says so itself. ``first``: the batch that may begin a ledger.
-        ``brancher`` and ``ledger`` connect, the latter for a query; ``unique`` gives another text at each call.
+        """Create a sink for a target.
+
+        Args:
+            target: the destination of the rows; empty if each row names a destination.
+            first: the number of the batch that may begin a ledger.
+            open_branch_session: connects for one branch.
+            open_ledger: connects to the ledger of a query.
+            unique: returns another text at each call.
         """
         self._target: Final[str] = target
         self._first: Final[int] = first
@@ -137,7 +175,7 @@ class LedgerSink(BatchSink):
         self._unique: Final[Callable[[], str]] = unique
 
     def stage(self, batch: Batch, partition: int, attempt: int, rows: Iterable[Outgoing]) -> StagedPart:
-        """In a branch; in none when there are no rows, or none of them has a destination that gets it."""
+        """Stage the rows in a branch, or without a branch if no destination receives a row."""
         branch = branch_name(batch, partition, self._unique())
         link = self._open_branch_session()
         try:
@@ -147,7 +185,7 @@ class LedgerSink(BatchSink):
         return StagedPart(partition, count, attempt=attempt, branch=branch if count else NO_BRANCH)
 
     def commit(self, batch: Batch, parts: Sequence[StagedPart]) -> bool:
-        """Decide, if nobody has, and do what was decided."""
+        """Decide about the batch unless the ledger has it, then carry the decision out."""
         branches = tuple(part.branch for part in sorted(parts, key=_partition_of) if part.branch != NO_BRANCH)
         if len(branches) > MAX_PARTS:
             raise ConfigurationError(f"spanwire: {len(branches)} partitions in a batch; at most {MAX_PARTS}, coalesce")
@@ -171,11 +209,15 @@ class LedgerSink(BatchSink):
         return is_first
 
     def close(self) -> None:
-        """Nothing is kept between two calls."""
+        """Do nothing; each call closes its own connections."""
 
     def _take_entry(self, link: LedgerLink, batch: Batch) -> Entry:
-        """The entry; the first one is put before it is taken, so that every decision takes one. A transaction in which
-        something was received ends with its connection, whatever the client does to bring others to the next one.
+        """Return the entry, after saving a first entry if necessary.
+
+        So every decision replaces an entry.
+
+        Args:
+            transaction with a received message ends with its connection, even if the client reconnects.
         """
         entry = link.take(batch.number > self._first)
         if entry is None:
@@ -187,7 +229,11 @@ class LedgerSink(BatchSink):
         return entry
 
     def _check(self, entry: Entry, batch: Batch) -> None:
-        """Raises `ConfigurationError` for a run or a target that may not go on."""
+        """Check that this run may write to this target.
+
+        Raises:
+            ConfigurationError: the run was superseded, or the query wrote to another target before.
+        """
         if entry.target != self._target:
             raise ConfigurationError(
                 f"spanwire: up to batch {entry.batch} the query {batch.query} wrote to {entry.target or MANY_TARGETS}, "
@@ -202,7 +248,11 @@ class LedgerSink(BatchSink):
     def _decide(
         self, previous: Entry, batch: Batch, branches: tuple[BranchName, ...], prepared: Sequence[BranchName]
     ) -> Entry:
-        """The entry with this batch. Raises `JmsError` when a branch of it is gone."""
+        """Return the entry with this batch.
+
+        Raises:
+            JmsError: a branch of the batch is no longer prepared.
+        """
         prepared_names = set(prepared)
         for branch in branches:
             if branch not in prepared_names:
@@ -214,7 +264,7 @@ class LedgerSink(BatchSink):
         return Entry(batch.number, branches, self._target, runs)
 
     def _finish(self, link: LedgerLink, entry: Entry, prepared: Sequence[BranchName]) -> list[BranchName]:
-        """Deliver what was decided, in its order; gives what is prepared besides."""
+        """Commit the prepared branches of the entry, in order; return the other prepared branches."""
         prepared_names = set(prepared)
         for branch in entry.branches:
             if branch in prepared_names:
@@ -223,8 +273,9 @@ class LedgerSink(BatchSink):
         return [branch for branch in prepared if branch in prepared_names]
 
     def _roll_back_others(self, link: LedgerLink, batch: Batch, prepared: Sequence[BranchName]) -> None:
-        """Drop what other tries of this batch or of earlier ones have left. Later batches are not this commit's
-        business: it may be a late one itself.
+        """Roll back branches of other attempts of this batch or of earlier ones.
+
+        Branches of later batches stay, because the present commit may be late.
         """
         for branch in prepared:
             number = batch_of(branch, batch.query)
@@ -233,12 +284,12 @@ class LedgerSink(BatchSink):
 
 
 def branch_name(batch: Batch, partition: int, unique: str) -> BranchName:
-    """The name of a branch that nobody else has."""
+    """Return a unique name for a branch."""
     return f"{BRANCH_PREFIX}:{_query_hash(batch.query)}:{batch.number}:{unique}:{partition}"
 
 
 def batch_of(branch: BranchName, query: str) -> int | None:
-    """The batch of a branch of this query; None for a branch of another one."""
+    """Return the batch of a branch of this query, or ``None`` for a branch of another query."""
     fields = branch.split(":")
     if len(fields) != 5 or fields[0] != BRANCH_PREFIX or fields[1] != _query_hash(query) or not fields[2].isdecimal():
         return None

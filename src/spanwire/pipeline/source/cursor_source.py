@@ -1,17 +1,17 @@
-"""Batches of a queue that the broker itself keeps until Spark has committed them: by a cursor of Spanwire.
+"""Batches that the broker keeps until Spark has committed them, by a cursor of Spanwire.
 
-    latestOffset(start): acknowledge below start, reserve more → the numbers of the next batch
-    read(partition): any range of what is reserved, as often as need be
+    latestOffset(start): acknowledge below start, reserve more → the sequences of the next batch
+    read(partition): any range of the reservation, as often as necessary
 
-| stopped                        | afterwards                                                                   |
-|--------------------------------|------------------------------------------------------------------------------|
-| before Spark has logged a batch| what is reserved stays reserved, and is the next batch                       |
-| while Spark works on it        | Spark reads the same numbers again                                           |
-| after its commit               | the numbers are acknowledged when the next batch is asked for                |
-| the broker                     | it holds the same again                                                      |
+| stopped                         | afterwards                                                                  |
+|---------------------------------|-----------------------------------------------------------------------------|
+| before Spark has logged a batch | the reservation stays, and is the next batch                                |
+| while Spark works on it         | Spark reads the same sequences again                                        |
+| after its commit                | the request for the next batch acknowledges the sequences                   |
+| the broker                      | the broker restores the same reservation                                    |
 
-Offsets are the cursor's numbers. Each start is a run of its own, with a later epoch: a task that outlived its driver
-reads no more.
+Offsets are sequences of the cursor. Each start is a new run with a later epoch, so a task that outlived its driver
+cannot read any more.
 """
 
 from __future__ import annotations
@@ -29,32 +29,34 @@ from spanwire.pipeline.options import ReadOptions
 
 
 class CursorControl(Protocol):
-    """The part of `spanwire.pipeline.link.control_client.Control` that is about cursors."""
+    """The requests of `spanwire.pipeline.link.control_client.Control` for cursors."""
 
     def open_cursor(self, name: str, queue: str, run: str, *, exclusive: bool = False) -> Reservation:
-        """Make or take over the cursor on a queue."""
+        """Create or take over the cursor on a queue."""
         ...
 
     def open_subscription_cursor(
         self, name: str, client_id: str, subscription: str, run: str, *, exclusive: bool = False
     ) -> Reservation:
-        """The same on a durable subscription."""
+        """Create or take over the cursor on a durable subscription."""
         ...
 
     def reserve(
         self, name: str, epoch: int, messages: int, *, max_bytes: int = 0, acknowledge: int | None = None
     ) -> Reservation:
-        """Acknowledge, then hold up to so many."""
+        """Acknowledge, then reserve up to ``messages`` in total."""
         ...
 
 
 class CursorSource:
-    """One run of a query at its cursor. Calls raise `JmsError` while the broker is away and may be repeated; they raise
-    `ConfigurationError` when the query cannot go on.
+    """Reads with a cursor, in one run of a query.
+
+    Calls raise `JmsError` while the broker is away and may be repeated. They raise `ConfigurationError` if the query
+    cannot go on.
     """
 
     def __init__(self, options: ReadOptions, run: str, connect: Callable[[], CursorControl]) -> None:
-        """``connect`` is called for each request: it says what to ask through, a new connection after a failure."""
+        """Call ``connect`` for each request; it returns a new connection after a failure."""
         assert options.cursor is not None
         self._options: Final[ReadOptions] = options
         self._name: Final[str] = options.cursor
@@ -62,22 +64,24 @@ class CursorSource:
         self._connect: Final[Callable[[], CursorControl]] = connect
         self._end_limit: int | None = None
         self.epoch = -1
-        self.end = 0  # the numbers below are read or reserved
+        self.end = 0  # sequences below are read or reserved
         self.waiting = 0
 
     def begin(self) -> int:
-        """The number of the first message that is not acknowledged."""
+        """Return the sequence of the first unacknowledged message."""
         return self._open().start
 
     def stop_at_current_end(self) -> None:
-        """Read what is in the queue by now, and nothing that comes later."""
+        """Limit the source to messages that are in the queue now."""
         reservation = self._open()
         reservation = self._connect().reserve(self._name, self.epoch, max(1, reservation.end - reservation.start))
         self._end_limit = reservation.end + reservation.waiting
 
     def next_end(self, start: int, max_rows: int) -> int:
-        """Where the batch ends that begins with the number ``start``; below it everything is committed. The same number
-        when there is nothing.
+        """Acknowledge all messages below ``start`` and return the end of the batch that begins there.
+
+        Returns:
+            ``start`` if there is no message.
         """
         if self.epoch < 0:
             self._open()
@@ -97,7 +101,7 @@ class CursorSource:
         return end if self._end_limit is None else max(start, min(end, self._end_limit))
 
     def ranges(self, start: int, end: int, wanted: int, least: int) -> list[tuple[int, int]]:
-        """The numbers of a batch cut into about ``wanted`` ranges of at least ``least``."""
+        """Return the sequences of a batch cut into about ``wanted`` ranges of at least ``least`` messages."""
         if self.epoch < 0 or self.end < end:
             self._check(self._open(), start, end)
         size = max(least, -(-(end - start) // wanted))
@@ -138,7 +142,7 @@ class CursorSource:
 
 
 def record_batches(options: ReadOptions, portions: Iterable[Sequence[RawMessage]]) -> Iterator[pa.RecordBatch]:
-    """The rows of messages, in batches of a bounded size."""
+    """Yield the rows of messages in record batches of a bounded size."""
     decoder = ColumnDecoder(options.bodies)
     for messages in portions:
         index = 0

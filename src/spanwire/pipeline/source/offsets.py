@@ -1,6 +1,4 @@
-"""What Spark's checkpoint keeps of a source: the number of the last segment that belongs to a batch, or with a cursor
-the number of the first message that does not.
-"""
+"""Offsets in Spark's checkpoint: the last segment of a batch, or the first sequence after the batch."""
 
 from __future__ import annotations
 
@@ -15,12 +13,16 @@ NUMBER: Final = "number"
 
 
 def offset(segment: int) -> dict[str, int]:
-    """Everything up to the segment of that number."""
+    """Return the offset after the segment of that number."""
     return {SEGMENT: segment}
 
 
 def segment_of(value: Mapping[str, object]) -> int:
-    """The number in an offset. Raises `ConfigurationError` for an offset of something else."""
+    """Return the segment number of an offset.
+
+    Raises:
+        ConfigurationError: the offset belongs to another source.
+    """
     number = value.get(SEGMENT)
     if not isinstance(number, int) or number < 0:
         raise ConfigurationError(
@@ -30,20 +32,29 @@ def segment_of(value: Mapping[str, object]) -> int:
 
 
 def segments_between(start: Mapping[str, object], end: Mapping[str, object]) -> list[int]:
-    """The numbers of the segments of a batch: the last one, for a batch never has more. Numbers between the two need
-    not have a segment, as when a crash has left one that is not settled and a new checkpoint begins with it.
+    """Return the number of the segment of a batch, in a list that is empty for an empty batch.
+
+    new checkpoint begins with an unconfirmed segment of a crash.
+
+    Args:
+        batch never has more than one segment. Numbers between ``start`` and ``end`` need not have a segment, for
+            example if a
     """
     last = segment_of(end)
     return [last] if last > segment_of(start) else []
 
 
 def cursor_offset(cursor: str, number: int) -> dict[str, object]:
-    """Everything of a cursor below that number."""
+    """Return the offset after all messages of a cursor below the sequence ``number``."""
     return {CURSOR: cursor, NUMBER: number}
 
 
 def number_of(value: Mapping[str, object], cursor: str) -> int:
-    """The number in an offset of this cursor. Raises `ConfigurationError` for an offset of something else."""
+    """Return the sequence of an offset of this cursor.
+
+    Raises:
+        ConfigurationError: the offset belongs to another source.
+    """
     number = value.get(NUMBER)
     if not isinstance(number, int) or number < 0 or value.get(CURSOR) != cursor:
         owner = "another source" if value.get(CURSOR) is None else f"the cursor {value.get(CURSOR)!r}"

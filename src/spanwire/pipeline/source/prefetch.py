@@ -1,4 +1,4 @@
-"""One batch is received while Spark works on the batch before: both cores of a small machine have something to do."""
+"""Prefetches the next batch in a thread while Spark processes the current one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 class SegmentPrefetch:
-    """Stages one segment in a thread of its own. Whoever uses the `Staging` calls `wait` before, always."""
+    """Stages one segment in a thread; call `wait` before any other use of the `Staging`."""
 
     def __init__(self, staging: Staging) -> None:
         self._staging: Final[Staging] = staging
@@ -21,14 +21,14 @@ class SegmentPrefetch:
         self._failure: Exception | None = None
 
     def start(self, last: int, max_rows: int) -> None:
-        """Stage the segment after ``last``, which stays untouched. A lost connection is for the next call to tell."""
+        """Begin to stage the segment after ``last``. The next call to `Staging` reports a lost connection."""
         self._thread = threading.Thread(
             target=self._run, args=(last, max_rows), name="spanwire-read-ahead", daemon=True
         )
         self._thread.start()
 
     def wait(self) -> None:
-        """Until nothing is being staged. Raises what went wrong, but for a lost connection."""
+        """Wait until no segment is being staged; raise the failure of the thread, except a lost connection."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
@@ -41,5 +41,5 @@ class SegmentPrefetch:
             self._staging.stage_after(last, max_rows)
         except JmsError as error:
             logger.warning("reading ahead: %s", error)
-        except Exception as error:  # noqa: BLE001 - whatever it is: `wait` raises it
+        except Exception as error:  # noqa: BLE001 - `wait` raises every failure
             self._failure = error

@@ -1,4 +1,4 @@
-"""How long a source goes on without its broker: a broker that is started again within that time is no failure."""
+"""Limits the time for which a source continues without its broker, such as during a restart."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Final
 
 from spanwire.model.errors import JmsError
 
-MAX_OUTAGE_S: Final = 120.0  # a broker with a large journal is back by then
-PAUSE_S: Final = 0.5  # between two attempts
+MAX_OUTAGE_S: Final = 120.0  # seconds; a broker with a large journal restarts within this time
+PAUSE_S: Final = 0.5  # seconds between two attempts
 
 logger = logging.getLogger(__name__)
 
 
 class RetryWindow:
-    """Counts from the first failure after a success. A source that never had its broker has no patience."""
+    """Tolerates failures for `MAX_OUTAGE_S` after the last success.
+
+    Before the first success it tolerates none.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock: Final[Callable[[], float]] = clock
@@ -23,12 +26,12 @@ class RetryWindow:
         self._since: float | None = None
 
     def on_success(self) -> None:
-        """The broker does what it is asked."""
+        """Record that the broker works."""
         self._has_worked = True
         self._since = None
 
     def on_failure(self, error: JmsError) -> None:
-        """Note a failure, or raise it when it has lasted too long."""
+        """Record a failure, or raise it if failures have lasted too long."""
         now = self._clock()
         if not self._has_worked:
             raise error

@@ -1,17 +1,18 @@
-"""From a queue into segments, so that nothing is lost whenever the process or the machine stops.
+"""Moves messages from a queue to segments without loss, whenever the process or the machine stops.
 
-    receive → write the segment, sync → acknowledge → note that it is settled → Spark reads the segment → discard
+    receive → write the segment, sync → acknowledge → record the confirmation → Spark reads the segment → discard
 
 | stopped                        | afterwards                                                                    |
 |--------------------------------|-------------------------------------------------------------------------------|
 | before the segment has a name  | the broker delivers the messages again                                        |
-| before the acknowledgement     | the segment is found; what the broker delivers again is known by its id       |
-| before the note                | the same, but nothing comes again                                             |
+| before the acknowledgement     | the segment exists; redelivered messages are recognised by their ids          |
+| before the record              | the segment exists; no message is delivered again                             |
 | before Spark has committed     | Spark reads the same segment again                                            |
 
-With AT_MOST_ONCE a batch is acknowledged before its segment is written, and is lost when that does not happen.
+With AT_MOST_ONCE a batch is acknowledged before its segment is written, and is lost if the process stops in between.
 
-Segments up to ``start`` are discarded when Spark asks for more, since it does so only after its commit.
+Spark asks for the batch after ``start`` only after it has committed all batches up to ``start``, so their segments are
+discarded then.
 """
 
 from __future__ import annotations
@@ -26,17 +27,19 @@ from spanwire.pipeline.arrow.segments import SegmentWriter, StagingDirectory
 from spanwire.pipeline.link.batch_receiver import BatchReceiver, MessageSource, ReceivedBatch
 from spanwire.pipeline.options import AT_MOST_ONCE, ReadOptions, staging_directory
 
-MAX_UNSETTLED: Final = 4  # segments whose messages may come again and are known by id: so many crashes in a row
-MAX_KNOWN_BATCHES: Final = 100  # in a row of nothing but messages that are known; there may be new ones behind them
-FIRST_WAIT_S: Final = 1.0  # a broker may have to read from its disk before it dispatches to a new consumer
-MAX_DRAINED: Final = 10_000  # segments of one batch read: a queue that is never empty ends somewhere
-RECENT_SEGMENTS: Final = 2  # of this process: a connection may be lost right after an acknowledgement
+MAX_UNSETTLED: Final = 4  # unconfirmed segments whose ids are in memory; one for each of several crashes in a row
+MAX_KNOWN_BATCHES: Final = 100  # consecutive batches of redelivered messages; new messages may follow them
+FIRST_WAIT_S: Final = 1.0  # seconds; a broker may read from its disk before it dispatches to a new consumer
+MAX_DRAINED: Final = 10_000  # segments of one batch read; bounds the read of a queue that never empties
+RECENT_SEGMENTS: Final = (
+    2  # confirmed segments whose ids are in memory; the connection may be lost after a confirmation
+)
 
 logger = logging.getLogger(__name__)
 
 
 class Staging:
-    """The staged messages of one queue. Belongs to one process; not for two threads."""
+    """The staged messages of one queue; belongs to one process and is not thread-safe."""
 
     def __init__(self, options: ReadOptions, connect: Callable[[], MessageSource], clock: Callable[[], float]) -> None:
         self._options: Final[ReadOptions] = options
@@ -56,26 +59,33 @@ class Staging:
         self._recent: Final[dict[int, set[str]]] = {}
 
     def numbers(self) -> list[int]:
-        """The segments at hand, in order."""
+        """Return the numbers of the staged segments, in order."""
         return self._directory.numbers()
 
     def close(self) -> None:
-        """Give the queue and the directory free."""
+        """Close the consumer and unlock the directory."""
         self._disconnect()
         self._directory.close()
 
     def next_segment(self, start: int, max_rows: int) -> int:
-        """The number of the segment after ``start``, which Spark has committed; ``start`` when there is nothing.
+        """Discard segments up to ``start`` and return the number of the next segment.
 
-        Raises `JmsError` when the connection is lost or cannot be had; nothing is lost then, and it may be called
-        again.
+        Returns:
+            ``start`` without a new message.
+
+        Raises:
+            JmsError: the broker is lost; no message is lost, and the call may be repeated.
         """
         self._discard(start)
         return self.stage_after(start, max_rows)
 
     def stage_after(self, last: int, max_rows: int) -> int:
-        """The segment after ``last``, received unless it is at hand, as after a crash; ``last`` when there is nothing.
-        Discards and overwrites none. Raises `JmsError`.
+        """Return the number of the segment after ``last``, or ``last`` if there is no message.
+
+        Receives a segment unless one is staged already, as after a crash. Discards and overwrites no segment.
+
+        Raises:
+            JmsError: the broker is lost.
         """
         staged = [number for number in self.numbers() if number > last]
         if staged:
@@ -87,7 +97,11 @@ class Staging:
         return number
 
     def drain(self) -> None:
-        """Stage what is in the queue, until it is empty. Raises `JmsError`; what is staged by then stays."""
+        """Stage messages until the queue is empty.
+
+        Raises:
+            JmsError: the broker is lost; staged segments stay.
+        """
         numbers = self.numbers()
         number = numbers[-1] if numbers else 0
         for _ in range(MAX_DRAINED):
@@ -97,12 +111,16 @@ class Staging:
                 return
 
     def take_last(self) -> ReceivedBatch | None:
-        """What came last from the queue; None when nothing was asked of it since."""
+        """Return the last received batch once, or ``None`` if there is no new one."""
         last, self._last = self._last, None
         return last
 
     def _stage(self, number: int, max_rows: int) -> int:
-        """Receive a batch into a new segment; the number before when there is nothing."""
+        """Receive a batch into segment ``number``.
+
+        Returns:
+            ``number``, or the number before without a new message.
+        """
         least_wait_s = 0.0
         if self._source is None:
             self._source = self._connect()
@@ -112,10 +130,10 @@ class Staging:
         with self._directory.segment(number) as segment:
             try:
                 received = self._receiver.receive(source, max_rows, known, segment.add, least_wait_s)
-            except BaseException:  # whatever it was: the next acknowledgement must not cover what came so far
+            except BaseException:  # the next acknowledgement must not cover the messages received so far
                 self._disconnect()
                 raise
-            if received.is_empty and not source.is_connected():  # it connects again by itself
+            if received.is_empty and not source.is_connected():  # the client reconnects by itself
                 raise JmsError("there is no broker at the moment, so nobody knows whether the queue is empty")
             self._last = received
             is_acknowledged = self._options.quality == AT_MOST_ONCE and not received.is_empty
@@ -133,19 +151,22 @@ class Staging:
     def _finish(self, segment: SegmentWriter) -> None:
         try:
             segment.finish()
-        except BaseException:  # as above
+        except BaseException:  # the next acknowledgement must not cover the messages received so far
             self._disconnect()
             raise
 
     def _acknowledge(self, source: MessageSource, number: int, received: ReceivedBatch) -> None:
-        """The messages are safe here. Should the broker not hear of it, it delivers them again and they are known."""
+        """Acknowledge a stored segment.
+
+        After a failure the broker redelivers messages that are recognised by id.
+        """
         try:
             source.acknowledge()
         except JmsError as error:
             logger.warning("segment %d is staged but not acknowledged: %s", number, error)
             self._disconnect()
             return
-        except BaseException:  # nobody knows how much the broker has heard of it
+        except BaseException:  # the broker may or may not have the acknowledgement
             self._disconnect()
             raise
         if received.ids:
@@ -158,8 +179,10 @@ class Staging:
                 self._settle(segment_number)
 
     def _acknowledge_unstored(self, source: MessageSource) -> None:
-        """The messages are safe nowhere. Raises `JmsError` when the broker may not have heard of it; they are lost
-        then, or come again.
+        """Acknowledge messages that are not stored, for AT_MOST_ONCE.
+
+        Raises:
+            JmsError: the broker has not confirmed; the messages are lost or redelivered.
         """
         try:
             source.acknowledge()

@@ -1,1 +1,1 @@
-"""The Spark that runs on this machine: Java, the interpreter of the workers, the log, garbage collection."""
+"""The Spark on this machine: Java, the interpreter of the workers, the log, garbage collection."""

@@ -1,9 +1,8 @@
-"""Python's search for reference cycles while messages pass through a process.
+"""Tunes Python's cyclic garbage collector while messages pass through a process.
 
-Messages, rows and columns are freed when nobody has them any more; there is not a cycle among them. But they are so
-many that the interpreter, as it is set by default, looks through the last 700 of them again and again: a quarter of all
-the time of a process that does nothing else. Here it looks less often. It is not switched off, for the process may have
-other work beside, which does make cycles.
+Messages, rows and columns form no cycles and are freed by reference counting. With the default threshold the collector
+examines the last 700 objects so often that it takes a quarter of the process's time. The threshold is raised instead of
+disabling the collector, because other work in the process may create cycles.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ import threading
 from types import TracebackType
 from typing import Final
 
-COLLECT_AFTER: Final = 100_000  # objects more than before: a batch of messages is no reason to look for cycles
+COLLECT_AFTER: Final = 100_000  # new objects before a collection; a batch of messages should not start one
 
 
 class RareCollections:
-    """A context in which collections are rare; for a task of Spark's, whose process afterwards works for others.
+    """A context with rare collections, for a task of Spark whose process later works for others.
 
-        with RARE_COLLECTIONS:
-            ...
+            with RARE_COLLECTIONS:
+                ...
 
-    Contexts may overlap in any order: what was set before the first is set again behind the last. Who collects less
-    often than this by himself, or never, is left alone, and so is who sets something else inside.
+    Contexts may overlap in any order: the last exit restores the threshold of the first entry. A program's own higher
+    threshold, disabled collector, or threshold set inside the context is not changed.
     """
 
     def __init__(self) -> None:
@@ -52,20 +51,24 @@ class RareCollections:
 
 
 class LoadedModules:
-    """What a worker process of Spark's has loaded, which is there until its end.
+    """Freezes the loaded modules of a Spark worker, which stay until the process ends.
 
-    Behind every task such a process looks through all that it has: 30 ms for Arrow, pandas and Spark, as much as
-    10,000 messages take to be sent. From the first task of ours on it looks at what has come since. Spark itself loads
-    pandas behind the first task that writes.
+    After the first task of the data source a collection examines only newer objects. Spark loads pandas after the first
+    task that writes.
+
+    Args:
+        worker runs a full collection after each task: 30 ms for Arrow, pandas and Spark, the time to send 10,000
+            messages.
     """
 
     def __init__(self) -> None:
         self._count = 0
 
     def freeze(self) -> None:
-        """What is there now is not looked at again before the next call that finds a new module: then all is looked
-        through once, so that cycles of the tasks in between, which may have been others', go. Does nothing when no
-        module has come since the last call.
+        """Exclude all present objects from collections if a module was loaded since the last call.
+
+        Args:
+            full collection runs before, so that cycles of the tasks in between are freed.
         """
         count = len(sys.modules)
         if count > self._count:
@@ -76,4 +79,4 @@ class LoadedModules:
 
 
 LOADED_MODULES: Final = LoadedModules()
-RARE_COLLECTIONS: Final = RareCollections()  # of this process, as the collector is
+RARE_COLLECTIONS: Final = RareCollections()  # one per process, like the collector

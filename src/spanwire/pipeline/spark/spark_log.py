@@ -1,8 +1,8 @@
-"""Spark's own log in a file, so that a terminal shows what the pipeline tells and nothing else.
+"""Writes Spark's own log to a file, so that a terminal shows only the pipeline's output.
 
-Spark writes a stack of Java and Python for each failure of a route, a missing broker among them, and some lines at each
-start. The commands tell a failure in one line; who wants to know more finds the rest in the file, of which there are at
-most two of 10 MiB (`spark_log.properties`). A log4j configuration of the user's own goes before this one.
+Spark logs Java and Python stacks for each failure of a route, such as a missing broker, and some lines at each start.
+The commands report a failure in one line; the details are in the file, of which there are at most two of 10 MiB
+(`spark_log.properties`). A log4j configuration of the user takes precedence.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from spanwire.pipeline.spark.java import cache_directory
 
 NAME: Final = "spark.log"
 CONFIGURATION: Final = Path(__file__).with_name("spark_log.properties")
-CHOICE: Final = (
-    "LOG4J_CONFIGURATION_FILE"  # log4j 2, Configuration: what the environment says of log4j2.configurationFile
-)
+CHOICE: Final = "LOG4J_CONFIGURATION_FILE"  # log4j 2, Configuration: variable for log4j2.configurationFile
 FILE: Final = "SPANWIRE_SPARK_LOG"  # in `CONFIGURATION`
 
 
 def log_of_commands(environment: Mapping[str, str]) -> Path | None:
-    """The log of those commands that keep no state of their own; None for a user without a home."""
+    """Return the log of commands without a state directory, or ``None`` without a home directory."""
     try:
         return cache_directory(environment) / NAME
     except ConfigurationError:
@@ -33,7 +31,7 @@ def log_of_commands(environment: Mapping[str, str]) -> Path | None:
 
 
 def has_own_log(environment: Mapping[str, str], spark: Path) -> bool:
-    """Whether somebody has said already what Spark writes where; ``spark`` is Spark's home."""
+    """Return True if the user has configured Spark's log; ``spark`` is Spark's home."""
     folder = Path(environment.get("SPARK_CONF_DIR") or Path(environment.get("SPARK_HOME") or spark) / "conf")
     submitted = environment.get("PYSPARK_SUBMIT_ARGS", "")
     files = [path for path in folder.glob("log4j*") if path.suffix != ".template"]  # Spark's own are examples
@@ -42,8 +40,10 @@ def has_own_log(environment: Mapping[str, str], spark: Path) -> bool:
 
 @contextmanager
 def log_into(file: Path) -> Iterator[None]:
-    """A Java process that begins meanwhile writes its log there. Raises `ConfigurationError` when nothing can be
-    written there.
+    """Let a Java process that starts inside the context log into ``file``.
+
+    Raises:
+        ConfigurationError: the file cannot be written.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,10 @@
-"""The interpreter that Spark's workers on this machine run: the one that runs this process, without Spark's zips.
+"""The interpreter of Spark's local workers: that of this process, without Spark's zips on its path.
 
-Spark puts ``python/lib/pyspark.zip``, Py4J's zip and its own core's jar before everything else that its workers can
-import. The zips hold no compiled modules, so that each of half a dozen processes compiles PySpark anew, half a second
-of CPU time each; the jar holds nothing for Python, yet each reads its long directory, a tenth of a second. Where Spark
-is the installed package itself, which the interpreter finds beside, a script takes these three, and nothing else, off
-``PYTHONPATH``. Whatever is in doubt leaves Spark's own way.
+Spark puts ``python/lib/pyspark.zip``, Py4J's zip and the jar of its own core first on the workers' path. The zips have
+no compiled modules, so each of half a dozen processes compiles PySpark anew, half a second of CPU time each. The jar
+has no Python, yet each process reads its long directory, a tenth of a second. If Spark is the installed package, which
+the interpreter finds anyway, a script removes exactly these three entries from ``PYTHONPATH``. In doubt Spark's default
+stays.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.spark.java import cache_directory
 
-CHECK_TIMEOUT_S: Final = 60.0  # for an interpreter that begins and imports PySpark
+CHECK_TIMEOUT_S: Final = 60.0  # seconds; an interpreter starts and imports PySpark
 CHECK: Final = "import os, py4j, pyspark; print(os.path.dirname(os.path.realpath(pyspark.__file__)))"
 SCRIPT: Final = """\
 #!/bin/sh
@@ -44,10 +44,10 @@ exec {python} "$@"
 
 
 def worker_python(program: str, spark: Path, environment: Mapping[str, str]) -> str:
-    """What PYSPARK_PYTHON should be for workers on this machine: a script around ``program``, or ``program`` itself.
+    """Return PYSPARK_PYTHON for local workers: a script around ``program``, or ``program`` itself.
 
-    ``spark`` is the package that this process has imported, and must be Spark's home. The script is made once and tried
-    when it is made: it must find that same package.
+    ``spark`` is the imported package and must be Spark's home. The script is created once and tested then: it must
+    import the same package.
     """
     home = Path(environment.get("SPARK_HOME") or spark)
     if os.name != "posix" or home.resolve() != spark.resolve():
@@ -64,12 +64,12 @@ def worker_python(program: str, spark: Path, environment: Mapping[str, str]) -> 
 
 
 def quote(text: str) -> str:
-    """One word of a shell's, whatever is in it."""
+    """Quote a text as one word of a shell."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
 def _create_script(script: Path, text: str, home: Path, environment: Mapping[str, str]) -> bool:
-    """Write the script if it does what it should: with Spark's zips on the path it imports the package."""
+    """Write the script; return False if it does not import the package with Spark's zips on the path."""
     script.parent.mkdir(parents=True, exist_ok=True)
     temporary = script.with_name(f".{script.name}-{os.getpid()}")
     python_path = [f"{home}/python/lib/pyspark.zip", *filter(None, [environment.get("PYTHONPATH")])]
