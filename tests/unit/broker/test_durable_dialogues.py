@@ -328,12 +328,12 @@ def test_there_is_a_limit_to_durable_subscriptions_and_those_that_exist_can_be_u
     stage.broker.recover([], True, stage.now, {SUBSCRIPTIONS: facts})
     peer = subscriber(stage)
     with pytest.raises(ResourceAllocationError, match="unsubscribe those that nobody needs"):
-        peer.consumes(NEWS, durable="one more")
+        peer.consumes("topic://OTHER", durable="one more")
     listener = peer.consumes(NEWS, durable="1")
     stage.peer("p").sends(NEWS, "news")
     assert listener.takes() == ["news"]
     peer.unsubscribes("0")
-    peer.consumes(NEWS, durable="one more")
+    peer.consumes("topic://OTHER", durable="one more")
 
 
 def test_a_full_store_lets_sends_to_a_durable_topic_wait() -> None:

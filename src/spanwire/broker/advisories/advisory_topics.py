@@ -239,10 +239,8 @@ class Advisories(News, Handing):
 
     def let_go(self, topic: Topic) -> None:
         """Detach the listeners of ``topic``, which is forgotten."""
-        for subscription in topic.subscriptions:
-            subscription.homes.pop(topic, None)
+        for subscription in topic.detach_all():
             self._destinations.wildcards.recount(subscription)
-        topic.subscriptions.clear()
         topic.drop()  # it may keep for consumers to come what was handed on since it was forgotten
 
     def consumer_added(self, info: ConsumerInfo, destination: Destination, count: int) -> None:

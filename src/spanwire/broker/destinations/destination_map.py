@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.advisories.message_advisories import new_queue, new_topic
+from spanwire.broker.destinations.fan_out_room import FanOutRoom
 from spanwire.broker.destinations.wildcard_consumers import COMPARED_PER_STEP, PatternSubscription, WildcardConsumers
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
@@ -43,6 +44,7 @@ class DestinationMap:
         self._slow_consumers: Final[dict[str, SlowConsumerWatch]] = {}  # by the policy that has a strategy for them
         self._limited: Final[dict[str, int]] = {}  # destinations under each policy that limits their number
         self.durables: Final[dict[str, DurableSubscription]] = {}
+        self.fan_out: Final[FanOutRoom] = FanOutRoom(context, self.topics, self.durables, self.wildcards)
         self.swept: Final[dict[int, dict[str, Queue]]] = {}  # by the period of the look for expired messages
         self.removable: Final[dict[str, BrokerDestination]] = {}  # those that their policy removes when they are idle
         self.served = 0  # topics of all durable subscriptions together
@@ -229,6 +231,7 @@ class DestinationMap:
         else:
             topic = self.topics.pop(destination.qualified_name, None)
             if topic is not None:
+                self._context.crowded.pop(topic, None)
                 self.served -= len(topic.durables)
                 for durable in topic.durables:
                     del durable.topics[topic]

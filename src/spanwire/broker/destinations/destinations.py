@@ -12,6 +12,7 @@ from typing import Final
 from spanwire.broker.advisories.advisory_topics import Advisories
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.destinations.destination_map import DestinationMap, check_physical
+from spanwire.broker.destinations.fan_out_room import refusal
 from spanwire.broker.destinations.wildcard_matching import Attaching, Joining
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import BrokerDestination
@@ -274,14 +275,20 @@ class Destinations(Attaching):
         self._drop(home, connection_id)
         return 1 if self._advisories is None else 1 + self._advisories.listener_count
 
-    def attach(self, home: BrokerDestination, subscription: Subscription) -> None:
-        """Attach a wildcard subscription to one destination that it may read, and, being a bridge's, forward."""
+    def attach(self, home: BrokerDestination, subscription: Subscription) -> bool:
+        """Attach a wildcard subscription to a destination that it may read, and, being a bridge's, forward. False when
+        others took the room meanwhile, and it is ended.
+        """
         network_filter = subscription.network_filter
         if network_filter is not None and not network_filter.covers(home.destination):
-            return
+            return True
         if self._rights.may_read(subscription.principal, home.destination):
+            if isinstance(home, Topic) and home not in subscription.homes and not home.has_room(subscription.weight):
+                _end(subscription, refusal(home.destination))
+                return False
             attach(home, subscription)
             self._map.wildcards.recount(subscription)
+        return True
 
     def has_room(self) -> bool:
         """Return True if consumers of wildcards may be attached to further destinations."""
@@ -289,10 +296,7 @@ class Destinations(Attaching):
 
     def end(self, subscription: Subscription) -> None:
         """There is no room for a consumer of wildcards that is being attached: it goes with its connection."""
-        reason = self._map.wildcards.refusal()
-        connection_id = printable(subscription.info.consumer_id.connection_id)
-        logger.warning("connection %s is ended: %s", connection_id, printable(str(reason)))
-        subscription.outlet.close_with(reason)
+        _end(subscription, self._map.wildcards.refusal())
 
     def _make(self, destination: Destination, connection_id: str) -> BrokerDestination:
         if self._context.observer is not None:
@@ -334,6 +338,12 @@ class Destinations(Attaching):
             owner.temporary.pop(destination.qualified_name, None)
         if self._advisories is not None:
             self._advisories.destination_removed(destination, connection_id)
+
+
+def _end(subscription: Subscription, reason: JmsError) -> None:
+    connection_id = printable(subscription.info.consumer_id.connection_id)
+    logger.warning("connection %s is ended: %s", connection_id, printable(str(reason)))
+    subscription.outlet.close_with(reason)
 
 
 def attach(home: BrokerDestination, subscription: Subscription) -> None:

@@ -16,6 +16,7 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.remote_subscribers import RemoteSubscribers
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.fan_out import COPY_STEPS, selector_steps
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.metadata import REMOTE_SUBSCRIBERS, SUBSCRIPTIONS
@@ -98,6 +99,7 @@ class Durables:
                 f"durable subscriptions get messages of {served} topics together, as many as they may: "
                 f"use narrower wildcards or fewer subscriptions"
             )
+        self._map.fan_out.check(terms.topic.parts(), COPY_STEPS + selector_steps(terms.selector), found)
         if found is not None:
             self._check_right(state, found, ADMIN, "remove")
             _check_cursors(found)
@@ -175,6 +177,7 @@ class Durables:
         durable = self._made(terms, principal, selector, queue)
         durable.offline_since = self._context.monotonic
         self._map.durables[terms.key] = durable
+        self._map.fan_out.enter(durable)
         self._map.serve(durable)
         return durable
 
@@ -279,6 +282,7 @@ class Durables:
         durable.line.drop()
         key = durable.terms.key
         del self._map.durables[key]
+        self._map.fan_out.leave(durable)
         self.remote_subscribers.forget(key)
         if store is not None:
             store.discard_fact(SUBSCRIPTIONS, _key(durable.terms))

@@ -36,6 +36,7 @@ class WildcardConsumers:
         self._entries: Final[dict[Subscription, list[PatternSubscription]]] = {}
         self._places: Final[dict[Subscription, int]] = {}  # where each listens, as far as that is in ``attached``
         self._count = 0
+        self.weight = 0  # of those that want topics: what a new topic may have to hand each message to
         self.attached = 0  # places at which all of them listen, each consumer with all its destinations
 
     def check_room(self, patterns: int) -> None:
@@ -68,7 +69,10 @@ class WildcardConsumers:
 
     def add(self, pattern: Destination, subscription: Subscription) -> None:
         """Offer every new destination under ``pattern`` to ``subscription``."""
-        self._entries.setdefault(subscription, []).append(PatternSubscription(pattern, subscription))
+        entries = self._entries.setdefault(subscription, [])
+        if not pattern.is_queue and not _wants_topics(entries):
+            self.weight += subscription.weight
+        entries.append(PatternSubscription(pattern, subscription))
         self._count += 1
         self._places.setdefault(subscription, 0)
         self.recount(subscription)
@@ -79,6 +83,8 @@ class WildcardConsumers:
         if entries is None:
             return False
         self._count -= len(entries)
+        if _wants_topics(entries):
+            self.weight -= subscription.weight
         self.attached -= self._places.pop(subscription)
         return True
 
@@ -103,3 +109,7 @@ class WildcardConsumers:
                     found.append(subscription)
                     break
         return found
+
+
+def _wants_topics(entries: list[PatternSubscription]) -> bool:
+    return any(not entry.pattern.is_queue for entry in entries)

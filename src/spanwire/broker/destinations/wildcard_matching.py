@@ -23,8 +23,8 @@ CONSUMERS_PER_STEP: Final = 16  # that a destination has already count as one mo
 class Attaching(Protocol):
     """Who attaches a wildcard subscription, if it may read the destination."""
 
-    def attach(self, home: BrokerDestination, subscription: Subscription) -> None:
-        """Attach ``subscription`` to ``home``, once."""
+    def attach(self, home: BrokerDestination, subscription: Subscription) -> bool:
+        """Attach ``subscription`` to ``home``, once; False when there was no room and it is ended."""
         ...
 
     def has_room(self) -> bool:
@@ -84,17 +84,20 @@ class Joining(BrokerDestination):
                     self._next = count
                     break
                 self.steps += home.consumer_count // CONSUMERS_PER_STEP
-                self._attach(home, subscription)
+                if not self._attach(home, subscription) and self._by_pattern:
+                    self._next = count
         self._context.steps += self.steps - begin
         more = self._next < count and not (self._by_pattern and self._subscriptions[0].removed)
         if not more and self in self._context.joins:
             self._context.joins.remove(self)
         return more
 
-    def _attach(self, home: BrokerDestination, subscription: Subscription) -> None:
-        self._attaching.attach(home, subscription)
+    def _attach(self, home: BrokerDestination, subscription: Subscription) -> bool:
+        if not self._attaching.attach(home, subscription):
+            return False
         if subscription.started and home in subscription.busy:
             home.fill()
+        return True
 
     def complete(self, home: BrokerDestination) -> None:
         """Attach to ``home`` now who is not attached yet."""
@@ -105,4 +108,5 @@ class Joining(BrokerDestination):
                         self._attach(home, subscription)
                 self._next = len(self._subscriptions)
         elif not self._subscriptions[0].removed and self.destination.matches(home.destination):
-            self._attach(home, self._subscriptions[0])
+            if not self._attach(home, self._subscriptions[0]):
+                self._next = len(self._homes)

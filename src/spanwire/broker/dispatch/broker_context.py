@@ -69,6 +69,7 @@ class BrokerContext:
         self.news: News | None = None  # None on a broker without advisories
         self.remover: ConsumerRemover | None = None
         self.joins: Final[list[PendingJoin]] = []  # under way
+        self.crowded: Final[dict[BrokerDestination, None]] = {}  # topics with more than half of the consumers they take
         self.steps = 0  # of work: requests, and what they did at once for many destinations or consumers
         self.wall_ms = 0
         self.monotonic = 0.0

@@ -40,6 +40,7 @@ class BrokerDestination:
         self.removed = False
         self.route: VirtualRoute | None = None  # its messages go on to other destinations
         self.fans_out = False  # they do, or they go to durable subscriptions as well
+        self.load = 0  # steps that the consumers of a topic add to each message (`spanwire.broker.dispatch.fan_out`)
 
     @property
     def consumer_count(self) -> int:

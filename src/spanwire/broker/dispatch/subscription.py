@@ -8,6 +8,7 @@ from typing import Final
 
 from spanwire.broker.dispatch.connection_output import Outlet
 from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.fan_out import selector_steps
 from spanwire.broker.dispatch.in_flight_index import NOWHERE, OutIndex
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageCondition, MessageReference
@@ -106,6 +107,7 @@ class Subscription:
         self.shared: Final[bool] = info.destination.is_pattern or info.destination.is_composite
         self.busy: Final[dict[BrokerDestination, None]] = {}  # its homes in which messages wait, if it is ``shared``
         self.pending: Final[deque[MessageReference]] = _pending_of(info.destination)
+        self.weight: Final[int] = 1 + selector_steps(info.selector)  # of the steps of each message of its topics
         self.dispatched_total = 0
         self.acknowledged_total = 0
 

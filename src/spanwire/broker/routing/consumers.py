@@ -15,6 +15,7 @@ from spanwire.broker.destinations.durable_subscriptions import Durables
 from spanwire.broker.destinations.wildcard_matching import Joining
 from spanwire.broker.dispatch.broker_context import BrokerContext, ConsumerRemover
 from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.fan_out import selector_steps
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination, settle_all
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH, Subscription
@@ -175,8 +176,10 @@ class Consuming(ConsumerRemover):
         if info.browser:
             self._check_browse(state, info, parts)
         patterns = [part for part in parts if part.is_pattern]
-        if patterns and info.subscription_name is None:
-            self._map.wildcards.check_room(len(patterns))
+        if info.subscription_name is None:
+            if patterns:
+                self._map.wildcards.check_room(len(patterns))
+            self._map.fan_out.check(parts, 1 + selector_steps(info.selector))
 
     def _check_browse(self, state: ConnectionState, info: ConsumerInfo, parts: list[Destination]) -> None:
         if len(parts) != 1 or not parts[0].is_queue or parts[0].is_pattern:

@@ -11,6 +11,7 @@ import json
 from typing import Final
 
 from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.fan_out import COPY_STEPS, selector_steps
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageCondition, MessageReference
 from spanwire.broker.ports import Principal
 from spanwire.broker.queue.queue import Queue
@@ -83,6 +84,7 @@ class DurableSubscription:
         self._selector: Final[Selector | None] = selector
         self._values: Final[BoundMessageValues] = values
         self._rights: Final[Rights] = rights
+        self.weight: Final[int] = COPY_STEPS + selector_steps(terms.selector)  # of the steps of each message
         self._parts: Final[list[Destination]] = terms.topic.parts()
         self.has_pattern: Final[bool] = any(part.is_pattern for part in self._parts)
 

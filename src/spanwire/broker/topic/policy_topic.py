@@ -69,6 +69,7 @@ class TunedTopic(Topic):
         chosen = self._recipients
         if not chosen:
             return
+        self._context.steps += self._steps
         if message.expiration_ms > 0:
             self._perishable = True
         reference = MessageReference(self, message, 0, self._context.next_order(), 0)
@@ -108,6 +109,12 @@ class TunedTopic(Topic):
     def detach_left(self) -> list[Subscription]:
         """Remove the subscriptions that have left, and give them."""
         gone = super().detach_left()
+        self._choose_recipients()
+        return gone
+
+    def detach_all(self) -> list[Subscription]:
+        """Remove all subscriptions, and give them."""
+        gone = super().detach_all()
         self._choose_recipients()
         return gone
 

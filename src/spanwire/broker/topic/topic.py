@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.fan_out import MAX_FAN_OUT, STEPS_OF_REQUEST
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
@@ -26,6 +27,7 @@ class Topic(BrokerDestination):
         self._context: Final[BrokerContext] = context
         self.subscriptions: Final[list[Subscription]] = []
         self.durables: Final[list[DurableSubscription]] = []
+        self._steps = 0  # of a request, for each message
 
     @property
     def consumer_count(self) -> int:
@@ -40,12 +42,26 @@ class Topic(BrokerDestination):
         self.durables.append(durable)
         durable.topics[self] = None
         self.fans_out = True
+        self._note_load(durable.weight)
 
     def serve_no_more(self, durable: DurableSubscription) -> None:
         """A durable subscription gets no further messages of it."""
         self.durables.remove(durable)
         del durable.topics[self]
         self.fans_out = self.route is not None or len(self.durables) > 0
+        self._note_load(-durable.weight)
+
+    def has_room(self, weight: int) -> bool:
+        """Return True if a consumer or durable subscription of this ``weight`` may get the messages as well."""
+        return self.load + weight <= MAX_FAN_OUT
+
+    def _note_load(self, more: int) -> None:
+        self.load += more
+        self._steps = self.load // STEPS_OF_REQUEST
+        if self.load > MAX_FAN_OUT // 2 and not self.removed:
+            self._context.crowded[self] = None
+        else:
+            self._context.crowded.pop(self, None)
 
     def accept(self, message: Message, sequence: int = 0) -> None:
         """Hand ``message`` to every subscription whose selector lets it through."""
@@ -54,6 +70,7 @@ class Topic(BrokerDestination):
             self._context.complete_joins(self)
         if not self.subscriptions:
             return
+        self._context.steps += self._steps
         reference = MessageReference(self, message, 0, self._context.next_order(), 0)
         self.hold(message)
         for subscription in self.subscriptions:
@@ -107,16 +124,29 @@ class Topic(BrokerDestination):
         self.visits += 1
         self.subscriptions.append(subscription)
         subscription.homes[self] = None
+        self._note_load(subscription.weight)
 
     def detach(self, subscription: Subscription) -> None:
         """Remove a subscription that leaves; what waits in it is released with it."""
         self.subscriptions.remove(subscription)
+        self._note_load(-subscription.weight)
 
     def detach_left(self) -> list[Subscription]:
         """Remove the subscriptions that have left, and give them."""
         gone = [subscription for subscription in self.subscriptions if subscription.left]
         if gone:
             self.subscriptions[:] = [subscription for subscription in self.subscriptions if not subscription.left]
+            for subscription in gone:
+                self._note_load(-subscription.weight)
+        return gone
+
+    def detach_all(self) -> list[Subscription]:
+        """Remove all subscriptions, and give them."""
+        gone = list(self.subscriptions)
+        self.subscriptions.clear()
+        for subscription in gone:
+            subscription.homes.pop(self, None)
+            self._note_load(-subscription.weight)
         return gone
 
     def settled(self, reference: MessageReference) -> None:

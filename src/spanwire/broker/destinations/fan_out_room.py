@@ -1,0 +1,107 @@
+"""Room for one more consumer or durable subscription at topics, each message of which goes to only so many.
+
+Consumers of wildcards, and durable subscriptions to wildcards, have a limit of their own for all topics together: so a
+new topic never has too many from its beginning.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.destinations.wildcard_consumers import WildcardConsumers
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.fan_out import CHARACTERS_PER_STEP, COPY_STEPS, MAX_FAN_OUT
+from spanwire.broker.topic.durable_subscription import DurableSubscription
+from spanwire.broker.topic.topic import Topic
+from spanwire.model.destination import Destination
+from spanwire.model.errors import ResourceAllocationError
+
+_COUNTED: Final = (
+    f"{MAX_FAN_OUT} steps, 1 for a consumer, {COPY_STEPS} for a durable subscription, "
+    f"1 more for each {CHARACTERS_PER_STEP} characters of a selector"
+)
+
+
+class FanOutRoom:
+    """Counts durable subscriptions by their weights, and refuses what would be too many for one message."""
+
+    def __init__(
+        self,
+        context: BrokerContext,
+        topics: dict[str, Topic],
+        durables: dict[str, DurableSubscription],
+        wildcards: WildcardConsumers,
+    ) -> None:
+        self._context: Final[BrokerContext] = context
+        self._topics: Final[dict[str, Topic]] = topics
+        self._durables: Final[dict[str, DurableSubscription]] = durables
+        self._wildcards: Final[WildcardConsumers] = wildcards
+        self._weight = 0  # of all durable subscriptions
+        self._wild_weight = 0  # of those to wildcards
+
+    def enter(self, durable: DurableSubscription) -> None:
+        """Count a new durable subscription."""
+        self._weight += durable.weight
+        if durable.has_pattern:
+            self._wild_weight += durable.weight
+
+    def leave(self, durable: DurableSubscription) -> None:
+        """Count a durable subscription no more."""
+        self._weight -= durable.weight
+        if durable.has_pattern:
+            self._wild_weight -= durable.weight
+
+    def check(self, parts: list[Destination], weight: int, replaced: DurableSubscription | None = None) -> None:
+        """Raise `ResourceAllocationError` where a topic among ``parts``, or under one, has no room for one of this
+        ``weight``, or a durable subscription that takes the place of ``replaced``.
+        """
+        for part in parts:
+            if part.is_queue:
+                continue
+            if part.is_pattern:
+                self._check_pattern(part, weight, replaced)
+                continue
+            topic = self._topics.get(part.qualified_name)
+            if topic is None:
+                load = self._load_of_new(part, weight, replaced)
+            else:
+                load = topic.load - _saved(topic, replaced)
+            if load + weight > MAX_FAN_OUT:
+                raise refusal(part)
+
+    def _check_pattern(self, pattern: Destination, weight: int, replaced: DurableSubscription | None) -> None:
+        wild = self._wildcards.weight + self._wild_weight
+        if replaced is not None and replaced.has_pattern:
+            wild -= replaced.weight
+        if wild + weight > MAX_FAN_OUT:
+            raise ResourceAllocationError(
+                f"wildcards let as much work come together at a new topic as one message may take ({_COUNTED}): "
+                f"name topics, or use fewer wildcards"
+            )
+        for home in self._context.crowded:
+            if isinstance(home, Topic) and pattern.matches(home.destination):
+                if not home.has_room(weight - _saved(home, replaced)):
+                    raise refusal(home.destination)
+
+    def _load_of_new(self, topic: Destination, weight: int, replaced: DurableSubscription | None) -> int:
+        """Return the load that ``topic`` has when it is made; a sum over all topics where that leaves room."""
+        most = self._wildcards.weight + self._weight
+        if most + weight <= MAX_FAN_OUT:
+            return most
+        load = sum([subscription.weight for subscription in self._wildcards.subscriptions(topic)])
+        for durable in self._durables.values():
+            if durable is not replaced and durable.covers(topic):
+                load += durable.weight
+        return load
+
+
+def _saved(topic: Topic, replaced: DurableSubscription | None) -> int:
+    return replaced.weight if replaced is not None and topic in replaced.topics else 0
+
+
+def refusal(topic: Destination) -> ResourceAllocationError:
+    """Return what a consumer is told that ``topic`` has no room for."""
+    return ResourceAllocationError(
+        f"{topic.qualified_name} has as many consumers as one message may go to ({_COUNTED}): "
+        f"use several topics, or queues behind a virtual topic"
+    )

@@ -1,0 +1,208 @@
+"""Consumers of one topic: so many, by what they add to the work of each message, and no more."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import pytest
+
+from spanwire.broker.advisories.advisory_delivery import TELLING_STEPS
+from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
+from spanwire.broker.dispatch.fan_out import (
+    CHARACTERS_PER_STEP,
+    COPY_STEPS,
+    MAX_FAN_OUT,
+    STEPS_OF_REQUEST,
+    selector_steps,
+)
+from spanwire.model.errors import ResourceAllocationError
+from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION
+from tests.support.dialogue.broker_dialogue import Listener, Stage
+from tests.support.dialogue.spoken_advisories import SpokenAdvisories
+
+FULL: Final = "as many consumers as one message may go to.*use several topics, or queues behind a virtual topic"
+TOO_WILD: Final = "name topics, or use fewer wildcards"
+HEAVY: Final = "a = 1 OR b = '" + "x" * (8_000 - 15) + "'"
+
+
+def crowd(stage: Stage, destination: str, count: int = MAX_FAN_OUT) -> list[Listener]:
+    listeners: list[Listener] = []
+    while len(listeners) < count:
+        peer = stage.peer(f"crowd{len(listeners)} of {destination}")
+        wanted = min(MAX_CONSUMERS_PER_CONNECTION, count - len(listeners))
+        listeners.extend(peer.consumes(destination, prefetch=10) for _ in range(wanted))
+    return listeners
+
+
+def heavy_crowd(stage: Stage, destination: str) -> list[Listener]:
+    """As many consumers with long selectors as a topic takes."""
+    peer = stage.peer("heavy")
+    return [peer.consumes(destination, selector=HEAVY) for _ in range(MAX_FAN_OUT // (1 + selector_steps(HEAVY)))]
+
+
+def runs(stage: Stage) -> None:
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+
+
+def test_one_message_of_a_topic_goes_to_so_many_consumers_and_a_further_one_is_refused() -> None:
+    stage = Stage()
+    listeners = crowd(stage, "topic://T")
+    late = stage.peer("late")
+    for wanted in ("topic://T", "topic://OTHER,topic://T", "topic://>", "queue://Q,topic://*"):
+        with pytest.raises(ResourceAllocationError, match=f"^topic://T has {FULL}$"):
+            late.consumes(wanted)
+    assert not stage.has("topic://OTHER")
+    assert not stage.has("queue://Q")
+    assert late.state.consumers == {}
+    late.consumes("topic://OTHER.*")
+    producer = stage.peer("p")
+    before = stage.broker.steps
+    producer.sends("topic://T", "1")
+    assert stage.broker.steps - before == 1 + MAX_FAN_OUT // STEPS_OF_REQUEST
+    assert {tuple(listener.out) for listener in listeners} == {("1",)}
+    listeners[0].leaves()
+    assert late.consumes("topic://T").subscription.homes
+    with pytest.raises(ResourceAllocationError, match=FULL):
+        late.consumes("topic://T")
+
+
+def test_a_selector_weighs_as_much_as_it_is_long() -> None:
+    assert selector_steps(None) == 0
+    assert selector_steps("a = 1") == 1
+    assert selector_steps("x" * CHARACTERS_PER_STEP) == 2
+    stage = Stage()
+    listeners = heavy_crowd(stage, "topic://T")
+    late = stage.peer("late")
+    with pytest.raises(ResourceAllocationError, match=FULL):
+        late.consumes("topic://T", selector=HEAVY)
+    stage.peer("p").sends("topic://T", "1", properties={"a": 1})
+    assert {tuple(listener.out) for listener in listeners} == {("1",)}
+    listeners[0].peer.leaves()
+    runs(stage)
+    late.consumes("topic://T", selector=HEAVY)
+
+
+def test_durable_subscriptions_of_a_topic_have_room_for_so_many_and_those_that_exist_can_be_used() -> None:
+    stage = Stage()
+    peers = [stage.peer(str(number), client_id=str(number)) for number in range(5)]
+    per_peer = MAX_FAN_OUT // COPY_STEPS // len(peers)
+    for peer in peers:
+        for number in range(per_peer):
+            peer.consumes("topic://T", durable=str(number))
+    late = stage.peer("late", client_id="late")
+    for wanted in ("topic://T", "topic://>"):
+        with pytest.raises(ResourceAllocationError):
+            late.consumes(wanted, durable="s")
+    with pytest.raises(ResourceAllocationError, match=FULL):
+        late.consumes("topic://T")
+    assert stage.peer("p").sends("topic://T", "1") > 0
+    peers[0].leaves()
+    runs(stage)
+    again = stage.peer("0 again", client_id="0")
+    again.consumes("topic://T", durable="0")
+    with pytest.raises(ResourceAllocationError, match=FULL):
+        again.consumes("topic://T", durable="1", selector="a = 1")
+    assert len(stage.broker.durable_subscriptions()) == per_peer * len(peers)
+    again.consumes("topic://OTHER", durable="1")
+    late.consumes("topic://T", durable="s")
+
+
+def test_consumers_of_wildcards_are_so_many_that_a_new_topic_has_room_for_all() -> None:
+    stage = Stage()
+    listeners = crowd(stage, "topic://W.*")
+    late = stage.peer("late", client_id="late")
+    for durable in (None, "s"):
+        with pytest.raises(ResourceAllocationError, match=TOO_WILD):
+            late.consumes("topic://X.*", durable=durable)
+        for topic in ("topic://W.1", "topic://OTHER,topic://W.1"):
+            with pytest.raises(ResourceAllocationError, match=FULL):
+                late.consumes(topic, durable=durable)
+    assert stage.broker.durable_subscriptions() == []
+    assert not stage.has("topic://W.1")
+    late.consumes("queue://>")
+    late.consumes("topic://X.1")
+    stage.peer("p").sends("topic://W.1", "1")
+    assert {tuple(listener.out) for listener in listeners} == {("1",)}
+    listeners[0].leaves()
+    runs(stage)
+    late.consumes("topic://X.*")
+
+
+def test_a_durable_subscription_to_wildcards_counts_for_each_new_topic_until_it_is_deleted() -> None:
+    stage = Stage()
+    count = MAX_FAN_OUT // (COPY_STEPS + selector_steps(HEAVY))
+    peer = stage.peer("a", client_id="a")
+    for number in range(count):
+        peer.consumes("topic://D.*", durable=str(number), selector=HEAVY).leaves()
+    with pytest.raises(ResourceAllocationError, match=TOO_WILD):
+        peer.consumes("topic://E.*", durable="more", selector=HEAVY)
+    with pytest.raises(ResourceAllocationError, match=TOO_WILD):
+        peer.consumes("topic://E.*", selector=HEAVY)
+    with pytest.raises(ResourceAllocationError, match=FULL):
+        peer.consumes("topic://D.1", selector=HEAVY)
+    peer.consumes("topic://E.*", durable="0", selector=HEAVY).leaves()  # in place of the one before
+    peer.unsubscribes("0")
+    peer.consumes("topic://E.*", selector=HEAVY)
+
+
+def test_a_consumer_of_wildcards_whose_room_others_take_while_it_is_attached_is_ended_and_told_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    stage = Stage()
+    maker = stage.peer("m")
+    for number in range(2 * JOIN_STEPS):
+        maker.creates(f"topic://D.{number}")
+    peer = stage.peer("c")
+    listener = peer.consumes("topic://D.*", selector=HEAVY)
+    heavy_crowd(stage, f"topic://D.{2 * JOIN_STEPS - 1}")
+    assert peer.closed_with is None
+    with caplog.at_level(logging.WARNING):
+        stage.peer("p").sends(f"topic://D.{2 * JOIN_STEPS - 1}", "1", properties={"a": 1})
+    assert isinstance(peer.closed_with, ResourceAllocationError)
+    assert "has as many consumers" in caplog.text
+    runs(stage)
+    assert len(listener.subscription.homes) == JOIN_STEPS
+    assert caplog.text.count("is ended") == 1
+
+
+def test_an_advisory_goes_to_so_many_listeners_in_one_slice_and_a_further_listener_is_refused() -> None:
+    assert TELLING_STEPS < MAX_FAN_OUT
+    stage = Stage(advisory_format=SpokenAdvisories())
+    listeners = crowd(stage, "topic://ActiveMQ.Advisory.Queue")
+    runs(stage)
+    with pytest.raises(ResourceAllocationError, match=FULL):
+        stage.peer("late").consumes("topic://ActiveMQ.Advisory.Queue")
+    maker = stage.peer("m")
+    maker.creates("queue://A")
+    maker.creates("queue://B")
+    assert listeners[0].out == []
+    stage.runs()
+    assert {len(listener.out) for listener in listeners} == {1}
+    for peer in {listener.peer for listener in listeners}:
+        peer.flushes()
+    stage.runs()
+    assert {tuple(listener.out) for listener in listeners} == {("+queue://A", "+queue://B")}
+
+
+def test_the_load_of_topics_is_nothing_when_everybody_has_left() -> None:
+    stage = Stage(advisory_format=SpokenAdvisories())
+    peer = stage.peer("a", client_id="a")
+    peer.consumes("topic://T", selector="a = 1")
+    peer.consumes("topic://*")
+    peer.consumes("topic://ActiveMQ.Advisory.>")
+    peer.consumes("topic://T", durable="s", selector="a = 1")
+    peer.consumes("topic://*", durable="t")
+    home = next(home for home in stage.broker._map.all() if home.destination.name == "T")
+    assert home.load == 2 + 1 + (COPY_STEPS + 1) + COPY_STEPS
+    peer.leaves()
+    runs(stage)
+    again = stage.peer("a again", client_id="a")
+    again.unsubscribes("s")
+    again.unsubscribes("t")
+    runs(stage)
+    assert home.load == 0
+    assert stage.broker._map.wildcards.weight == 0
+    assert stage.broker._map.fan_out._weight == stage.broker._map.fan_out._wild_weight == 0
+    assert all(home.load == 0 for home in stage.broker._map.all())
