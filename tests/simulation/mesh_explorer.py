@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
-from spanwire.network.bridge.forwarder import Crossing
+from spanwire.network.bridge.forwarder import Forwarder
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameDecoder
 from spanwire.protocols.openwire.codec.wire_format import WireFormat
@@ -51,8 +51,8 @@ class Names:
         self._labels: list[tuple[str, str]] = []
         for place, link in enumerate(world.links):
             bridge = link.bridge
-            if bridge is not None and bridge._crossing is not None:
-                self._labels.append((bridge._crossing.local.client.connection_id, f"near{place}"))
+            if bridge is not None and bridge._forwarder is not None:
+                self._labels.append((bridge._forwarder.local.client.connection_id, f"near{place}"))
                 self._labels.append((bridge._remote._connection_id, f"far{place}"))
 
     def site(self, site: Site, is_quiet: bool) -> tuple[object, ...]:
@@ -79,14 +79,14 @@ class Names:
 
     def _link(self, link: MeshLink, site: Site, is_quiet: bool) -> object:
         bridge = link.bridge
-        if bridge is None or bridge._crossing is None or site is not link.near:
+        if bridge is None or bridge._forwarder is None or site is not link.near:
             return bridge is not None
-        crossing = bridge._crossing
+        forwarder = bridge._forwarder
         demands = []
-        for demand in crossing.local.demand.subscriptions:
+        for demand in forwarder.local.demand.subscriptions:
             info = demand.info
-            out = [(entry.message_id.sequence, entry.settled) for entry in demand.out]
-            parts: list[object] = [info.subscription_name or "", demand.leaving, demand.kept, out]
+            out = [(entry.message_id.sequence, entry.is_confirmed) for entry in demand.in_flight]
+            parts: list[object] = [info.subscription_name or "", demand.is_ending, demand.is_standing, out]
             if not is_quiet:
                 parts.append(info.priority)
                 parts.append(sorted([self._id(alias) for alias in one.aliases()] for one in demand.consumers.values()))
@@ -95,7 +95,7 @@ class Names:
             demands.append(repr(parts))
         if is_quiet:
             return sorted(demands)
-        over = link.near.routes._passed_over.get(crossing, {})
+        over = link.near.routes._passed_over.get(forwarder, {})
         return (sorted(demands), sorted(self._id(key) for key in over))
 
     def _may_be_asked(self, site: Site) -> bool:
@@ -109,9 +109,9 @@ class Names:
             path = tuple(one.value for one in command.broker_path or [])
             return ("message", command.message_id.producer_sequence_id, command.redelivery_counter, path)
         bridge = self._world.links[place].bridge
-        assert bridge is not None and bridge._crossing is not None
+        assert bridge is not None and bridge._forwarder is not None
         if isinstance(command, wire.Response):
-            return ("answer", answered(bridge._crossing, command))
+            return ("answer", answered(bridge._forwarder, command))
         if kind == BACK and isinstance(command, wire.MessageDispatch) and command.message is not None:
             return self._advisory(command.message)
         return (type(command).__name__,)
@@ -133,9 +133,9 @@ class Names:
         return text
 
 
-def answered(crossing: Crossing, command: wire.Response) -> int | None:
+def answered(forwarder: Forwarder, command: wire.Response) -> int | None:
     """Return the number of the message that this is the answer to."""
-    sent = crossing._sent.get(command.correlation_id)
+    sent = forwarder._unanswered.get(command.correlation_id)
     return None if sent is None else sent.message_id.sequence
 
 

@@ -134,6 +134,6 @@ def test_a_link_that_breaks_again_and_again_leaves_one_subscription_each_time() 
         network.settles()
     bridges = list(b.acceptor.bridges.values())
     assert link.bridge is not None and link.bridge.demand_count == 1
-    assert [bridge.crossing.local.demand.remote_count for bridge in bridges] == [1]
+    assert [bridge.forwarder.local.demand.remote_count for bridge in bridges] == [1]
     assert [view.consumers for view in a.broker.destination_views() if view.destination == "queue://THERE"] == [1]
     assert [view.consumers for view in b.broker.destination_views() if view.destination == "queue://HERE"] == [1]

@@ -257,7 +257,7 @@ class RandomMesh:
             if bridge is not None and bridge.demand_count:
                 forwards[link.near.name].add(link.far.name)
             for reverse in link.far.acceptor.bridges.values():
-                if reverse.crossing.local.demand.subscriptions:
+                if reverse.forwarder.local.demand.subscriptions:
                     forwards[link.far.name].add(reverse.remote.broker_id)
         ttl = self.world.links[0].settings.message_ttl
         found = {self.world.sites[0].name}

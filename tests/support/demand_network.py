@@ -231,7 +231,7 @@ class DemandNetwork:
     def demand(self) -> int:
         """Subscriptions of bridges, at all brokers."""
         accepted = sum(
-            len(bridge.crossing.local.demand.subscriptions)
+            len(bridge.forwarder.local.demand.subscriptions)
             for site in self.sites
             for bridge in site.acceptor.bridges.values()
         )

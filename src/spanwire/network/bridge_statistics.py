@@ -5,7 +5,7 @@ from __future__ import annotations
 from spanwire.model.routing import Refusals
 
 
-class LinkCounts:
+class BridgeStatistics:
     """Messages of one bridge, or of all bridges of one link one after the other.
 
     ``sent`` were written to the remote broker and ``answered`` by it, ``received`` came from it over a duplex link,
@@ -23,7 +23,7 @@ class LinkCounts:
         self.unserved = 0
         self.refusals: Refusals = Refusals()
 
-    def add(self, other: LinkCounts) -> None:
+    def add(self, other: BridgeStatistics) -> None:
         """Count those of ``other``, too."""
         self.sent += other.sent
         self.answered += other.answered

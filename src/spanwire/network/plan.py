@@ -17,7 +17,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.routing import NO_PATH, NetworkFilter, within
 from spanwire.network.settings import BridgeSettings
 
-MAX_KNOWN: Final = 1_000  # answers about one destination at one broker that are remembered
+MAX_CACHED: Final = 1_000  # answers about one destination at one broker that are remembered
 MAX_STEPS: Final = 5_000  # subscriptions or hops followed for one question
 
 MAX_WAYS: Final = (
@@ -45,7 +45,7 @@ class PlannedBroker:
     advisories: bool = True
     policies: PolicyMap = field(default_factory=PolicyMap)
 
-    def replays(self, destination: Destination) -> bool:
+    def can_replay(self, destination: Destination) -> bool:
         """Whether messages may go back from here to where they came from."""
         bridges = self.policies.entry_for(destination).queue.bridges
         return destination.is_queue and bridges is not None and bridges.replays
@@ -110,14 +110,14 @@ class Route:
     refusals: list[Refusal] = field(default_factory=list)
 
 
-class _Asked:
+class _ConsumerDemand:
     """What was found out about consumers of one destination at one broker."""
 
     def __init__(self) -> None:
         self.demand: Final[dict[str, list[Demand]]] = {}
         self.all_demand: Final[dict[str, list[Demand]]] = {}  # with what is there without any consumer
         self.refusals: Final[list[Refusal]] = []
-        self.told: Final[set[str]] = set()
+        self.refusal_keys: Final[set[str]] = set()
         self._best: Final[dict[str, list[Demand]]] = {}
         self._all_best: Final[dict[str, list[Demand]]] = {}
 
@@ -135,11 +135,11 @@ class _Asked:
             self._all_best[name] = _best_of_links(self.all_demand.get(name, []))
         return self._all_best[name]
 
-    def refuses(self, refusal: Refusal) -> None:
+    def add_refusal(self, refusal: Refusal) -> None:
         """A link makes no subscription; each is told once for each reason."""
         key = f"{refusal.link.key} {refusal.reason}"
-        if key not in self.told:
-            self.told.add(key)
+        if key not in self.refusal_keys:
+            self.refusal_keys.add(key)
             self.refusals.append(refusal)
 
 
@@ -152,56 +152,56 @@ class NetworkPlan:
         self._leading_to: Final[dict[str, list[PlannedLink]]] = {broker.name: [] for broker in brokers}
         for link in links:
             self._leading_to[link.far].append(link)
-        self._known: Final[dict[tuple[str, str], _Asked]] = {}
+        self._cache: Final[dict[tuple[str, str], _ConsumerDemand]] = {}
 
     def demand(self, destination: Destination, consumer_at: str) -> dict[str, list[Demand]]:
         """Which subscriptions a consumer at one broker leads to, by the broker where they are; best priority first."""
-        return self._asked(destination, consumer_at).demand
+        return self._consumer_demand(destination, consumer_at).demand
 
     def best_demand(self, destination: Destination, consumer_at: str, near: str) -> list[Demand]:
         """Of those at the broker ``near`` the best one of each link."""
-        return self._asked(destination, consumer_at).best_at(near)
+        return self._consumer_demand(destination, consumer_at).best_at(near)
 
     def refusals(self, destination: Destination, consumer_at: str) -> list[Refusal]:
         """Which links make no subscription for it, and why."""
-        return self._asked(destination, consumer_at).refusals
+        return self._consumer_demand(destination, consumer_at).refusals
 
-    def _asked(self, destination: Destination, consumer_at: str) -> _Asked:
+    def _consumer_demand(self, destination: Destination, consumer_at: str) -> _ConsumerDemand:
         key = (destination.qualified_name, consumer_at)
-        known = self._known.get(key)
-        if known is None:
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            known = self._known[key] = _Asked()
-            self._follow_demand(destination, consumer_at, known)
-            self._add_static(destination, known)
-        return known
+        consumer_demand = self._cache.get(key)
+        if consumer_demand is None:
+            if len(self._cache) >= MAX_CACHED:
+                self._cache.clear()
+            consumer_demand = self._cache[key] = _ConsumerDemand()
+            self._follow_demand(destination, consumer_at, consumer_demand)
+            self._add_static(destination, consumer_demand)
+        return consumer_demand
 
-    def _follow_demand(self, destination: Destination, consumer_at: str, known: _Asked) -> None:
-        found = known.demand
+    def _follow_demand(self, destination: Destination, consumer_at: str, consumer_demand: _ConsumerDemand) -> None:
+        by_broker = consumer_demand.demand
         front: list[tuple[str, Demand | None]] = [(consumer_at, None)]
         steps = 0
         while steps < len(front) and steps < MAX_STEPS:
             name, behind = front[steps]
             steps += 1
-            path, asked = (NO_PATH, 0) if behind is None else (behind.path, behind.priority)
+            path, requested = (NO_PATH, 0) if behind is None else (behind.path, behind.priority)
             for link in self._leading_to[name]:
-                if len(found.get(link.near, [])) >= MAX_WAYS:
+                if len(by_broker.get(link.near, [])) >= MAX_WAYS:
                     continue
                 refusal = self._refuses_demand(link, destination, path)
                 if refusal is not None:
-                    known.refuses(refusal)
+                    consumer_demand.add_refusal(refusal)
                     continue
-                came = (*path, self.brokers[name].broker_id)
-                demand = Demand(link, came, link.settings.priority(asked, came), behind)
-                if self._is_duplicate(found.get(link.near, []), demand, destination):
+                path_beyond = (*path, self.brokers[name].broker_id)
+                demand = Demand(link, path_beyond, link.settings.priority(requested, path_beyond), behind)
+                if self._is_duplicate(by_broker.get(link.near, []), demand, destination):
                     reason = "a route of at least this priority is there (duplicates are suppressed)"
-                    known.refuses(Refusal(link, reason, RULE_SUPPRESSED))
+                    consumer_demand.add_refusal(Refusal(link, reason, RULE_SUPPRESSED))
                     continue
-                found.setdefault(link.near, []).append(demand)
+                by_broker.setdefault(link.near, []).append(demand)
                 front.append((link.near, demand))
-        for name in found:
-            found[name].sort(key=_worst_last)
+        for name in by_broker:
+            by_broker[name].sort(key=_worst_last)
 
     def _refuses_demand(self, link: PlannedLink, destination: Destination, path: tuple[str, ...]) -> Refusal | None:
         """Why the consumer behind ``path`` is no demand for ``link``; None when it is."""
@@ -220,29 +220,31 @@ class NetworkPlan:
             return Refusal(link, reason, RULE_CONSUMER_TTL)
         if near.broker_id in path:
             return Refusal(link, f"the subscription has passed broker {near.name} already", RULE_PATH)
-        if not settings.wants(destination, path, near.broker_id):
+        if not settings.is_demand(destination, path, near.broker_id):
             return _by_lists(link, destination)
         return None
 
-    def _is_duplicate(self, there: list[Demand], demand: Demand, destination: Destination) -> bool:
-        if not demand.link.settings.suppresses(destination):
+    def _is_duplicate(self, subscriptions: list[Demand], demand: Demand, destination: Destination) -> bool:
+        if not demand.link.settings.is_suppressed(destination):
             return False
-        for other in list(there):
+        for other in list(subscriptions):
             if other.priority >= demand.priority:
                 return True
-            there.remove(other)
+            subscriptions.remove(other)
         return False
 
-    def _add_static(self, destination: Destination, known: _Asked) -> None:
+    def _add_static(self, destination: Destination, consumer_demand: _ConsumerDemand) -> None:
         """The subscriptions that there are whether or not anybody consumes, with the others."""
-        known.all_demand.update({name: list(there) for name, there in known.demand.items()})
+        consumer_demand.all_demand.update(
+            {name: list(subscriptions) for name, subscriptions in consumer_demand.demand.items()}
+        )
         for link in self.links:
             settings = link.settings
-            if settings.permits(destination) and any(one.matches(destination) for one in settings.static):
+            if settings.is_permitted(destination) and any(one.matches(destination) for one in settings.static):
                 path = (self.brokers[link.far].broker_id,)
-                there = known.all_demand.setdefault(link.near, [])
-                there.append(Demand(link, path, settings.priority(0, path)))
-                there.sort(key=_worst_last)
+                subscriptions = consumer_demand.all_demand.setdefault(link.near, [])
+                subscriptions.append(Demand(link, path, settings.priority(0, path)))
+                subscriptions.sort(key=_worst_last)
 
     def route(self, start: str, destination: Destination, consumer_at: str, path: tuple[str, ...] = NO_PATH) -> Route:
         """The way of a message from ``start``, to which it came along ``path``, to a consumer at ``consumer_at``: at
@@ -250,8 +252,8 @@ class NetworkPlan:
         """
         if start == consumer_at:
             return Route(arrived=True)
-        asked = self._asked(destination, consumer_at)
-        walk = _Walk(self, destination, asked, consumer_at)
+        consumer_demand = self._consumer_demand(destination, consumer_at)
+        walk = _Walk(self, destination, consumer_demand, consumer_at)
         walk.begin(start, path)
         if walk.route.arrived:
             walk.tell_others()
@@ -265,8 +267,8 @@ class NetworkPlan:
         """
         demand: dict[str, list[tuple[str, Demand]]] = {}
         for name in consumers:
-            for near, found in self.demand(destination, name).items():
-                demand.setdefault(near, []).extend([(name, one) for one in found])
+            for near, subscriptions in self.demand(destination, name).items():
+                demand.setdefault(near, []).extend([(name, one) for one in subscriptions])
         shares: dict[str, float] = {}
         front: list[tuple[str, tuple[str, ...], float]] = [(start, NO_PATH, float(messages))]
         steps = 0
@@ -275,13 +277,13 @@ class NetworkPlan:
             steps += 1
             best = self._best(name, path, consumers, demand.get(name, []))
             whole = sum([count for _, count in best])
-            came = (*path, self.brokers[name].broker_id)
+            path_beyond = (*path, self.brokers[name].broker_id)
             for link, count in best:
                 part = amount * count / whole
                 if link is None:
                     shares[name] = shares.get(name, 0.0) + part
                 else:
-                    front.append((link.far, came, part))
+                    front.append((link.far, path_beyond, part))
         return shares
 
     def _best(
@@ -315,17 +317,19 @@ class NetworkPlan:
 class _Walk:
     """One message on its way to a consumer at ``goal``."""
 
-    def __init__(self, plan: NetworkPlan, destination: Destination, asked: _Asked, goal: str) -> None:
+    def __init__(
+        self, plan: NetworkPlan, destination: Destination, consumer_demand: _ConsumerDemand, goal: str
+    ) -> None:
         self.route: Final[Route] = Route()
-        self.route.refusals.extend(asked.refusals)
+        self.route.refusals.extend(consumer_demand.refusals)
         self._plan: Final[NetworkPlan] = plan
         self._destination: Final[Destination] = destination
-        self._demand: Final[dict[str, list[Demand]]] = asked.all_demand
-        self._told: Final[set[str]] = set(asked.told)
+        self._demand: Final[dict[str, list[Demand]]] = consumer_demand.all_demand
+        self._refusal_keys: Final[set[str]] = set(consumer_demand.refusal_keys)
         self._goal: Final[str] = goal
-        self._asked: Final[_Asked] = asked
-        self._seen: set[str] | None = None  # brokers, where it can arrive nowhere
-        self._been: Final[list[str]] = []  # a message that goes back and forth arrives nowhere
+        self._consumer_demand: Final[_ConsumerDemand] = consumer_demand
+        self._dead_ends: set[str] | None = None  # brokers, where it can arrive nowhere
+        self._visited: Final[list[str]] = []  # a message that goes back and forth arrives nowhere
         self._steps = 0
 
     def begin(self, start: str, path: tuple[str, ...]) -> None:
@@ -336,8 +340,8 @@ class _Walk:
         """
         brokers = self._plan.brokers
         if brokers[self._goal].broker_id in path:
-            if not any(broker.replays(self._destination) for broker in brokers.values()):
-                self._seen = set()
+            if not any(broker.can_replay(self._destination) for broker in brokers.values()):
+                self._dead_ends = set()
         self.follow(start, path)
 
     def follow(self, name: str, path: tuple[str, ...]) -> bool:
@@ -345,14 +349,14 @@ class _Walk:
         if name == self._goal:
             self.route.arrived = True
             return True
-        if self._seen is not None:
-            if name in self._seen:
+        if self._dead_ends is not None:
+            if name in self._dead_ends:
                 return False
-            self._seen.add(name)
-        self._been.append(name)
-        came = (*path, self._plan.brokers[name].broker_id)
+            self._dead_ends.add(name)
+        self._visited.append(name)
+        path_beyond = (*path, self._plan.brokers[name].broker_id)
         tried: list[str] = []
-        for one in self._asked.ways_from(name):
+        for one in self._consumer_demand.ways_from(name):
             link = one.link
             if link.far in tried:
                 continue
@@ -366,17 +370,17 @@ class _Walk:
             tried.append(link.far)
             self.route.links.append(link)
             self.route.priorities.append(one.priority)
-            if self.follow(link.far, came):
+            if self.follow(link.far, path_beyond):
                 return True
             self.route.links.pop()
             self.route.priorities.pop()
-        self._been.pop()
+        self._visited.pop()
         return False
 
     def _refuses(self, link: PlannedLink, path: tuple[str, ...]) -> Refusal | None:
         target = self._plan.brokers[link.far]
         if target.broker_id in path:
-            if self._plan.brokers[link.near].replays(self._destination) and link.far not in self._been:
+            if self._plan.brokers[link.near].can_replay(self._destination) and link.far not in self._visited:
                 return None
             return Refusal(link, f"the message has passed broker {target.name} already", RULE_PATH)
         if not within(len(path), link.settings.message_ttl):
@@ -403,8 +407,8 @@ class _Walk:
 
     def _add(self, refusal: Refusal) -> None:
         key = f"{refusal.link.key} {refusal.reason}"
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._refusal_keys:
+            self._refusal_keys.add(key)
             self.route.refusals.append(refusal)
 
 

@@ -77,44 +77,44 @@ class BridgeSettings:
         asked = self.advisory_filter
         if asked is not None:
             return asked if asked.startswith(CONSUMER_ADVISORIES) else CONSUMER_ADVISORIES + asked
-        named: list[str] = []
-        for one in self.included:
-            if not one.is_temporary:
-                family = "Queue" if one.is_queue else "Topic"
-                named.append(f"{CONSUMER_ADVISORIES}{family}.{one.name}")
+        topics_: list[str] = []
+        for destination in self.included:
+            if not destination.is_temporary:
+                family = "Queue" if destination.is_queue else "Topic"
+                topics_.append(f"{CONSUMER_ADVISORIES}{family}.{destination.name}")
                 if self.virtual_demand:
-                    named.append(f"{VIRTUAL_ADVISORIES}{family}.{one.name}")
-        if not named:
-            named.append(CONSUMER_ADVISORIES + ">")
+                    topics_.append(f"{VIRTUAL_ADVISORIES}{family}.{destination.name}")
+        if not topics_:
+            topics_.append(CONSUMER_ADVISORIES + ">")
             if self.virtual_demand:
-                named.append(VIRTUAL_ADVISORIES + ">")
-        return ",".join(named)
+                topics_.append(VIRTUAL_ADVISORIES + ">")
+        return ",".join(topics_)
 
     def is_forced_durable(self, destination: Destination) -> bool:
         """Whether the subscription for a consumer of this topic is durable even when the consumer is not."""
         return any(pattern.matches(destination) for pattern in self.forced_durable)
 
-    def suppresses(self, destination: Destination) -> bool:
+    def is_suppressed(self, destination: Destination) -> bool:
         """Whether of several routes to one consumer of ``destination`` only the best is taken."""
         return self.suppress_queue_duplicates if destination.is_queue else self.suppress_topic_duplicates
 
-    def wanted(self, destination: Destination, path: tuple[str, ...], own_broker_id: str) -> Destination | None:
-        """What of ``destination`` is demand: of a composite the parts that `wants` lets through; None for nothing."""
+    def demand_part(self, destination: Destination, path: tuple[str, ...], own_broker_id: str) -> Destination | None:
+        """What of ``destination`` is demand: of a composite the parts that `is_demand` takes; None for nothing."""
         parts = destination.parts()
-        wanted = [part for part in parts if self.wants(part, path, own_broker_id)]
+        wanted = [part for part in parts if self.is_demand(part, path, own_broker_id)]
         if len(wanted) == len(parts):
             return destination
         if len(wanted) < 2:
             return wanted[0] if wanted else None
         return Destination(destination.kind, ",".join([part.qualified_name for part in wanted]))
 
-    def wants(self, destination: Destination, path: tuple[str, ...], own_broker_id: str) -> bool:
+    def is_demand(self, destination: Destination, path: tuple[str, ...], own_broker_id: str) -> bool:
         """Whether a consumer of ``destination`` beyond the brokers of ``path`` is demand for this bridge."""
         if destination.is_advisory or not demand_passes(path, own_broker_id, self.consumer_ttl):
             return False
-        return self.bridge_temporary if destination.is_temporary else self.permits(destination)
+        return self.bridge_temporary if destination.is_temporary else self.is_permitted(destination)
 
-    def permits(self, destination: Destination) -> bool:
+    def is_permitted(self, destination: Destination) -> bool:
         """Whether the lists of the connector let ``destination`` through."""
         return lets_through(destination, self.excluded, self.let_through)
 

@@ -33,7 +33,7 @@ def connector_view(settings: NetworkConnectorSettings) -> View:
 
 def accepted_settings_view(bridge: DuplexBridge) -> View:
     """Those of a duplex connector of another broker, as far as they came with its link."""
-    return {**bridge_view(bridge.settings), "uri": bridge.crossing.local.client.info.remote_address, "autoStart": None}
+    return {**bridge_view(bridge.settings), "uri": bridge.forwarder.local.client.info.remote_address, "autoStart": None}
 
 
 def bridge_view(settings: BridgeSettings) -> View:

@@ -82,7 +82,7 @@ class Networking:
                 if view.state == RUNNING
             ]
             if self._acceptor is not None:
-                linked += self._acceptor.linked()
+                linked += self._acceptor.remote_brokers()
             linked.sort()
             for one in listening:
                 cluster = one.cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.network.demand.advisory_reader import MAX_REMEMBERED, AdvisoryReader, destination_announced
+from spanwire.network.demand.advisory_reader import MAX_REMEMBERED, AdvisoryReader, announced_destination
 from spanwire.network.demand.demand import RemoteConsumer
 from spanwire.protocols.openwire.codec import _marshallers as wire
 
@@ -56,5 +56,5 @@ def test_only_so_much_is_remembered_and_what_comes_later_is_read_as_well() -> No
 def test_only_a_single_temporary_destination_is_announced(
     destination: wire.ActiveMQDestination, is_demand: bool
 ) -> None:
-    found = destination_announced(wire.DestinationInfo(destination=destination))
+    found = announced_destination(wire.DestinationInfo(destination=destination))
     assert (found is not None) == is_demand

@@ -198,10 +198,10 @@ def test_excluded_destinations_stay_and_of_included_ones_no_others_go() -> None:
     settings = BridgeSettings(
         included=(parse_destination("queue://X.>"),), excluded=(parse_destination("queue://X.1"),)
     )
-    assert settings.wants(parse_destination("queue://X.2"), (), "A")
-    assert not settings.wants(parse_destination("queue://X.1"), (), "A")
-    assert not settings.wants(parse_destination("queue://Y"), (), "A")
-    assert not settings.wants(parse_destination("topic://X.2"), (), "A")
+    assert settings.is_demand(parse_destination("queue://X.2"), (), "A")
+    assert not settings.is_demand(parse_destination("queue://X.1"), (), "A")
+    assert not settings.is_demand(parse_destination("queue://Y"), (), "A")
+    assert not settings.is_demand(parse_destination("topic://X.2"), (), "A")
 
 
 @pytest.mark.parametrize(("conduit", "audits", "copies"), [(True, True, 1), (False, True, 1), (False, False, 2)])
@@ -842,8 +842,8 @@ def test_a_nearer_consumer_takes_the_place_of_a_farther_one_only_where_one_subsc
     far = c.client().consumes("topic://T")
     network.settles()
     link = network.links[0]
-    assert link.bridge is not None and link.bridge._crossing is not None
-    demand = link.bridge._crossing.local.demand
+    assert link.bridge is not None and link.bridge._forwarder is not None
+    demand = link.bridge._forwarder.local.demand
     (first,) = demand.subscriptions
     near = b.client().consumes("topic://T")
     network.settles()

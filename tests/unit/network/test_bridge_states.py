@@ -10,7 +10,7 @@ import pytest
 from spanwire.model.errors import JmsError
 from spanwire.model.ids import SessionId
 from spanwire.model.info import ConnectionInfo
-from spanwire.network.bridge.bridge import ENDINGS, LIVING, START_DEADLINE, TRANSITIONS, Event, State
+from spanwire.network.bridge.bridge import CLOSING_EVENTS, OPEN_STATES, START_DEADLINE, TRANSITIONS, Event, State
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
@@ -45,7 +45,7 @@ def in_state(state: State) -> Remote:
     if state is State.NEGOTIATING:
         return remote
     remote.octets(FrameEncoder().encode(wire_format_info(WireFormatPreferences())))
-    if state is State.MEETING:
+    if state is State.IDENTIFYING:
         return remote
     remote.says(broker_info())
     if state is State.RUNNING:
@@ -87,30 +87,34 @@ def clash_of_names(remote: Remote) -> None:
 
 HAPPENS: dict[Event, Callable[[Remote], None]] = {
     Event.NEGOTIATED: lambda remote: remote.octets(FrameEncoder().encode(wire_format_info(WireFormatPreferences()))),
-    Event.MET: lambda remote: say(remote, broker_info()),
-    Event.LET_IN: lambda remote: answer(remote, 0),
-    Event.HEARS: lambda remote: answer(remote, -1),
-    Event.CUT: lambda remote: remote.bridge.receive_eof(remote.network.now),
-    Event.SILENT: stay_silent,
-    Event.BROKEN: lambda remote: remote.octets(b"\xff" * 64),
+    Event.BROKER_INFO_RECEIVED: lambda remote: say(remote, broker_info()),
+    Event.LOGIN_ACCEPTED: lambda remote: answer(remote, 0),
+    Event.SUBSCRIBED: lambda remote: answer(remote, -1),
+    Event.DISCONNECTED: lambda remote: remote.bridge.receive_eof(remote.network.now),
+    Event.INACTIVE: stay_silent,
+    Event.PROTOCOL_ERROR: lambda remote: remote.octets(b"\xff" * 64),
     Event.REFUSED: lambda remote: say(remote, wire.ConnectionError(exception=Throwable("x.Y", "no"))),
-    Event.CLASHED: lambda remote: say(remote, broker_info("A")),
-    Event.LEFT: lambda remote: say(remote, wire.ShutdownInfo()),
-    Event.ENDED: lambda remote: remote.bridge.close_with(JmsError("the broker is stopping")),
-    Event.FAILED: clash_of_names,
+    Event.DUPLICATE_ID: lambda remote: say(remote, broker_info("A")),
+    Event.REMOTE_STOPPED: lambda remote: say(remote, wire.ShutdownInfo()),
+    Event.STOPPED: lambda remote: remote.bridge.close_with(JmsError("the broker is stopping")),
+    Event.LOCAL_ERROR: clash_of_names,
 }
 
 
 def test_the_documented_table_has_every_state_and_every_event() -> None:
-    assert set(documented()) == {(state, event) for state in LIVING for event in Event}
+    assert set(documented()) == {(state, event) for state in OPEN_STATES for event in Event}
 
 
 @pytest.mark.parametrize("event", list(Event), ids=[event.value for event in Event])
-@pytest.mark.parametrize("state", LIVING, ids=[state.name for state in LIVING])
+@pytest.mark.parametrize("state", OPEN_STATES, ids=[state.name for state in OPEN_STATES])
 def test_the_documented_table_is_the_one_that_bridges_go_by(state: State, event: Event) -> None:
     cell = documented()[state, event]
     if cell == NEVER:
-        assert event in (Event.LET_IN, Event.HEARS, Event.CLASHED)  # what can be heard in one state only
+        assert event in (
+            Event.LOGIN_ACCEPTED,
+            Event.SUBSCRIBED,
+            Event.DUPLICATE_ID,
+        )  # what can be heard in one state only
         return
     assert TRANSITIONS.get((state, event), State.CLOSED) is State[cell.upper()]
 
@@ -118,9 +122,9 @@ def test_the_documented_table_is_the_one_that_bridges_go_by(state: State, event:
 # A failure of our own can be caused from outside in one state alone: the bridge's name here is taken.
 CAUSED = [
     (state, event)
-    for state in LIVING
+    for state in OPEN_STATES
     for event in Event
-    if (event is not Event.CLASHED and event is not Event.FAILED) or state is State.MEETING
+    if (event is not Event.DUPLICATE_ID and event is not Event.LOCAL_ERROR) or state is State.IDENTIFYING
 ]
 
 
@@ -156,7 +160,7 @@ def test_a_closed_bridge_stays_closed_whatever_comes(event: Event) -> None:
     assert (remote.bridge.state, remote.bridge.reason) == (State.CLOSED, reason)
 
 
-@pytest.mark.parametrize("state", LIVING[:3], ids=[state.name for state in LIVING[:3]])
+@pytest.mark.parametrize("state", OPEN_STATES[:3], ids=[state.name for state in OPEN_STATES[:3]])
 def test_a_start_that_takes_too_long_is_given_up_however_far_it_came(state: State) -> None:
     remote = in_state(state)
     remote.network.environment.advance(START_DEADLINE - 0.01)
@@ -168,6 +172,6 @@ def test_a_start_that_takes_too_long_is_given_up_however_far_it_came(state: Stat
 
 
 def test_all_endings_end() -> None:
-    assert {event for event in Event if all(TRANSITIONS.get((one, event)) is State.CLOSED for one in LIVING)} == set(
-        ENDINGS
-    )
+    assert {
+        event for event in Event if all(TRANSITIONS.get((one, event)) is State.CLOSED for one in OPEN_STATES)
+    } == set(CLOSING_EVENTS)

@@ -10,7 +10,7 @@ from spanwire.cli.process.status import counted
 from spanwire.model.destination import parse_destination
 from spanwire.model.routing import NetworkFilter
 from spanwire.network.bridge.bridge import NetworkBridge
-from spanwire.network.bridge_statistics import LinkCounts
+from spanwire.network.bridge_statistics import BridgeStatistics
 from spanwire.network.connector.link import accepted_view
 from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Link, Network
@@ -35,7 +35,7 @@ def test_both_ends_of_a_duplex_link_count_what_goes_in_and_out() -> None:
         a.client().sends(Q, f"there{number}")
     b.client().sends("queue://BACK", "back")
     network.settles()
-    near = bridge_of(link).counts()
+    near = bridge_of(link).statistics()
     far = accepted_view(b.acceptor.links["twin@A"], network.now.monotonic)
     assert (near.sent, near.answered, near.received, near.failed) == (3, 3, 1, 0)
     assert (far.enqueued, far.dequeued, far.received, far.failed) == (1, 1, 3, 0)
@@ -51,8 +51,8 @@ def test_a_message_that_its_target_has_seen_is_held_back_by_its_path() -> None:
     network.settles()
     a.client().sends(T, "one")
     network.settles()
-    assert bridge_of(back).counts().refusals.by_reason() == {"path": 1}
-    assert bridge_of(back).counts().sent == 0
+    assert bridge_of(back).statistics().refusals.by_reason() == {"path": 1}
+    assert bridge_of(back).statistics().sent == 0
 
 
 def test_a_message_without_a_hop_left_is_held_back_by_its_ttl() -> None:
@@ -65,7 +65,7 @@ def test_a_message_without_a_hop_left_is_held_back_by_its_ttl() -> None:
     a.client().sends(T, "too far")
     network.settles()
     assert inbox.texts == []
-    assert bridge_of(second).counts().refusals.by_reason() == {"ttl": 1}
+    assert bridge_of(second).statistics().refusals.by_reason() == {"ttl": 1}
 
 
 def test_an_excluded_consumer_counts_as_unserved() -> None:
@@ -75,7 +75,7 @@ def test_an_excluded_consumer_counts_as_unserved() -> None:
     b.client().consumes("queue://SECRET.ONE")
     b.client().consumes(Q)
     network.settles()
-    assert bridge_of(link).counts().unserved == 1
+    assert bridge_of(link).statistics().unserved == 1
 
 
 def test_a_message_that_may_go_back_later_is_held_back_for_replay() -> None:
@@ -96,7 +96,7 @@ def test_a_message_that_may_go_back_later_is_held_back_for_replay() -> None:
     home = a.client().consumes(Q)
     network.settles()
     assert home.texts == []
-    assert bridge_of(back).counts().refusals.replay > 0
+    assert bridge_of(back).statistics().refusals.replay > 0
     network.environment.advance(1.1)
     network.runs_timers()
     assert home.texts == ["moves"]
@@ -117,12 +117,12 @@ def test_a_message_that_the_remote_broker_cannot_take_counts_as_failed() -> None
     network.settles()
     link.stalled = False
     network.settles()
-    counts = bridge_of(link).counts()
+    counts = bridge_of(link).statistics()
     assert (counts.sent, counts.failed) == (1, 1)
 
 
 def test_the_counts_of_several_lives_of_a_link_add_up() -> None:
-    whole, part = LinkCounts(), LinkCounts()
+    whole, part = BridgeStatistics(), BridgeStatistics()
     part.sent, part.answered, part.received, part.failed, part.unserved = 1, 2, 3, 4, 5
     barrier = NetworkFilter("B", 2)
     assert [barrier.passes(path) for path in (("A", "B"), ("A", "C"), ("A",))] == [False, False, True]

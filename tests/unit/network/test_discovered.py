@@ -13,7 +13,13 @@ import pytest
 from spanwire.discovery.group import MulticastSettings
 from spanwire.model.environment import Time
 from spanwire.model.secret import Secret
-from spanwire.network.connector.discovered_links import MAX_LINKS, MAX_NEW_LINKS, MAX_REASONS, MAX_TOLD, DiscoveredLinks
+from spanwire.network.connector.discovered_links import (
+    MAX_LINKS,
+    MAX_NEW_LINKS,
+    MAX_REASONS,
+    MAX_REPORTS,
+    DiscoveredLinks,
+)
 from spanwire.network.connector.link import DiscoverySettings, NetworkConnectorSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.settings import BridgeSettings
@@ -64,7 +70,7 @@ class Scene:
         settings = NetworkConnectorSettings(bridge, (), discovery=discovery)
         broker = Network().site("A").broker
         self.links = DiscoveredLinks(settings, discovery, broker, "tcp://a:1", self.turn, NetworkRoutes())  # type: ignore[arg-type]
-        self.links.use(self.agent)
+        self.links.set_agent(self.agent)
 
     def runs(self, act: Callable[[], None]) -> None:
         """``act`` within a loop; no link gets as far as a socket."""
@@ -125,10 +131,10 @@ def test_s38_options_of_a_found_uri_do_not_touch_tls() -> None:
 
 def test_what_is_not_used_is_told_in_a_bounded_number_of_lines(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
-    for number in range(MAX_TOLD * 3):
+    for number in range(MAX_REPORTS * 3):
         scene.links.on_found(f"stomp://b:{number + 1}")
     lines = [record.getMessage() for record in caplog.records if "is not used" in record.getMessage()]
-    assert len(lines) == MAX_TOLD and lines[-1].endswith("others are not reported")
+    assert len(lines) == MAX_REPORTS and lines[-1].endswith("others are not reported")
 
 
 def test_only_so_many_links_begin_in_a_second_and_the_others_are_found_later() -> None:
@@ -170,8 +176,8 @@ def test_one_address_gets_one_link_however_it_is_written() -> None:
 
 def test_a_broker_that_was_discovered_and_refused_is_told_of_until_it_is_lost() -> None:
     links = Scene().links
-    assert links.is_news("tcp://b:1", "two brokers have one name", 0)
-    assert not links.is_news("tcp://b:1", "two brokers have one name", 0)
+    assert links.note_failure("tcp://b:1", "two brokers have one name", 0)
+    assert not links.note_failure("tcp://b:1", "two brokers have one name", 0)
     links.on_found("stomp://c:2")
     (view,) = links.views()
     assert (view.state, view.reason) == (
@@ -216,10 +222,12 @@ def test_a_link_that_fails_is_told_to_the_agent_once(caplog: pytest.LogCaptureFi
 
 def test_a_link_that_does_not_come_up_is_told_once_for_each_reason_and_one_that_was_up_each_time() -> None:
     links = Scene().links
-    told = [links.is_news("tcp://b:1", reason, lived) for reason, lived in (("x", 0), ("x", 0), ("y", 0), ("y", 9))]
+    told = [
+        links.note_failure("tcp://b:1", reason, lived) for reason, lived in (("x", 0), ("x", 0), ("y", 0), ("y", 9))
+    ]
     assert told == [True, False, True, True]
     for number in range(MAX_REASONS):
-        assert links.is_news(f"tcp://made-up:{number}", "x", 0)
+        assert links.note_failure(f"tcp://made-up:{number}", "x", 0)
     assert len(links._reasons) <= MAX_REASONS
 
 
@@ -230,8 +238,8 @@ def test_a_link_that_leads_back_to_this_broker_ends_quietly_for_good(caplog: pyt
         scene.links.on_found("tcp://b:1")
         link = scene.links.links["tcp://b:1"]
         link.stop()
-        link._met_itself = True
-        assert await link._is_over(0.0)
+        link._leads_to_itself = True
+        assert await link._wait_for_retry(0.0)
 
     asyncio.run(inside())
     assert (scene.agent.ignored, scene.agent.failures, scene.links.links) == (["tcp://b:1"], [], {})
@@ -240,7 +248,7 @@ def test_a_link_that_leads_back_to_this_broker_ends_quietly_for_good(caplog: pyt
 
 def test_what_is_known_of_one_broker_is_not_forgotten_when_another_fails() -> None:
     links = Scene().links
-    told = [links.is_news(f"tcp://{host}:1", "refused", 0) for host in ("b", "c", "b", "c")]
+    told = [links.note_failure(f"tcp://{host}:1", "refused", 0) for host in ("b", "c", "b", "c")]
     assert told == [True, True, False, False]
 
 

@@ -47,7 +47,7 @@ def test_messages_cross_both_ways_over_one_connection() -> None:
     assert [one.path for one in there.received] == [("A",)] * 3
     assert link.bridge is not None and (link.bridge.forwarded, link.bridge.acknowledged) == (3, 3)
     (reverse,) = b.acceptor.bridges.values()
-    assert (reverse.key, reverse.crossing.forwarded, reverse.crossing.local.acknowledged) == ("NC@A", 2, 2)
+    assert (reverse.key, reverse.forwarder.forwarded, reverse.forwarder.local.acknowledged) == ("NC@A", 2, 2)
 
 
 def test_persistent_messages_are_acknowledged_only_when_the_other_end_has_stored_them() -> None:
@@ -167,7 +167,7 @@ def test_two_links_of_different_names_live_side_by_side() -> None:
         b.client().sends(f"topic://outgoing.System{number}", f"s{number}")
     network.settles()
     assert [inbox.texts for inbox in inboxes] == [["s1"], ["s2"]]
-    counts = [bridge.crossing.forwarded for bridge in b.acceptor.bridges.values()]
+    counts = [bridge.forwarder.forwarded for bridge in b.acceptor.bridges.values()]
     assert counts == [1, 1]
 
 
@@ -205,11 +205,11 @@ def test_the_addresses_of_brokers_whose_duplex_links_came_in_are_known(url: str,
     network, _, b, link = pair()
     link.broker_url = url
     network.settles()
-    assert b.acceptor.linked() == ([("tcp://A:61616", "brokerA")] if known else [])
+    assert b.acceptor.remote_brokers() == ([("tcp://A:61616", "brokerA")] if known else [])
     link.enabled = False
     link.breaks()
     network.settles()
-    assert b.acceptor.linked() == []
+    assert b.acceptor.remote_brokers() == []
 
 
 def test_the_settings_of_a_duplex_connector_arrive_at_the_other_end() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.network.demand.durable_sync import MAX_TOLD, subscriptions_in
+from spanwire.network.demand.durable_sync import MAX_SUBSCRIPTIONS, subscriptions_in
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 
@@ -22,4 +22,4 @@ def test_consumers_that_are_no_durable_ones_and_those_of_this_broker_s_own_bridg
 
 
 def test_of_more_subscriptions_than_a_broker_may_have_the_first_count() -> None:
-    assert len(heard(*[told(f"s{number}") for number in range(MAX_TOLD + 1)])) == MAX_TOLD
+    assert len(heard(*[told(f"s{number}") for number in range(MAX_SUBSCRIPTIONS + 1)])) == MAX_SUBSCRIPTIONS

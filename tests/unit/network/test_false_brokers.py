@@ -14,10 +14,10 @@ from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import AuthorizationError, JmsError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.routing import UNNAMED
-from spanwire.network.bridge.duplex_bridge import MAX_HEARD_OUT
+from spanwire.network.bridge.duplex_bridge import MAX_UNLIMITED_LOGINS
 from spanwire.network.bridge.remote_broker import ADVISORY_ACK_AT
 from spanwire.network.bridge.settings_codec import properties_of
-from spanwire.network.demand.remote_registry import LinkedBrokers
+from spanwire.network.demand.remote_registry import RemoteBrokerRegistry
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
@@ -211,25 +211,25 @@ def test_s39_a_link_of_ours_to_a_second_broker_of_the_same_id_is_refused_and_the
 
 
 def test_brokers_that_nobody_named_may_share_the_default_name_but_no_id() -> None:
-    linked = LinkedBrokers()
-    linked.enter("X", UNNAMED, "H", UNNAMED)
-    linked.enter("Y", UNNAMED, "H", UNNAMED)
+    registry = RemoteBrokerRegistry()
+    registry.add_link("X", UNNAMED, "H", UNNAMED)
+    registry.add_link("Y", UNNAMED, "H", UNNAMED)
     with pytest.raises(JmsError, match="brokerId X"):
-        linked.enter("X", "named", "H", UNNAMED)
-    linked.leave("X")
-    linked.enter("X", "named", "H", UNNAMED)
+        registry.add_link("X", "named", "H", UNNAMED)
+    registry.remove_link("X")
+    registry.add_link("X", "named", "H", UNNAMED)
 
 
 def test_a_broker_that_comes_back_with_another_id_is_let_in_when_its_old_links_are_gone() -> None:
-    linked = LinkedBrokers()
+    registry = RemoteBrokerRegistry()
     for _ in range(2):
-        linked.enter("old", "brokerX", "H", "hub")
-    linked.leave("old")
+        registry.add_link("old", "brokerX", "H", "hub")
+    registry.remove_link("old")
     with pytest.raises(JmsError, match="is named brokerX"):
-        linked.enter("new", "brokerX", "H", "hub")
-    linked.leave("old")
-    linked.enter("new", "brokerX", "H", "hub")
-    linked.leave("unknown")
+        registry.add_link("new", "brokerX", "H", "hub")
+    registry.remove_link("old")
+    registry.add_link("new", "brokerX", "H", "hub")
+    registry.remove_link("unknown")
 
 
 def test_s39_the_duplex_link_of_another_user_cannot_be_replaced(caplog: pytest.LogCaptureFixture) -> None:
@@ -272,8 +272,8 @@ def test_s3_a_bridge_may_tell_of_its_durable_subscriptions_at_length_before_its_
     bridge = Impostor(site, "bridge").introduces("X", "brokerX", SYNCED).says(subscriptions(900)).logs_in()
     assert not bridge.is_refused
     assert not bridge.connection.closed
-    crossing = site.acceptor.bridges["sync@X"].crossing
-    assert len(crossing.local.demand.subscriptions) == 3
+    forwarder = site.acceptor.bridges["sync@X"].forwarder
+    assert len(forwarder.local.demand.subscriptions) == 3
     for other in (
         Impostor(site, "bridge", "plain").introduces("Y", "brokerY", None, network=False),
         Impostor(site, "bridge", "quiet"),
@@ -304,7 +304,7 @@ def test_s3_only_so_many_bridges_tell_at_length_before_their_login_at_a_time() -
     _, site = hub()
     waiting = [
         Impostor(site, "bridge", f"b{number}").introduces(f"B{number}", f"broker{number}", SYNCED)
-        for number in range(MAX_HEARD_OUT)
+        for number in range(MAX_UNLIMITED_LOGINS)
     ]
     late = Impostor(site, "bridge", "late").introduces("L", "brokerL", SYNCED)
     assert late.says(subscriptions(90)).connection.closed
@@ -313,7 +313,7 @@ def test_s3_only_so_many_bridges_tell_at_length_before_their_login_at_a_time() -
     waiting[0].says(subscriptions(90)).logs_in()
     again = Impostor(site, "bridge", "again").introduces("L", "brokerL", SYNCED).says(subscriptions(90)).logs_in()
     assert not again.is_refused
-    others = [Impostor(site, "bridge", f"o{number}") for number in range(MAX_HEARD_OUT)]
+    others = [Impostor(site, "bridge", f"o{number}") for number in range(MAX_UNLIMITED_LOGINS)]
     for number, one in enumerate(others):  # all places are free again
         one.introduces(f"O{number}", f"other{number}", SYNCED).says(subscriptions(90))
         assert not one.connection.closed
@@ -406,7 +406,7 @@ def test_advisories_over_a_duplex_link_are_acknowledged_whatever_form_they_have(
     assert not impostor.is_refused
     acks = [one.message_count for one in impostor.heard if isinstance(one, wire.MessageAck)]
     assert acks == [ADVISORY_ACK_AT]
-    assert site.acceptor.bridges["pull@X"].crossing.local.demand.subscriptions != []
+    assert site.acceptor.bridges["pull@X"].forwarder.local.demand.subscriptions != []
 
 
 def test_a_dispatch_without_a_message_over_a_duplex_link_changes_nothing() -> None:

@@ -11,7 +11,7 @@ from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import JmsError
 from spanwire.model.message import Message
-from spanwire.network.bridge.frame_encoder import MessageForwarder
+from spanwire.network.bridge.frame_encoder import ForwardEncoder
 from spanwire.protocols.base import MAX_FRAME_SIZE
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameDecoder, decode_message
@@ -44,7 +44,7 @@ def forwarded(
     output.negotiated(wire_format)
     message_format = FORMATS[format_id_of(version)]
     formats = MessageFormats({**FORMATS})
-    forwarder = MessageForwarder("A", PRODUCER, formats, message_format, version, largest, compresses)
+    forwarder = ForwardEncoder("A", PRODUCER, formats, message_format, version, largest, compresses)
     forwarder.append(output, message, 77, True, count, number)
     decoder = FrameDecoder(pass_messages=False)
     decoder.authenticated()
@@ -91,7 +91,7 @@ def test_a_second_message_of_the_same_producer_takes_the_same_way() -> None:
     message_format = FORMATS[format_id_of(12)]
     output = OutputBuffer()
     output.negotiated(WireFormat())
-    forwarder = MessageForwarder("A", PRODUCER, MessageFormats({**FORMATS}), message_format, 12)
+    forwarder = ForwardEncoder("A", PRODUCER, MessageFormats({**FORMATS}), message_format, 12)
     messages = golden(12)[:5] * 2
     for number, message in enumerate(messages):
         forwarder.append(output, message, number, False, number % 2, number << 32)
@@ -125,7 +125,7 @@ def test_a_large_body_is_not_copied_into_the_buffer() -> None:
     message = message_format.index(message_format.octets_of(structure))
     output = OutputBuffer()
     output.negotiated(WireFormat())
-    forwarder = MessageForwarder("A", PRODUCER, MessageFormats({**FORMATS}), message_format, 12)
+    forwarder = ForwardEncoder("A", PRODUCER, MessageFormats({**FORMATS}), message_format, 12)
     forwarder.append(output, message, 1, True, 0, NUMBER)
     assert len(output.take()) == 3
     assert forwarded(message, 12, WireFormat()).content == structure.content

@@ -46,7 +46,7 @@ def test_what_another_broker_forwards_waits_however_much_of_others_waits() -> No
     network.settles()
     bridge = link.bridge
     assert bridge is not None and link.running
-    assert bridge.counts().failed == 0 and bridge.in_flight >= 3
+    assert bridge.statistics().failed == 0 and bridge.in_flight >= 3
     inbox = b.client().consumes(Q)
     network.settles()
     for _ in range(5):

@@ -15,7 +15,7 @@ from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import AuthenticationError, JmsError
 from spanwire.model.info import ConnectionInfo
-from spanwire.network.bridge.bridge import LIVING, NEWS_PATIENCE, NetworkBridge, State
+from spanwire.network.bridge.bridge import ADVISORY_DEADLINE, OPEN_STATES, NetworkBridge, State
 from spanwire.network.connector.link import (
     Link,
     LinkView,
@@ -189,7 +189,7 @@ class Trouble:
 
     def meets(self, near: Wire) -> None:
         """A new link: so many frames of the far end as lead to the state."""
-        left = {State.NEGOTIATING: 0, State.MEETING: 1, State.STARTING: 2}.get(self._state)
+        left = {State.NEGOTIATING: 0, State.IDENTIFYING: 1, State.STARTING: 2}.get(self._state)
         if left is None:
             self._landscape.loop.call_later(1.0, lambda: None if near.is_over else self.strikes(near))
             return
@@ -305,7 +305,7 @@ TROUBLES = (
 
 
 @pytest.mark.parametrize("duplex", [False, True], ids=["one way", "duplex"])
-@pytest.mark.parametrize("state", LIVING, ids=[state.name for state in LIVING])
+@pytest.mark.parametrize("state", OPEN_STATES, ids=[state.name for state in OPEN_STATES])
 @pytest.mark.parametrize("what", TROUBLES)
 def test_whatever_happens_in_whatever_state_the_link_is_up_within_two_longest_waits(
     what: str, state: State, duplex: bool, made: list[Landscape], caplog: pytest.LogCaptureFixture
@@ -425,9 +425,9 @@ def test_a_remote_broker_that_tells_of_nobody_is_told_once(
     made.append(landscape)
     landscape.inbox.leaves()
     landscape.loop.call_soon(landscape.link.start)
-    landscape.goes_on(NEWS_PATIENCE + 2)
+    landscape.goes_on(ADVISORY_DEADLINE + 2)
     landscape.wires[-1].other.close()
-    landscape.goes_on(NEWS_PATIENCE + 5)
+    landscape.goes_on(ADVISORY_DEADLINE + 5)
     assert landscape.view.state == "running"
     lines = [record.getMessage() for record in caplog.records if "has told of no consumer" in record.getMessage()]
     assert len(lines) == 1 and lines[0].startswith("network connector link: broker brokerB has told of no consumer")
@@ -437,7 +437,7 @@ def test_a_remote_broker_that_tells_of_somebody_is_not_suspected(
     made: list[Landscape], caplog: pytest.LogCaptureFixture
 ) -> None:
     landscape = running(made, False)
-    landscape.goes_on(NEWS_PATIENCE + 5)
+    landscape.goes_on(ADVISORY_DEADLINE + 5)
     assert [record for record in caplog.records if "has told of no consumer" in record.getMessage()] == []
 
 

@@ -59,7 +59,7 @@ def test_a_refused_message_ends_no_link_and_holds_up_no_other(caplog: pytest.Log
     (third,) = remote.sends("three")
     remote.says(wire.Response(third.command_id))
     assert remote.bridge.state is State.RUNNING
-    assert (remote.bridge.in_flight, remote.bridge.counts().failed) == (1, 1)
+    assert (remote.bridge.in_flight, remote.bridge.statistics().failed) == (1, 1)
     lines = [record.getMessage() for record in caplog.records if "refused message" in record.getMessage()]
     assert len(lines) == 1 and lines[0].endswith("which is tried again: java.lang.SecurityException: not?you")
 
@@ -72,7 +72,7 @@ def test_a_message_that_is_taken_at_last_is_acknowledged_and_counts_as_sent_once
     (again,) = remote.after(0.02)
     remote.says(wire.Response(again.command_id))
     remote.network.settles()
-    counts = remote.bridge.counts()
+    counts = remote.bridge.statistics()
     assert (counts.sent, counts.answered, counts.failed) == (1, 1, 1)
     assert remote.site.queue("Q") == (1, 1, 0)
     assert remote.bridge.next_timeout() is not None and remote.after(60.0) == []
@@ -96,7 +96,7 @@ def test_a_message_that_is_refused_every_time_becomes_a_dead_letter_with_its_cau
     view = remote.site.formats.view(inbox.received[0].message)
     assert "refused 6 times: java.lang.SecurityException: not" in str(view.properties["dlqDeliveryFailureCause"][1])
     assert remote.bridge.state is State.RUNNING
-    counts = remote.bridge.counts()
+    counts = remote.bridge.statistics()
     assert (counts.sent, counts.answered, counts.failed, remote.bridge.in_flight) == (1, 0, 1, 0)
     assert remote.site.queue("Q")[2] == 0
 
@@ -126,7 +126,7 @@ def test_a_refused_message_does_not_fill_the_window_with_those_behind_it() -> No
     (sent,) = remote.sends("last")
     remote.says(wire.Response(sent.command_id))
     assert remote.site.queue("Q") == (12, 12, 0)
-    assert remote.bridge.counts().answered == 12
+    assert remote.bridge.statistics().answered == 12
 
 
 def test_what_waits_to_be_sent_again_is_back_in_line_when_the_link_breaks() -> None:
@@ -161,7 +161,7 @@ def test_the_accepting_end_of_a_duplex_link_tries_again_as_well() -> None:
     b.client().sends("queue://BACK", "two")
     network.settles()
     (reverse,) = b.acceptor.bridges.values()
-    assert (link.running, inbox.texts, reverse.counts().failed, reverse.crossing.in_flight) == (True, [], 2, 2)
+    assert (link.running, inbox.texts, reverse.statistics().failed, reverse.forwarder.in_flight) == (True, [], 2, 2)
     rights.refused.clear()
     assert link.peer is not None
     due = link.peer.next_timeout()
@@ -170,16 +170,16 @@ def test_the_accepting_end_of_a_duplex_link_tries_again_as_well() -> None:
     link.peer.handle_timeout(network.now)
     network.settles()
     assert inbox.texts == ["one", "two"]
-    assert reverse.crossing.in_flight == 0
+    assert reverse.forwarder.in_flight == 0
 
 
 def test_what_was_refused_is_forgotten_with_its_link() -> None:
     remote = Refusing()
     (first,) = remote.sends("one")
     remote.refuses(first)
-    refused = remote.bridge._crossing
+    refused = remote.bridge._forwarder
     assert refused is not None
-    messages = refused._refused
-    assert len(messages.known) == 1 and messages.next_timeout() is not None
+    messages = refused._retries
+    assert len(messages.messages) == 1 and messages.next_timeout() is not None
     messages.clear()
-    assert messages.known == {} and messages.next_timeout() is None
+    assert messages.messages == {} and messages.next_timeout() is None

@@ -165,7 +165,7 @@ def test_an_advisory_that_the_other_end_forwards_like_a_message_is_heard_as_one(
     advisory.data_structure = remote.consumer()
     remote.says(advisory)
     assert remote.bridge.demand_count == 1
-    assert remote.bridge.counts().received == 0
+    assert remote.bridge.statistics().received == 0
 
 
 @pytest.mark.parametrize(("seconds", "waiting"), [(0.0, 1), (60.0, 0)])
@@ -178,7 +178,7 @@ def test_the_time_of_a_message_over_the_link_is_that_at_which_it_comes(seconds: 
     message.expiration = remote.network.now.wall_ms + 30_000
     remote.network.environment.advance(seconds)
     remote.says(message)
-    assert remote.bridge.counts().received == 1
+    assert remote.bridge.statistics().received == 1
     assert remote.site.queue("Q")[2] == waiting
 
 

@@ -423,7 +423,7 @@ def test_a_static_destination_that_the_bridge_may_not_read_is_told_and_ends_no_b
 def test_a_remote_broker_with_our_own_id_is_this_broker_itself() -> None:
     remote = Remote()
     remote.greets("A", "elsewhere")
-    assert remote.bridge.closed and remote.bridge.met_itself
+    assert remote.bridge.closed and remote.bridge.leads_to_itself
     assert remote.bridge.reason == "the remote broker is this broker itself, or one with the same brokerId"
     assert [one for one in remote.heard if isinstance(one, wire.ConnectionInfo)] == []
 
@@ -470,11 +470,11 @@ def test_a_link_on_which_nothing_is_written_sends_keep_alives_however_often_the_
 def test_answers_that_come_together_are_read_as_one_run() -> None:
     settings = WireFormatPreferences()
     remote = RemoteBroker("ID:bridge", settings)
-    (offer,) = remote.commands(FrameEncoder().encode(wire_format_info(settings)))
+    (offer,) = remote.decode(FrameEncoder().encode(wire_format_info(settings)))
     assert isinstance(offer, wire.WireFormatInfo)
     remote.negotiate(offer)
     encoder = FrameEncoder(WireFormat())
-    (run,) = remote.commands(b"".join(encoder.encode(wire.Response(number)) for number in (7, 8, 9)))
+    (run,) = remote.decode(b"".join(encoder.encode(wire.Response(number)) for number in (7, 8, 9)))
     assert isinstance(run, AnswerRun) and list(run.correlation_ids) == [7, 8, 9]
 
 

@@ -19,7 +19,7 @@ NOW = Time(1.0, 1_000)
 
 
 class Bridge:
-    """Duck-typed to `spanwire.network.demand.demand.Forwarding`; remembers what it is to look at again."""
+    """Duck-typed to `spanwire.network.demand.demand.DemandBridge`; remembers what it is to look at again."""
 
     def __init__(self) -> None:
         self.again: list[str] = []
@@ -29,10 +29,10 @@ class Bridge:
     ) -> None:
         raise AssertionError("nothing is sent")
 
-    def demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
+    def on_demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
         raise AssertionError("nothing ends")
 
-    def replaced(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
+    def replace_demand(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
         return []
 
     def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
@@ -51,13 +51,13 @@ def test_the_others_are_looked_at_again_in_the_order_in_which_they_were_passed_o
     far = ConsumerId("ID:far", 1, 1)
     served = consumer("ID:near", 1, far)
     demand = DemandSubscription(first, served.info, False)
-    routes.serves(demand, served)
+    routes.add_route(demand, served)
     for bridge, one in ((second, consumer("ID:b", 2, far)), (first, consumer("ID:a", 1, far))):
         routes.pass_over(bridge, one)
     routes.pass_over(second, consumer("ID:b", 3))
     order: list[str] = []
     first.again = second.again = order
-    routes.serves_no_more(demand, served, NOW)
+    routes.lose_route(demand, served, NOW)
     assert order == ["ID:b:1:2", "ID:a:1:1"]
     assert routes.passed_over == 1
     assert routes.rivals(served) == []
@@ -89,8 +89,8 @@ def came_and_went(count: int) -> float:
         routes.forget(bridge, str(one.info.consumer_id))
         routes.pass_over(bridge, one)
     for one in leaving:
-        routes.serves(demand, one)
-        routes.serves_no_more(demand, one, NOW)
+        routes.add_route(demand, one)
+        routes.lose_route(demand, one, NOW)
     return time.process_time() - start
 
 
@@ -106,9 +106,9 @@ def test_a_subscription_that_is_no_route_to_a_consumer_takes_no_other_route_away
     routes, bridge = NetworkRoutes(), Bridge()
     served = consumer("ID:a", 1)
     route, other = DemandSubscription(bridge, served.info, False), DemandSubscription(bridge, served.info, False)
-    routes.serves(route, served)
-    routes.withdraw(other, served)
+    routes.add_route(route, served)
+    routes.remove_route(other, served)
     assert routes.rivals(served) == [route]
-    routes.withdraw(route, served)
-    routes.withdraw(route, served)
+    routes.remove_route(route, served)
+    routes.remove_route(route, served)
     assert routes.rivals(served) == []

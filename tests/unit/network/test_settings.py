@@ -18,7 +18,7 @@ from spanwire.network.settings import BridgeSettings
 )
 def test_of_a_composite_the_parts_that_are_not_excluded_are_demand(excluded: str, wanted: str) -> None:
     settings = BridgeSettings(excluded=(parse_destination(excluded),))
-    found = settings.wanted(parse_destination("queue://A,B,C"), (), "X")
+    found = settings.demand_part(parse_destination("queue://A,B,C"), (), "X")
     assert found is not None
     assert {part.qualified_name for part in found.parts()} == {
         part.qualified_name for part in parse_destination(wanted).parts()
@@ -27,5 +27,5 @@ def test_of_a_composite_the_parts_that_are_not_excluded_are_demand(excluded: str
 
 def test_of_a_composite_with_one_part_that_is_demand_that_part_is_left() -> None:
     settings = BridgeSettings(excluded=(parse_destination("queue://A"),))
-    assert settings.wanted(parse_destination("queue://A,B"), (), "X") == parse_destination("queue://B")
-    assert settings.wanted(parse_destination("queue://A,A"), (), "X") is None
+    assert settings.demand_part(parse_destination("queue://A,B"), (), "X") == parse_destination("queue://B")
+    assert settings.demand_part(parse_destination("queue://A,A"), (), "X") is None

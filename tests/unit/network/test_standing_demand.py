@@ -483,7 +483,7 @@ def test_what_came_from_there_does_not_wait_for_ever_in_a_durable_subscription()
 
 def test_only_so_many_consumers_are_remembered_that_have_a_better_route() -> None:
     network, sites = triangle(True)
-    sites["B"].routes = NetworkRoutes(most=1)
+    sites["B"].routes = NetworkRoutes(max_passed_over=1)
     client = sites["A"].client()
     for number in range(3):
         client.consumes(f"queue://Q{number}")

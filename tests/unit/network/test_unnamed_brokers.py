@@ -7,8 +7,8 @@ import logging
 import pytest
 
 from spanwire.model.routing import UNNAMED
-from spanwire.network.bridge.remote_broker import refusal_of
-from spanwire.network.demand.remote_registry import LinkedBrokers, name_elsewhere
+from spanwire.network.bridge.remote_broker import refusal_text
+from spanwire.network.demand.remote_registry import RemoteBrokerRegistry, name_elsewhere
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
@@ -110,18 +110,18 @@ def test_leaves_of_another_kind_with_one_client_id_are_told_apart_by_their_ids()
 
 def test_labels_are_free_again_when_the_last_link_is_over(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
-    linked = LinkedBrokers()
+    registry = RemoteBrokerRegistry()
     for broker_id in ("X", "X", "Y"):
-        linked.enter(broker_id, UNNAMED, "H", "hub")
-        linked.hold(broker_id, UNNAMED)
-    assert [linked.label(one, UNNAMED) for one in "XYZ"] == ["localhost", "localhost-2", "localhost-3"]
+        registry.add_link(broker_id, UNNAMED, "H", "hub")
+        registry.reserve_label(broker_id, UNNAMED)
+    assert [registry.label(one, UNNAMED) for one in "XYZ"] == ["localhost", "localhost-2", "localhost-3"]
     (warning,) = caplog.messages
     assert "brokerId Y has no brokerName" in warning and "give each broker a brokerName" in warning
-    linked.leave("X")
-    assert linked.label("Z", UNNAMED) == "localhost-3"
-    linked.leave("X")
-    assert linked.label("Z", UNNAMED) == "localhost"
-    assert linked.label("Z", "named") == "named"
+    registry.remove_link("X")
+    assert registry.label("Z", UNNAMED) == "localhost-3"
+    registry.remove_link("X")
+    assert registry.label("Z", UNNAMED) == "localhost"
+    assert registry.label("Z", "named") == "named"
 
 
 def test_a_broker_without_a_name_has_its_id_in_its_client_ids_at_others() -> None:
@@ -146,5 +146,5 @@ def test_a_duplex_link_that_ends_before_it_is_up_leads_to_a_hint_at_the_name(nam
 
 def test_a_client_id_that_is_taken_leads_to_a_hint_at_the_name() -> None:
     taken = Throwable("javax.jms.InvalidClientIDException", "Client: NC_localhost_outbound already connected")
-    assert refusal_of(taken).endswith("give each broker a brokerName of its own, and each of its connectors a name")
-    assert refusal_of(Throwable("java.io.IOException", "no")) == "java.io.IOException: no"
+    assert refusal_text(taken).endswith("give each broker a brokerName of its own, and each of its connectors a name")
+    assert refusal_text(Throwable("java.io.IOException", "no")) == "java.io.IOException: no"

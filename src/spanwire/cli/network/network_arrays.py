@@ -23,7 +23,7 @@ def read_plan(plan: NetworkPlan, destination: Destination) -> tuple[Graph, Rules
     _check_ids(list(plan.brokers.values()))
     for link in plan.links:
         settings = link.settings
-        if settings.permits(destination) and any(one.matches(destination) for one in settings.static):
+        if settings.is_permitted(destination) and any(one.matches(destination) for one in settings.static):
             raise ConfigurationError(
                 f"{link.place}: {destination} is a static destination of connector {settings.name}, which goes there "
                 "whether or not anybody consumes; only spanwire network route follows such"
@@ -49,7 +49,7 @@ def _rules(plan: NetworkPlan, links: Sequence[PlannedLink], destination: Destina
 
     def wants(link: PlannedLink) -> bool:
         silent = not plan.brokers[link.near].advisories or not plan.brokers[link.far].advisories
-        return not silent and link.settings.wants(destination, NO_PATH, plan.brokers[link.near].broker_id)
+        return not silent and link.settings.is_demand(destination, NO_PATH, plan.brokers[link.near].broker_id)
 
     def joins(link: PlannedLink) -> bool:
         return link.settings.conduit and (not destination.is_queue or link.settings.conduit_network_queues)
@@ -61,7 +61,7 @@ def _rules(plan: NetworkPlan, links: Sequence[PlannedLink], destination: Destina
         wants=_truths(links, wants),
         conduit=_truths(links, lambda link: link.settings.conduit),
         joins=_truths(links, joins),
-        suppress=_truths(links, lambda link: link.settings.suppresses(destination)),
+        suppress=_truths(links, lambda link: link.settings.is_suppressed(destination)),
         decreases=decreases,
         priority_base=base,
         is_topic=not destination.is_queue,

@@ -6,7 +6,7 @@ broker has answered. So the remote broker's pace closes the window here, and wha
 is dispatched again, marked as redelivered.
 
     NEGOTIATING  both sides send a WireFormatInfo
-    MEETING      the BrokerInfo of the remote broker has to come
+    IDENTIFYING      the BrokerInfo of the remote broker has to come
     STARTING     both connections are opened; login and subscription have to be answered
     RUNNING      demand and messages
     CLOSED       ``reason`` says why
@@ -35,10 +35,10 @@ from spanwire.model.errors import (
 from spanwire.model.routing import UNNAMED
 from spanwire.model.text import printable
 from spanwire.network.bridge.duplex_bridge import advisory_in
-from spanwire.network.bridge.forwarder import Crossing
+from spanwire.network.bridge.forwarder import Forwarder
 from spanwire.network.bridge.inbound_bridge import InboundBridge
-from spanwire.network.bridge.remote_broker import MAX_REMOTE_FRAME_BYTES, RemoteBroker, refusal_of
-from spanwire.network.bridge_statistics import LinkCounts
+from spanwire.network.bridge.remote_broker import MAX_REMOTE_FRAME_BYTES, RemoteBroker, refusal_text
+from spanwire.network.bridge_statistics import BridgeStatistics
 from spanwire.network.demand.demand import local_login
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.demand.durable_sync import FIRST_VERSION, subscription_info
@@ -53,7 +53,7 @@ from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from spanwire.protocols.openwire.inactivity import InactivityMonitor
 
 START_DEADLINE: Final = 15.0  # seconds from the socket to a running bridge; ActiveMQ waits as long for a WireFormatInfo
-NEWS_PATIENCE: Final = 60.0  # seconds in which consumers there, if there are any, were told of
+ADVISORY_DEADLINE: Final = 60.0  # seconds in which consumers there, if there are any, were told of
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class State(Enum):
     """Where a bridge stands."""
 
     NEGOTIATING = 0
-    MEETING = 1
+    IDENTIFYING = 1
     STARTING = 2
     RUNNING = 3
     CLOSED = 4
@@ -72,46 +72,46 @@ class Event(Enum):
     """What may happen to a bridge; the values are the words of the documentation."""
 
     NEGOTIATED = "its WireFormatInfo"
-    MET = "its BrokerInfo"
-    LET_IN = "login answered"
-    HEARS = "subscription answered"
-    CUT = "connection closed"
-    SILENT = "silence"
-    BROKEN = "protocol broken"
+    BROKER_INFO_RECEIVED = "its BrokerInfo"
+    LOGIN_ACCEPTED = "login answered"
+    SUBSCRIBED = "subscription answered"
+    DISCONNECTED = "connection closed"
+    INACTIVE = "silence"
+    PROTOCOL_ERROR = "protocol broken"
     REFUSED = "refusal"
-    CLASHED = "our own id"
-    LEFT = "it stops"
-    ENDED = "we stop"
-    FAILED = "failure here"
+    DUPLICATE_ID = "our own id"
+    REMOTE_STOPPED = "it stops"
+    STOPPED = "we stop"
+    LOCAL_ERROR = "failure here"
 
 
-LIVING: Final = (State.NEGOTIATING, State.MEETING, State.STARTING, State.RUNNING)
-ENDINGS: Final = (
-    Event.CUT,
-    Event.SILENT,
-    Event.BROKEN,
+OPEN_STATES: Final = (State.NEGOTIATING, State.IDENTIFYING, State.STARTING, State.RUNNING)
+CLOSING_EVENTS: Final = (
+    Event.DISCONNECTED,
+    Event.INACTIVE,
+    Event.PROTOCOL_ERROR,
     Event.REFUSED,
-    Event.CLASHED,
-    Event.LEFT,
-    Event.ENDED,
-    Event.FAILED,
+    Event.DUPLICATE_ID,
+    Event.REMOTE_STOPPED,
+    Event.STOPPED,
+    Event.LOCAL_ERROR,
 )
 # What is absent for a state that lives is a broken protocol.
 TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
-    (State.NEGOTIATING, Event.NEGOTIATED): State.MEETING,
-    (State.MEETING, Event.MET): State.STARTING,
-    (State.STARTING, Event.MET): State.STARTING,  # brokers repeat it when their cluster changes
-    (State.STARTING, Event.LET_IN): State.STARTING,
-    (State.STARTING, Event.HEARS): State.RUNNING,
-    (State.RUNNING, Event.MET): State.RUNNING,
-    **{(state, event): State.CLOSED for state in LIVING for event in ENDINGS},
+    (State.NEGOTIATING, Event.NEGOTIATED): State.IDENTIFYING,
+    (State.IDENTIFYING, Event.BROKER_INFO_RECEIVED): State.STARTING,
+    (State.STARTING, Event.BROKER_INFO_RECEIVED): State.STARTING,  # brokers repeat it when their cluster changes
+    (State.STARTING, Event.LOGIN_ACCEPTED): State.STARTING,
+    (State.STARTING, Event.SUBSCRIBED): State.RUNNING,
+    (State.RUNNING, Event.BROKER_INFO_RECEIVED): State.RUNNING,
+    **{(state, event): State.CLOSED for state in OPEN_STATES for event in CLOSING_EVENTS},
 }
 
 
 class NetworkBridge(ClientConnection, ProtocolConnection):
     """One link to one broker, from the first byte to the break; for the next link there is another one.
 
-    Connecting and coming back is left to the connector, encoding to `RemoteBroker`, messages to `Crossing`, and the
+    Connecting and coming back is left to the connector, encoding to `RemoteBroker`, messages to `Forwarder`, and the
     other direction of a duplex link to `InboundBridge`.
     """
 
@@ -128,11 +128,11 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self.state = State.NEGOTIATING
         self.reason = ""
         self.was_running = False
-        self.met_itself = False
+        self.leads_to_itself = False
         self.running_since = 0.0  # monotonic seconds
         self.closed_since = 0.0
-        self.tells_silence = True
-        self.heard_nothing = False  # of any consumer there, for so long that there is none or advisories are off
+        self.logs_no_demand = True
+        self.has_no_demand = False  # of any consumer there, for so long that there is none or advisories are off
         self._broker: Final[Broker] = broker
         self._broker_url: Final[str] = broker_url
         self._routes: Final[NetworkRoutes] = routes if routes is not None else NetworkRoutes()
@@ -143,12 +143,12 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         )
         self._deadline = now.monotonic + START_DEADLINE
         self._monitor: InactivityMonitor | None = None
-        self._crossing: Crossing | None = None
+        self._forwarder: Forwarder | None = None
         self._login_id = 0
         self._subscribe_id = 0
         self._wrote = False
-        self._was_told = False
-        self._awaits_news = False
+        self._has_advisory = False
+        self._awaits_advisories = False
 
     @property
     def remote_name(self) -> str:
@@ -158,36 +158,36 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     @property
     def demand_count(self) -> int:
         """How many subscriptions the bridge has here."""
-        return 0 if self._crossing is None or self.closed else len(self._crossing.local.demand.subscriptions)
+        return 0 if self._forwarder is None or self.closed else len(self._forwarder.local.demand.subscriptions)
 
     def destinations(self, at_most: int) -> tuple[str, ...]:
         """What the remote broker wants messages of."""
-        return () if self._crossing is None or self.closed else self._crossing.local.demand.destinations(at_most)
+        return () if self._forwarder is None or self.closed else self._forwarder.local.demand.destinations(at_most)
 
     def ways(self, at_most: int) -> tuple[tuple[str, ...], ...]:
         """The brokers on the way to consumers that are farther than the remote broker."""
-        return () if self._crossing is None or self.closed else self._crossing.local.demand.ways(at_most)
+        return () if self._forwarder is None or self.closed else self._forwarder.local.demand.ways(at_most)
 
     @property
     def forwarded(self) -> int:
         """How many messages were sent to the remote broker."""
-        return 0 if self._crossing is None else self._crossing.forwarded
+        return 0 if self._forwarder is None else self._forwarder.forwarded
 
     @property
     def acknowledged(self) -> int:
         """How many messages were acknowledged here."""
-        return 0 if self._crossing is None else self._crossing.local.acknowledged
+        return 0 if self._forwarder is None else self._forwarder.local.acknowledged
 
     @property
     def in_flight(self) -> int:
         """How many messages are on their way: forwarded and not answered."""
-        return 0 if self._crossing is None else self._crossing.in_flight
+        return 0 if self._forwarder is None else self._forwarder.in_flight
 
-    def counts(self) -> LinkCounts:
+    def statistics(self) -> BridgeStatistics:
         """What crossed, and what did not, since the link is up."""
-        counts = LinkCounts() if self._crossing is None else self._crossing.counts()
-        counts.received = 0 if self._inbound is None else self._inbound.received
-        return counts
+        statistics = BridgeStatistics() if self._forwarder is None else self._forwarder.statistics()
+        statistics.received = 0 if self._inbound is None else self._inbound.received
+        return statistics
 
     def receive_data(self, data: bytes, now: Time) -> None:
         """Take bytes from the remote broker and act on every complete frame in them."""
@@ -196,20 +196,20 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         if self._monitor is not None:
             self._monitor.received(now.monotonic)
         try:
-            commands = self._remote.commands(data)
+            commands = self._remote.decode(data)
             while commands:
                 for command in commands:
                     self._handle(command, now)
                     if self.closed:
                         return
-                commands = self._remote.commands(b"")
+                commands = self._remote.decode(b"")
             self._remote.check_answers()
-            if self._crossing is not None:
-                self._crossing.settle(now)
+            if self._forwarder is not None:
+                self._forwarder.settle(now)
         except RemoteProtocolError as error:
-            self._fail(Event.BROKEN, f"the remote broker broke the protocol: {error}", now)
+            self._fail(Event.PROTOCOL_ERROR, f"the remote broker broke the protocol: {error}", now)
         except (JmsError, StoreError) as refusal:  # the names differ because a compiled variable has one type
-            self._fail(Event.FAILED, local_reason(refusal, self.settings.user_name), now)
+            self._fail(Event.LOCAL_ERROR, local_reason(refusal, self.settings.user_name), now)
 
     def go_on(self, now: Time) -> None:
         """Do nothing: a bridge holds no requests."""
@@ -221,7 +221,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
 
     def receive_eof(self, now: Time) -> None:
         """The link is broken: what was not answered goes back in line."""
-        self._fail(Event.CUT, "the connection was closed", now)
+        self._fail(Event.DISCONNECTED, "the connection was closed", now)
 
     def data_to_send(self) -> list[bytes]:
         """Take what is to be written."""
@@ -232,14 +232,14 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     def unsent(self, count: int) -> None:
         """The transport still holds ``count`` bytes."""
         self._remote.output.unsent(count)
-        crossing = self._crossing
-        if crossing is None or self.closed:
+        forwarder = self._forwarder
+        if forwarder is None or self.closed:
             return
         now = self._broker.environment.now()
         if self._wrote and self._monitor is not None:
             self._monitor.written(now.monotonic)
             self._wrote = False
-        crossing.unsent(count, now)
+        forwarder.unsent(count, now)
         if self._inbound is not None:
             self._inbound.unsent(count, now)
 
@@ -247,32 +247,32 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         """The deadline of the start, then what the keep-alives and messages that were refused ask for."""
         if self.closed:
             return None
-        monitor, crossing = self._monitor, self._crossing
-        if self.state is not State.RUNNING or monitor is None or crossing is None:
+        monitor, forwarder = self._monitor, self._forwarder
+        if self.state is not State.RUNNING or monitor is None or forwarder is None:
             return self._deadline
-        dues = [monitor.next_timeout(), crossing.next_timeout()]
-        if self._awaits_news:
-            dues.append(self.running_since + NEWS_PATIENCE)
+        dues = [monitor.next_timeout(), forwarder.next_timeout()]
+        if self._awaits_advisories:
+            dues.append(self.running_since + ADVISORY_DEADLINE)
         return min([due for due in dues if due is not None], default=None)
 
     def handle_timeout(self, now: Time) -> None:
         """Send a keep-alive, and what was refused once more; give up a link that is silent."""
         if self.closed:
             return
-        monitor, crossing = self._monitor, self._crossing
-        if self.state is not State.RUNNING or monitor is None or crossing is None:
+        monitor, forwarder = self._monitor, self._forwarder
+        if self.state is not State.RUNNING or monitor is None or forwarder is None:
             if now.monotonic >= self._deadline:
                 reason = f"no answer within {START_DEADLINE:g} s (the peer accepts and stays silent)"
-                self._fail(Event.SILENT, reason, now)
+                self._fail(Event.INACTIVE, reason, now)
             return
         if monitor.is_silent(now.monotonic):
-            self._fail(Event.SILENT, "the remote broker was silent for too long", now)
+            self._fail(Event.INACTIVE, "the remote broker was silent for too long", now)
             return
         if monitor.is_keep_alive_due(now.monotonic):
-            self._remote.says(wire.KeepAliveInfo())
-        crossing.handle_timeout(now)
-        if self._awaits_news and now.monotonic >= self.running_since + NEWS_PATIENCE:
-            self._misses_news()
+            self._remote.send(wire.KeepAliveInfo())
+        forwarder.handle_timeout(now)
+        if self._awaits_advisories and now.monotonic >= self.running_since + ADVISORY_DEADLINE:
+            self._report_no_advisory()
 
     @property
     def wants_read(self) -> bool:
@@ -298,21 +298,21 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         """This broker stops, or its store failed."""
         if self.closed:
             return
-        self._remote.says(wire.ShutdownInfo())
-        self._fail(Event.ENDED, str(error), self._broker.environment.now())
+        self._remote.send(wire.ShutdownInfo())
+        self._fail(Event.STOPPED, str(error), self._broker.environment.now())
 
     def _handle(self, command: wire.Command, now: Time) -> None:
         if isinstance(command, AnswerRun):
-            for correlation_id in self._others(command):
-                self._response(correlation_id, now)
+            for correlation_id in self._unmatched(command):
+                self._on_response(correlation_id, now)
         elif isinstance(command, wire.ExceptionResponse):
-            self._refused(command, now)
+            self._on_exception(command, now)
         elif isinstance(command, wire.Response):
-            self._response(command.correlation_id, now)
+            self._on_response(command.correlation_id, now)
         elif isinstance(command, wire.MessageDispatch):
-            self._remote.acknowledges(command)
+            self._remote.acknowledge_dispatch(command)
             message = command.message
-            self._advisory(None if message is None else message.data_structure, now)
+            self._on_advisory(None if message is None else message.data_structure, now)
         elif self._inbound is None or not self._take_inbound(self._inbound, command, now):
             self._handle_rare(command, now)
 
@@ -326,37 +326,37 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         if isinstance(command, wire.MessageFrame):
             advisory = advisory_in(command)
             if advisory is not None:
-                self._remote.acknowledges_message(advisory)
-                self._advisory(advisory.data_structure, now)
+                self._remote.acknowledge_advisory(advisory)
+                self._on_advisory(advisory.data_structure, now)
                 return True
-        taken = inbound.take(command, now)
+        is_taken = inbound.take(command, now)
         if isinstance(command, wire.ProducerInfo) and inbound.is_logged_in and self.state is State.STARTING:
-            self._accepted(now)
-            self._is_running(now)
-        return taken
+            self._on_login_accepted(now)
+            self._on_subscribed(now)
+        return is_taken
 
     def _handle_rare(self, command: wire.Command, now: Time) -> None:
         if isinstance(command, wire.WireFormatInfo):
             self._negotiate(command, now)
         elif isinstance(command, wire.BrokerInfo):
-            self._meet(command, now)
+            self._on_broker_info(command, now)
         elif isinstance(command, wire.KeepAliveInfo):
             if command.response_required:
-                self._remote.answers()
+                self._remote.answer_keep_alive()
         elif isinstance(command, wire.BrokerSubscriptionInfo):
-            if self._crossing is not None:
-                self._crossing.synchronised(command, now)
+            if self._forwarder is not None:
+                self._forwarder.on_subscription_info(command, now)
         elif isinstance(command, wire.ConnectionError):
-            self._fail(Event.REFUSED, f"the remote broker refused: {refusal_of(command.exception)}", now)
+            self._fail(Event.REFUSED, f"the remote broker refused: {refusal_text(command.exception)}", now)
         elif isinstance(command, wire.ShutdownInfo):
-            self._fail(Event.LEFT, self._farewell(), now)
+            self._fail(Event.REMOTE_STOPPED, self._shutdown_reason(), now)
         elif isinstance(command, (wire.MessageFrame, wire.BaseCommand)) and not isinstance(
             command, (wire.ConnectionControl, wire.ConsumerControl)
         ):
             name = wire.TYPE_NAMES.get(command.type_id(), str(command.type_id()))
             raise OpenWireProtocolError(f"a {name} is nothing that a bridge is sent")
 
-    def _farewell(self) -> str:
+    def _shutdown_reason(self) -> str:
         """Why the remote broker has taken its leave. An ActiveMQ gives no reason when its direction of a duplex link
         cannot begin, as for a second broker of one name.
         """
@@ -369,106 +369,110 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         )
 
     def _negotiate(self, command: wire.WireFormatInfo, now: Time) -> None:
-        self._go_on(Event.NEGOTIATED)
+        self._transition(Event.NEGOTIATED)
         wire_format = self._remote.negotiate(command)
         self._monitor = InactivityMonitor(
             wire_format.max_inactivity_ms / 1000, wire_format.max_inactivity_initial_delay_ms / 1000, now.monotonic
         )
 
-    def _meet(self, command: wire.BrokerInfo, now: Time) -> None:
+    def _on_broker_info(self, command: wire.BrokerInfo, now: Time) -> None:
         """Both brokers know each other: log in here and there."""
-        is_first = self.state is State.MEETING
-        self._go_on(Event.MET)
+        is_first = self.state is State.IDENTIFYING
+        self._transition(Event.BROKER_INFO_RECEIVED)
         if not is_first:
             return
         remote, broker, settings = self._remote, self._broker, self.settings
-        remote.met(command)
+        remote.identify(command)
         if remote.broker_id == broker.broker_id:
-            self.met_itself = True
-            self._fail(Event.CLASHED, "the remote broker is this broker itself, or one with the same brokerId", now)
+            self.leads_to_itself = True
+            self._fail(
+                Event.DUPLICATE_ID, "the remote broker is this broker itself, or one with the same brokerId", now
+            )
             return
-        label = self._routes.linked.label(remote.broker_id, remote.name)
+        label = self._routes.remote_brokers.label(remote.broker_id, remote.name)
         login = local_login(settings, broker.ids.next_id(), broker.name, label)
-        self._crossing = Crossing(broker, settings, remote, self, login, self._routes, now)
-        remote.introduces(settings, broker.broker_id, broker.name, self._broker_url)
+        self._forwarder = Forwarder(broker, settings, remote, self, login, self._routes, now)
+        remote.send_broker_info(settings, broker.broker_id, broker.name, self._broker_url)
         wire_format = remote.wire_format
-        self._login_id = remote.logs_in_as_configured(settings, name_elsewhere(broker.broker_id, broker.name))
+        self._login_id = remote.log_in_as_configured(settings, name_elsewhere(broker.broker_id, broker.name))
         if settings.duplex and settings.sync_durable and wire_format is not None:
             if wire_format.version >= FIRST_VERSION:
-                remote.says(subscription_info(broker, settings))  # after the login, for it may be large
-                remote.logged_in()  # and so may be what the other end tells before it begins its direction
-        self._subscribe_id = remote.subscribes(settings.advisory_topics(), not settings.duplex)
+                remote.send(subscription_info(broker, settings))  # after the login, for it may be large
+                remote.on_login_accepted()  # and so may be what the other end tells before it begins its direction
+        self._subscribe_id = remote.subscribe(settings.advisory_topics(), not settings.duplex)
 
-    def _others(self, run: AnswerRun) -> list[int]:
+    def _unmatched(self, run: AnswerRun) -> list[int]:
         """What is answered besides messages, most often nothing."""
-        crossing = self._crossing
-        return run.correlation_ids if crossing is None else crossing.answered_all(run.correlation_ids)
+        forwarder = self._forwarder
+        return run.correlation_ids if forwarder is None else forwarder.on_responses(run.correlation_ids)
 
-    def _response(self, correlation_id: int, now: Time) -> None:
-        crossing = self._crossing
-        if crossing is not None and crossing.answered(correlation_id):
+    def _on_response(self, correlation_id: int, now: Time) -> None:
+        forwarder = self._forwarder
+        if forwarder is not None and forwarder.on_response(correlation_id):
             return
         if self.settings.duplex or self.state is not State.STARTING:
             return
         if correlation_id == self._login_id:
-            self._accepted(now)
+            self._on_login_accepted(now)
         elif correlation_id == self._subscribe_id:
-            self._is_running(now)
+            self._on_subscribed(now)
 
-    def _accepted(self, now: Time) -> None:
+    def _on_login_accepted(self, now: Time) -> None:
         """The remote broker has let this one in."""
-        self._go_on(Event.LET_IN)
-        self._remote.logged_in()
-        if self._crossing is not None:
-            self._crossing.local.starts(now)
+        self._transition(Event.LOGIN_ACCEPTED)
+        self._remote.on_login_accepted()
+        if self._forwarder is not None:
+            self._forwarder.local.start(now)
 
-    def _is_running(self, now: Time) -> None:
-        self._go_on(Event.HEARS)
-        self._awaits_news = not self.settings.static_bridge and not self._was_told
+    def _on_subscribed(self, now: Time) -> None:
+        self._transition(Event.SUBSCRIBED)
+        self._awaits_advisories = not self.settings.static_bridge and not self._has_advisory
         self.running_since = now.monotonic
         self.was_running = True
         logger.info("network connector %s: bridge to broker %s is up", self.settings.name, self._remote.name)
         logger.info("Network connection between vm://%s and %s has been established.",
                     self._broker.name, self._remote.name)  # fmt: skip
 
-    def _misses_news(self) -> None:
+    def _report_no_advisory(self) -> None:
         """A broker tells at once of the consumers that it has, and a broker without advisories never does."""
-        self._awaits_news = False
-        self.heard_nothing = True
-        if self.tells_silence:
+        self._awaits_advisories = False
+        self.has_no_demand = True
+        if self.logs_no_demand:
             logger.warning(
                 "network connector %s: broker %s has told of no consumer in %g s: it has none, or it has "
                 "advisorySupport=\"false\", and then only static destinations are forwarded",
-                self.settings.name, self._remote.name, NEWS_PATIENCE,
+                self.settings.name, self._remote.name, ADVISORY_DEADLINE,
             )  # fmt: skip
 
-    def _refused(self, command: wire.ExceptionResponse, now: Time) -> None:
-        if self._crossing is None or not self._crossing.refused(command, now):
-            what = "login" if command.correlation_id == self._login_id else "subscription to advisories"
-            self._fail(Event.REFUSED, f"the remote broker refused the {what}: {refusal_of(command.exception)}", now)
+    def _on_exception(self, command: wire.ExceptionResponse, now: Time) -> None:
+        if self._forwarder is None or not self._forwarder.on_refusal(command, now):
+            request = "login" if command.correlation_id == self._login_id else "subscription to advisories"
+            self._fail(
+                Event.REFUSED, f"the remote broker refused the {request}: {refusal_text(command.exception)}", now
+            )
 
-    def _advisory(self, subject: DataStructure | None, now: Time) -> None:
-        if self._crossing is None:
+    def _on_advisory(self, subject: DataStructure | None, now: Time) -> None:
+        if self._forwarder is None:
             raise OpenWireProtocolError("an advisory came before the bridge asked for any")
-        self._was_told = True
-        self._awaits_news = False
-        self._crossing.told(subject, now)
+        self._has_advisory = True
+        self._awaits_advisories = False
+        self._forwarder.on_advisory(subject, now)
 
-    def _go_on(self, event: Event) -> None:
-        following = TRANSITIONS.get((self.state, event))
-        if following is None:
+    def _transition(self, event: Event) -> None:
+        successor = TRANSITIONS.get((self.state, event))
+        if successor is None:
             raise OpenWireProtocolError(f"{event.value} came in state {self.state.name}")
-        self.state = following
+        self.state = successor
 
     def _fail(self, event: Event, reason: str, now: Time) -> None:
         """The first reason counts."""
         if self.state is State.CLOSED:
             return
-        self._go_on(event)
+        self._transition(event)
         self.closed_since = now.monotonic
         self.reason = printable(reason[:300])
-        if self._crossing is not None:
-            self._crossing.leave(now)
+        if self._forwarder is not None:
+            self._forwarder.close(now)
         if self._inbound is not None:
             self._inbound.leave(now)
 

@@ -18,10 +18,10 @@ from spanwire.discovery.address import read_address
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.model.info import ConnectionInfo
-from spanwire.network.bridge.forwarder import Crossing
-from spanwire.network.bridge.remote_broker import RemoteBroker, said
+from spanwire.network.bridge.forwarder import Forwarder
+from spanwire.network.bridge.remote_broker import RemoteBroker, exception_text
 from spanwire.network.bridge.settings_codec import settings_of, syncs_durable
-from spanwire.network.bridge_statistics import LinkCounts
+from spanwire.network.bridge_statistics import BridgeStatistics
 from spanwire.network.demand.demand import MAX_DEMAND
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.demand.durable_sync import FIRST_VERSION, subscription_info
@@ -37,7 +37,9 @@ from spanwire.protocols.openwire.output import OutputBuffer
 ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."
 MAX_DUPLEX_LINKS: Final = 1_000  # of one broker
 ANSWER_PATIENCE: Final = 5.0  # seconds in which an older link has to show that it lives, three tries of a newer one
-MAX_HEARD_OUT: Final = 4  # bridges that tell of subscriptions at length before their login: 4 MiB from anybody at most
+MAX_UNLIMITED_LOGINS: Final = (
+    4  # bridges that tell of subscriptions at length before their login: 4 MiB from anybody at most
+)
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +47,7 @@ logger = logging.getLogger(__name__)
 class AcceptedLink:
     """The links of one connector of a remote broker, one after the other: the one there is, and what was before.
 
-    ``changed`` is when it came up or broke, in monotonic seconds, ``reason`` why it broke.
+    ``changed_at`` is when it came up or broke, in monotonic seconds, ``reason`` why it broke.
     """
 
     def __init__(self, name: str, remote_name: str, address: str) -> None:
@@ -53,33 +55,33 @@ class AcceptedLink:
         self.remote_name: Final[str] = remote_name
         self.address = address
         self.bridge: DuplexBridge | None = None
-        self.lives = 0
-        self.changed = 0.0
+        self.connection_count = 0
+        self.changed_at = 0.0
         self.reason = ""
-        self._past: Final[LinkCounts] = LinkCounts()
+        self._earlier: Final[BridgeStatistics] = BridgeStatistics()
 
-    def comes_up(self, bridge: DuplexBridge, address: str, now: Time) -> None:
+    def on_link_up(self, bridge: DuplexBridge, address: str, now: Time) -> None:
         """There is a link again."""
         self.bridge = bridge
         self.address = address
-        self.lives += 1
-        self.changed = now.monotonic
+        self.connection_count += 1
+        self.changed_at = now.monotonic
 
-    def breaks(self, bridge: DuplexBridge, reason: str, now: Time) -> None:
+    def on_link_down(self, bridge: DuplexBridge, reason: str, now: Time) -> None:
         """It is over."""
         if self.bridge is bridge:
             self.bridge = None
             self.reason = reason
-            self.changed = now.monotonic
-        self._past.add(bridge.counts())
+            self.changed_at = now.monotonic
+        self._earlier.add(bridge.statistics())
 
-    def counts(self) -> LinkCounts:
+    def statistics(self) -> BridgeStatistics:
         """Of all of them."""
-        counts = LinkCounts()
-        counts.add(self._past)
+        statistics = BridgeStatistics()
+        statistics.add(self._earlier)
         if self.bridge is not None:
-            counts.add(self.bridge.counts())
-        return counts
+            statistics.add(self.bridge.statistics())
+        return statistics
 
 
 class DuplexBridge(ReverseBridge):
@@ -92,7 +94,7 @@ class DuplexBridge(ReverseBridge):
         settings: BridgeSettings,
         remote: RemoteBroker,
         connection: ClientConnection,
-        crossing: Crossing,
+        forwarder: Forwarder,
         user: str,
         process: str,
     ) -> None:
@@ -100,26 +102,26 @@ class DuplexBridge(ReverseBridge):
         self.settings: Final[BridgeSettings] = settings
         self.remote: Final[RemoteBroker] = remote
         self.connection: Final[ClientConnection] = connection
-        self.crossing: Final[Crossing] = crossing
+        self.forwarder: Final[Forwarder] = forwarder
         self.user: Final[str] = user
         self.process: Final[str] = process
-        self._asked_at = 0.0
-        self._was_heard = True
+        self._probed_at = 0.0
+        self._has_answered = True
         self._acceptor: Final[DuplexAcceptor] = acceptor
         self._reason = ""
-        self._is_over = False
+        self._is_closed = False
         self.received = 0
 
-    def counts(self) -> LinkCounts:
+    def statistics(self) -> BridgeStatistics:
         """What crossed, and what did not, since the link is up."""
-        counts = self.crossing.counts()
-        counts.received = self.received
-        return counts
+        statistics = self.forwarder.statistics()
+        statistics.received = self.received
+        return statistics
 
     @property
     def address(self) -> str:
         """Where the peer is."""
-        return self.crossing.local.client.info.remote_address
+        return self.forwarder.local.client.info.remote_address
 
     @property
     def reason(self) -> str:
@@ -128,69 +130,69 @@ class DuplexBridge(ReverseBridge):
 
     def take(self, command: wire.Command, now: Time) -> bool:
         """Act on an answer or an advisory of the peer; False for what a client sends."""
-        crossing = self.crossing
+        forwarder = self.forwarder
         if isinstance(command, (AnswerRun, wire.Response)):
             self._take_answer(command, now)
         elif isinstance(command, wire.MessageDispatch):
-            self.remote.acknowledges(command)
+            self.remote.acknowledge_dispatch(command)
             if command.message is not None:
-                crossing.told(command.message.data_structure, now)
+                forwarder.on_advisory(command.message.data_structure, now)
         elif isinstance(command, wire.BrokerSubscriptionInfo):
-            crossing.synchronised(command, now)
+            forwarder.on_subscription_info(command, now)
         elif isinstance(command, wire.ConnectionError):
-            self._reason = f"the remote broker refused: {said(command.exception)}"
+            self._reason = f"the remote broker refused: {exception_text(command.exception)}"
         elif isinstance(command, wire.MessageFrame):
             advisory = advisory_in(command)
             if advisory is None:
                 self.received += 1
                 return False
-            self.remote.acknowledges_message(advisory)
-            crossing.told(advisory.data_structure, now)
+            self.remote.acknowledge_advisory(advisory)
+            forwarder.on_advisory(advisory.data_structure, now)
         else:
             return False
         return True
 
     def _take_answer(self, command: AnswerRun | wire.Response, now: Time) -> None:
-        crossing = self.crossing
+        forwarder = self.forwarder
         if isinstance(command, AnswerRun):
-            crossing.answered_all(command.correlation_ids)
+            forwarder.on_responses(command.correlation_ids)
         elif not isinstance(command, wire.ExceptionResponse):
-            crossing.answered(command.correlation_id)
-        elif not crossing.refused(command, now):
-            self._reason = f"the remote broker refused a request: {said(command.exception)}"
+            forwarder.on_response(command.correlation_id)
+        elif not forwarder.on_refusal(command, now):
+            self._reason = f"the remote broker refused a request: {exception_text(command.exception)}"
 
-    def lives(self, now: Time) -> bool:
+    def probe(self, now: Time) -> bool:
         """Whether the peer is there, as far as one can know: it is asked, and the answer may be on its way."""
-        if not self._was_heard:
-            return now.monotonic < self._asked_at + ANSWER_PATIENCE
-        self._was_heard = False
-        self._asked_at = now.monotonic
-        self.remote.says(wire.KeepAliveInfo(), answered=True)
+        if not self._has_answered:
+            return now.monotonic < self._probed_at + ANSWER_PATIENCE
+        self._has_answered = False
+        self._probed_at = now.monotonic
+        self.remote.send(wire.KeepAliveInfo(), answered=True)
         return True
 
     def settle(self, now: Time) -> None:
         """Everything that came in one piece was taken."""
-        self._was_heard = True
-        self.crossing.settle(now)
+        self._has_answered = True
+        self.forwarder.settle(now)
 
     def unsent(self, count: int, now: Time) -> None:
         """The transport still holds ``count`` bytes."""
-        self.crossing.unsent(count, now)
+        self.forwarder.unsent(count, now)
 
     def next_timeout(self) -> float | None:
         """When messages that were refused are to be sent again."""
-        return self.crossing.next_timeout()
+        return self.forwarder.next_timeout()
 
     def handle_timeout(self, now: Time) -> None:
         """Send them again."""
-        self.crossing.handle_timeout(now)
+        self.forwarder.handle_timeout(now)
 
     def leave(self, reason: str, now: Time) -> None:
         """The connection is over."""
-        if self._is_over:
+        if self._is_closed:
             return
-        self._is_over = True
-        self.crossing.leave(now)
+        self._is_closed = True
+        self.forwarder.close(now)
         self._acceptor.forget(self, reason, now)
 
 
@@ -205,7 +207,7 @@ class DuplexAcceptor(NetworkAcceptor):
         self.links: Final[dict[str, AcceptedLink]] = {}
         self._broker: Final[Broker] = broker
         self._routes: Final[NetworkRoutes] = routes
-        self._heard_out: Final[list[ClientConnection]] = []
+        self._unlimited_logins: Final[list[ClientConnection]] = []
 
     def accept(
         self,
@@ -221,7 +223,7 @@ class DuplexAcceptor(NetworkAcceptor):
         notes: list[str] = []
         settings = settings_of(info.network_properties or "", notes)
         remote = RemoteBroker(broker.ids.next_id(), None, output, wire_format)
-        remote.met(info)
+        remote.identify(info)
         if remote.broker_id == broker.broker_id:
             raise JmsError("the remote broker is this broker itself, or one with the same brokerId")
         key = f"{settings.name}@{remote.broker_id}"
@@ -231,28 +233,28 @@ class DuplexAcceptor(NetworkAcceptor):
             self._replace(older, state, process, now)
         if len(self.bridges) >= self._most:
             raise JmsError(f"this broker has {self._most} duplex links of other brokers, more are refused")
-        login = _login(broker, settings, self._routes.linked.label(remote.broker_id, remote.name), state.info)
-        crossing = Crossing(broker, settings, remote, connection, login, self._routes, now)
-        made = DuplexBridge(self, key, settings, remote, connection, crossing, state.principal.name, process)
-        self.bridges[key] = made
-        self._link(key, settings.name, remote.name).comes_up(made, state.info.remote_address, now)
+        login = _login(broker, settings, self._routes.remote_brokers.label(remote.broker_id, remote.name), state.info)
+        forwarder = Forwarder(broker, settings, remote, connection, login, self._routes, now)
+        bridge = DuplexBridge(self, key, settings, remote, connection, forwarder, state.principal.name, process)
+        self.bridges[key] = bridge
+        self._link(key, settings.name, remote.name).on_link_up(bridge, state.info.remote_address, now)
         state.network_role = True
-        remote.logs_in(settings, name_elsewhere(broker.broker_id, broker.name), None, None, False)
-        remote.subscribes(settings.advisory_topics(), False)
-        crossing.local.starts(now)
+        remote.log_in(settings, name_elsewhere(broker.broker_id, broker.name), None, None, False)
+        remote.subscribe(settings.advisory_topics(), False)
+        forwarder.local.start(now)
         if notes:
-            told = ", ".join(notes)
-            logger.warning("network connector %s of broker %s: %s", printable(settings.name), remote.name, told)
+            text = ", ".join(notes)
+            logger.warning("network connector %s of broker %s: %s", printable(settings.name), remote.name, text)
         logger.info("network connector %s of broker %s: duplex link is up", printable(settings.name), remote.name)
-        return made
+        return bridge
 
     def _replace(self, older: DuplexBridge, state: ConnectionState, process: str, now: Time) -> None:
         """The older link of a connector makes room for a newer one. Raises `JmsError` when it has not to."""
         key = printable(older.key)
         if older.user != state.principal.name:
             raise JmsError(f"duplex link {key} is there already and another user's")
-        if process != older.process and process and older.process and older.lives(now):
-            self._broker.mark_dirty(older.crossing.local.client)
+        if process != older.process and process and older.process and older.probe(now):
+            self._broker.mark_dirty(older.forwarder.local.client)
             raise JmsError(
                 f"duplex link {key} is there already, to another process at {older.address}: give each broker a "
                 f"brokerId and a brokerName of its own (one that came back has to wait until that link is silent)"
@@ -262,16 +264,16 @@ class DuplexAcceptor(NetworkAcceptor):
         older.connection.close_with(JmsError("a newer link of this connector has replaced this one"))
         older.leave("replaced by a newer link", now)
 
-    def linked(self) -> list[tuple[str, str]]:
+    def remote_brokers(self) -> list[tuple[str, str]]:
         """Return address and name of each broker whose duplex link is up. An address is what the broker says of itself,
         and left out unless clients can connect there.
         """
-        found: list[tuple[str, str]] = []
+        brokers: list[tuple[str, str]] = []
         for bridge in self.bridges.values():
             address = read_address(bridge.remote.url)
             if address is not None:
-                found.append((address.uri, bridge.remote.name))
-        return found
+                brokers.append((address.uri, bridge.remote.name))
+        return brokers
 
     def now(self) -> Time:
         """The time at this broker."""
@@ -281,25 +283,25 @@ class DuplexAcceptor(NetworkAcceptor):
         """Whether a bridge may tell of its durable subscriptions at length before its login, up to `falls_silent`.
         Others try again later.
         """
-        if len(self._heard_out) >= MAX_HEARD_OUT:
+        if len(self._unlimited_logins) >= MAX_UNLIMITED_LOGINS:
             return False
-        self._heard_out.append(connection)
+        self._unlimited_logins.append(connection)
         return True
 
     def falls_silent(self, connection: ClientConnection) -> None:
         """It has logged in, or is gone."""
-        self._heard_out.remove(connection)
+        self._unlimited_logins.remove(connection)
 
     def enter(self, info: wire.BrokerInfo) -> None:
         """A bridge of the remote broker came in. Raises `JmsError` when another broker has its id or name."""
         broker, broker_id = self._broker, _id_of(info)
         if broker_id:
             name = printable(info.broker_name or broker_id)
-            self._routes.linked.enter(broker_id, name, broker.broker_id, broker.name)
+            self._routes.remote_brokers.add_link(broker_id, name, broker.broker_id, broker.name)
 
     def left(self, info: wire.BrokerInfo) -> None:
         """It is gone."""
-        self._routes.linked.leave(_id_of(info))
+        self._routes.remote_brokers.remove_link(_id_of(info))
 
     def subscriptions(self, info: wire.BrokerInfo, version: int) -> wire.BrokerSubscriptionInfo | None:
         """What the connector of the remote broker asks to be told of durable subscriptions; None for nothing."""
@@ -314,21 +316,21 @@ class DuplexAcceptor(NetworkAcceptor):
             del self.bridges[bridge.key]
         link = self.links.get(bridge.key)
         if link is not None:
-            link.breaks(bridge, printable(reason), now)
+            link.on_link_down(bridge, printable(reason), now)
 
     def _link(self, key: str, name: str, remote_name: str) -> AcceptedLink:
         """What is known of the links of this connector; a broker that has come back with another id is the same."""
-        found = self.links.pop(key, None)
-        over = [old for old, link in self.links.items() if link.bridge is None]
-        for old in over:
+        known = self.links.pop(key, None)
+        closed = [old for old, link in self.links.items() if link.bridge is None]
+        for old in closed:
             link = self.links[old]
-            if found is None and link.name == name and link.remote_name == remote_name:
-                found = self.links.pop(old)
-        if found is None and len(over) >= self._most:
-            del self.links[over[0]]
-        link = found if found is not None else AcceptedLink(name, remote_name, "")
-        self.links[key] = link
-        return link
+            if known is None and link.name == name and link.remote_name == remote_name:
+                known = self.links.pop(old)
+        if known is None and len(closed) >= self._most:
+            del self.links[closed[0]]
+        accepted = known if known is not None else AcceptedLink(name, remote_name, "")
+        self.links[key] = accepted
+        return accepted
 
 
 def process_of(connection_id: str) -> str:

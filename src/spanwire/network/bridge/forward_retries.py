@@ -9,7 +9,7 @@ from collections import deque
 from typing import Final
 
 from spanwire.broker.dispatch.message_reference import MessageReference
-from spanwire.network.demand.demand import Forwarded
+from spanwire.network.demand.demand import InFlightMessage
 
 FIRST_PAUSE: Final = 1.0  # seconds, and each one is twice as long, as between the attempts of a link
 MAX_TRIES: Final = 6  # of one message over one link: 31 seconds, in which an operator or a restart may mend it
@@ -21,58 +21,58 @@ class RefusedMessage:
 
     __slots__ = ("due", "entry", "reference", "tries")
 
-    def __init__(self, entry: Forwarded, reference: MessageReference) -> None:
-        self.entry: Final[Forwarded] = entry
+    def __init__(self, entry: InFlightMessage, reference: MessageReference) -> None:
+        self.entry: Final[InFlightMessage] = entry
         self.reference: Final[MessageReference] = reference
         self.tries = 0
         self.due = 0.0
 
 
-class RefusedMessages:
+class ForwardRetries:
     """Those of one link, never more than are out on it. Sending and giving up is left to the caller."""
 
     def __init__(self) -> None:
-        self.known: Final[dict[Forwarded, RefusedMessage]] = {}
-        self._lines: Final[list[deque[RefusedMessage]]] = [deque() for _ in range(MAX_TRIES - 1)]
+        self.messages: Final[dict[InFlightMessage, RefusedMessage]] = {}
+        self._queues: Final[list[deque[RefusedMessage]]] = [deque() for _ in range(MAX_TRIES - 1)]
 
     @property
-    def waiting(self) -> int:
+    def scheduled_count(self) -> int:
         """How many are not sent now."""
-        return sum([len(line) for line in self._lines])
+        return sum([len(queue) for queue in self._queues])
 
-    def hold(self, message: RefusedMessage, cause: str | None, now: float) -> bool:
+    def schedule(self, message: RefusedMessage, cause: str | None, now: float) -> bool:
         """It was refused, by an exception of the class ``cause``. False when it was often enough."""
         message.tries += 1
         if message.tries >= MAX_TRIES:
             if cause != NO_ROOM:
                 return False
             message.tries = MAX_TRIES - 1
-        self.known[message.entry] = message
+        self.messages[message.entry] = message
         message.due = now + pause_after(message.tries)
-        self._lines[message.tries - 1].append(message)
+        self._queues[message.tries - 1].append(message)
         return True
 
-    def forget(self, entry: Forwarded) -> bool:
+    def forget(self, entry: InFlightMessage) -> bool:
         """It is not to be sent again; False when it was never refused."""
-        return self.known.pop(entry, None) is not None
+        return self.messages.pop(entry, None) is not None
 
     def next_timeout(self) -> float | None:
         """When the next is due; None when there is none."""
-        return min([line[0].due for line in self._lines if line], default=None)
+        return min([queue[0].due for queue in self._queues if queue], default=None)
 
     def take_due(self, now: float) -> list[RefusedMessage]:
         """Those that are to be sent now."""
-        found: list[RefusedMessage] = []
-        for line in self._lines:
-            while line and line[0].due <= now:
-                found.append(line.popleft())
-        return found
+        due: list[RefusedMessage] = []
+        for queue in self._queues:
+            while queue and queue[0].due <= now:
+                due.append(queue.popleft())
+        return due
 
     def clear(self) -> None:
         """The link is over."""
-        self.known.clear()
-        for line in self._lines:
-            line.clear()
+        self.messages.clear()
+        for queue in self._queues:
+            queue.clear()
 
 
 def pause_after(tries: int) -> float:

@@ -18,14 +18,20 @@ from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.ids import SessionId
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
-from spanwire.network.bridge.forward_retries import RefusedMessage, RefusedMessages
-from spanwire.network.bridge.frame_encoder import MessageForwarder
+from spanwire.network.bridge.forward_retries import ForwardRetries, RefusedMessage
+from spanwire.network.bridge.frame_encoder import ForwardEncoder
 from spanwire.network.bridge.local_broker import LocalBroker
-from spanwire.network.bridge.remote_broker import RemoteBroker, said
-from spanwire.network.bridge_statistics import LinkCounts
-from spanwire.network.demand.demand import BRIDGE_SESSION, DemandSubscription, Forwarded, Forwarding, RemoteConsumer
+from spanwire.network.bridge.remote_broker import RemoteBroker, exception_text
+from spanwire.network.bridge_statistics import BridgeStatistics
+from spanwire.network.demand.demand import (
+    BRIDGE_SESSION,
+    DemandBridge,
+    DemandSubscription,
+    InFlightMessage,
+    RemoteConsumer,
+)
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
-from spanwire.network.demand.remote_registry import LinkedBrokers
+from spanwire.network.demand.remote_registry import RemoteBrokerRegistry
 from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.schema import DataStructure
@@ -38,7 +44,7 @@ MAX_LOGGED_REFUSALS: Final = 10  # messages of one link; a remote broker that re
 logger = logging.getLogger(__name__)
 
 
-class Crossing(Forwarding):
+class Forwarder(DemandBridge):
     """The messages of one bridge on their way; ``connection`` is who the broker here tells that there is output."""
 
     def __init__(
@@ -53,11 +59,11 @@ class Crossing(Forwarding):
     ) -> None:
         client = broker.add_connection(connection, login, now)
         try:
-            routes.linked.enter(remote.broker_id, remote.name, broker.broker_id, broker.name)
+            routes.remote_brokers.add_link(remote.broker_id, remote.name, broker.broker_id, broker.name)
         except JmsError:
             broker.remove_connection(client, now)
             raise
-        routes.linked.hold(remote.broker_id, remote.name)
+        routes.remote_brokers.reserve_label(remote.broker_id, remote.name)
         broker.add_session(client, SessionId(login.connection_id, BRIDGE_SESSION))
         wire_format = remote.wire_format
         assert wire_format is not None
@@ -65,45 +71,45 @@ class Crossing(Forwarding):
         message_format = broker.formats.format(format_id_of(version))
         assert isinstance(message_format, OpenWireMessageFormat)
         self.forwarded = 0
-        self._linked: Final[LinkedBrokers] = routes.linked
+        self._remote_brokers: Final[RemoteBrokerRegistry] = routes.remote_brokers
         self.local: Final[LocalBroker] = LocalBroker(broker, client, settings, remote, self, routes)
         self._broker: Final[Broker] = broker
         self._settings: Final[BridgeSettings] = settings
         self._remote: Final[RemoteBroker] = remote
-        self._forwarder: Final[MessageForwarder] = MessageForwarder(
+        self._forwarder: Final[ForwardEncoder] = ForwardEncoder(
             broker.broker_id, remote.producer_id, broker.formats, message_format, version, wire_format.max_frame_size,
             settings.compresses,
         )  # fmt: skip
-        self._sent: Final[dict[int, Forwarded]] = {}
-        self._unflushed: Final[list[Forwarded]] = []
-        self._refused: Final[RefusedMessages] = RefusedMessages()
+        self._unanswered: Final[dict[int, InFlightMessage]] = {}
+        self._unflushed: Final[list[InFlightMessage]] = []
+        self._retries: Final[ForwardRetries] = ForwardRetries()
         self._refusals_logged = 0
-        self._over = False
+        self._is_closed = False
 
     @property
     def in_flight(self) -> int:
         """How many messages are on their way: forwarded and not answered."""
-        return len(self._sent) + len(self._unflushed) + self._refused.waiting
+        return len(self._unanswered) + len(self._unflushed) + self._retries.scheduled_count
 
-    def counts(self) -> LinkCounts:
+    def statistics(self) -> BridgeStatistics:
         """What crossed and what did not; what is received is the business of the link."""
-        counts = LinkCounts()
-        counts.sent = self.forwarded
-        counts.answered = self.local.acknowledged
-        counts.failed = self.local.failed
-        counts.unserved = self.local.unserved
-        counts.refusals.add(self.local.demand.refusals)
-        return counts
+        statistics = BridgeStatistics()
+        statistics.sent = self.forwarded
+        statistics.answered = self.local.acknowledged
+        statistics.failed = self.local.failed
+        statistics.unserved = self.local.unserved
+        statistics.refusals.add(self.local.demand.refusals)
+        return statistics
 
     def forward(
         self, demand: DemandSubscription, message: Message, reference: MessageReference, redelivery_count: int
     ) -> None:
         """Send ``message`` to the remote broker."""
-        entry = Forwarded(demand, message.message_id)
-        demand.out.append(entry)
+        entry = InFlightMessage(demand, message.message_id)
+        demand.in_flight.append(entry)
         local = self.local
         if message.destination.is_advisory or (demand.is_durable and not local.demand.passes(message)):
-            local.answered(entry)  # each broker tells its own advisories; a durable subscription has no filter
+            local.confirm(entry)  # each broker tells its own advisories; a durable subscription has no filter
             return
         command_id = self._remote.next_command_id()
         answered = message.persistent or self._settings.always_sync_send
@@ -113,82 +119,82 @@ class Crossing(Forwarding):
                 self._remote.output, message, command_id, answered, min(redelivery_count, FLAGGED), number
             )
         except (JmsError, ProtocolError) as error:
-            local.gives_up(entry, str(error))
+            local.give_up(entry, str(error))
             return
         self.forwarded += 1
         if answered:
-            self._sent[command_id] = entry
+            self._unanswered[command_id] = entry
         else:
             self._unflushed.append(entry)
 
-    def demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
+    def on_demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
         """The destination of ``demand`` is gone here."""
-        self.local.ended(demand)
+        self.local.on_demand_ended(demand)
 
-    def replaced(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
+    def replace_demand(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
         """There is a better route to what ``demand`` is for; gives those to be reconsidered when it is made."""
-        return [] if self._over else self.local.takes_back(demand, now)
+        return [] if self._is_closed else self.local.take_back(demand, now)
 
     def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
         """The better route to a consumer that this bridge told of is gone."""
-        if not self._over:
+        if not self._is_closed:
             self.local.reconsider(consumer, now)
 
-    def answered(self, correlation_id: int) -> bool:
+    def on_response(self, correlation_id: int) -> bool:
         """A Response came; False when it is none to a message."""
-        entry = self._sent.pop(correlation_id, None)
+        entry = self._unanswered.pop(correlation_id, None)
         if entry is None:
             return False
-        if self._refused.known:
+        if self._retries.messages:
             self._forget_refusal(entry)
-        self.local.answered(entry)
+        self.local.confirm(entry)
         return True
 
-    def answered_all(self, correlation_ids: list[int]) -> list[int]:
+    def on_responses(self, correlation_ids: list[int]) -> list[int]:
         """Responses came; gives those that are none to messages."""
-        sent = self._sent
+        sent = self._unanswered
         others: list[int] = []
         for correlation_id in correlation_ids:
             entry = sent.pop(correlation_id, None)
             if entry is None:
                 others.append(correlation_id)
                 continue
-            if self._refused.known:
+            if self._retries.messages:
                 self._forget_refusal(entry)
-            self.local.answered(entry)
+            self.local.confirm(entry)
         return others
 
-    def refused(self, command: wire.ExceptionResponse, now: Time) -> bool:
+    def on_refusal(self, command: wire.ExceptionResponse, now: Time) -> bool:
         """An ExceptionResponse came; False when it is none to a message. The message is sent again after a while, and
         goes to the dead letters when that was of no use.
         """
-        entry = self._sent.pop(command.correlation_id, None)
+        entry = self._unanswered.pop(command.correlation_id, None)
         if entry is None:
             return False
-        words = said(command.exception)
+        words = exception_text(command.exception)
         kind = None if command.exception is None else command.exception.class_name
         if kind == GONE_DESTINATION:
-            self.local.gives_up(entry, words)  # whoever waited for it there is gone, which is nobody's fault
+            self.local.give_up(entry, words)  # whoever waited for it there is gone, which is nobody's fault
             return True
-        message = self._refused.known.get(entry)
+        message = self._retries.messages.get(entry)
         if message is None:
             reference = self.local.reference_of(entry)
             if reference is None:
                 return True  # it is out no more: its subscription has ended
             message = RefusedMessage(entry, reference)
-            entry.demand.refused += 1
-            self.local.fails(entry, words)
+            entry.demand.refused_count += 1
+            self.local.report_failure(entry, words)
             self._log_refusal(entry, words)
-        if not self._refused.hold(message, kind, now.monotonic):
+        if not self._retries.schedule(message, kind, now.monotonic):
             self._forget_refusal(entry)
-            self.local.buries(entry, f"refused {message.tries} times: {words}")
+            self.local.send_to_dlq(entry, f"refused {message.tries} times: {words}")
         return True
 
-    def _forget_refusal(self, entry: Forwarded) -> None:
-        if self._refused.forget(entry):
-            entry.demand.refused -= 1
+    def _forget_refusal(self, entry: InFlightMessage) -> None:
+        if self._retries.forget(entry):
+            entry.demand.refused_count -= 1
 
-    def _log_refusal(self, entry: Forwarded, words: str) -> None:
+    def _log_refusal(self, entry: InFlightMessage, words: str) -> None:
         self._refusals_logged += 1
         if self._refusals_logged <= MAX_LOGGED_REFUSALS:
             more = "" if self._refusals_logged < MAX_LOGGED_REFUSALS else "; others are not reported"
@@ -197,14 +203,14 @@ class Crossing(Forwarding):
 
     def next_timeout(self) -> float | None:
         """When to call `handle_timeout`, in monotonic seconds."""
-        return self._refused.next_timeout()
+        return self._retries.next_timeout()
 
     def handle_timeout(self, now: Time) -> None:
         """Send again what was refused long enough ago."""
-        for message in self._refused.take_due(now.monotonic):
-            self._send_again(message)
+        for message in self._retries.take_due(now.monotonic):
+            self._resend(message)
 
-    def _send_again(self, refused: RefusedMessage) -> None:
+    def _resend(self, refused: RefusedMessage) -> None:
         entry, reference = refused.entry, refused.reference
         subscription = entry.demand.subscription
         if subscription is None or subscription.removed:
@@ -214,38 +220,38 @@ class Crossing(Forwarding):
         number = self._broker.producer_audit.number_of(reference.home.destination, reference.sequence)
         count = min(reference.redelivery_count, FLAGGED)
         self._forwarder.append(self._remote.output, reference.message, command_id, True, count, number)
-        self._sent[command_id] = entry
+        self._unanswered[command_id] = entry
 
-    def told(self, subject: DataStructure | None, now: Time) -> None:
+    def on_advisory(self, subject: DataStructure | None, now: Time) -> None:
         """An advisory came."""
-        self.local.told(subject, now)
+        self.local.on_advisory(subject, now)
 
-    def synchronised(self, command: wire.BrokerSubscriptionInfo, now: Time) -> None:
+    def on_subscription_info(self, command: wire.BrokerSubscriptionInfo, now: Time) -> None:
         """The remote broker told of its durable subscriptions."""
-        self.local.synchronised(command, now)
+        self.local.on_subscription_info(command, now)
 
     def unsent(self, count: int, now: Time) -> None:
         """The transport still holds ``count`` bytes."""
         local = self.local
         if count == 0 and self._unflushed:
             for entry in self._unflushed:
-                local.answered(entry)
+                local.confirm(entry)
             self._unflushed.clear()
         self._broker.output_progress(local.client, count, now)
         self.settle(now)
 
     def settle(self, now: Time) -> None:
         """Acknowledge here what was answered there."""
-        if not self._over:
+        if not self._is_closed:
             self.local.settle(now)
 
-    def leave(self, now: Time) -> None:
+    def close(self, now: Time) -> None:
         """The link is over. A second call does nothing."""
-        if self._over:
+        if self._is_closed:
             return
-        self._over = True
-        self._linked.leave(self._remote.broker_id)
-        self.local.leaves(now)
-        self._sent.clear()
+        self._is_closed = True
+        self._remote_brokers.remove_link(self._remote.broker_id)
+        self.local.close(now)
+        self._unanswered.clear()
         self._unflushed.clear()
-        self._refused.clear()
+        self._retries.clear()

@@ -36,7 +36,7 @@ PATH_START: Final = 7
 NUMBER_OCTETS: Final = 8
 
 
-class MessageForwarder:
+class ForwardEncoder:
     """Writes messages of one bridge into its output. ``producer_id`` is the bridge's producer at the remote broker,
     ``largest`` the bytes of the largest frame that broker takes. With ``compresses`` bodies cross compressed.
     """
@@ -86,22 +86,22 @@ class MessageForwarder:
         head = own.head if own.head is not None else raw
         front = self._front_of(head)
         tail = self._tail(own, count)
-        place = own.format_index >> FLAG_BITS
-        before = head[self._scanner.original_destination_start : place]
-        behind = head[place + NUMBER_OCTETS :] if own.head is not None else b""
-        rest_start = own.content_start if own.head is not None else place + NUMBER_OCTETS
+        index = own.format_index >> FLAG_BITS
+        leading = head[self._scanner.original_destination_start : index]
+        trailing = head[index + NUMBER_OCTETS :] if own.head is not None else b""
+        rest_start = own.content_start if own.head is not None else index + NUMBER_OCTETS
         rest = raw[rest_start:start]
-        size = ROUTE_START + len(front) + len(before) + NUMBER_OCTETS + len(behind) + len(rest) + len(tail)
+        size = ROUTE_START + len(front) + len(leading) + NUMBER_OCTETS + len(trailing) + len(rest) + len(tail)
         writer = output.writer
         write_i32_be(writer, size)
         writer.append(raw[0])
         write_i32_be(writer, command_id)
         writer.append(1 if answered else 0)
         writer.write(front)
-        writer.write(before)
+        writer.write(leading)
         write_i64_be(writer, number)
-        if behind:
-            writer.write(behind)
+        if trailing:
+            writer.write(trailing)
         if len(rest) < SEPARATE_CHUNK_BYTES:
             writer.write(rest)
         else:
@@ -121,12 +121,12 @@ class MessageForwarder:
     def _in_format(self, message: Message) -> Message:
         if message.format_id == self._format.format_id:
             return message
-        before = message.converted
+        leading = message.converted
         if message.format_id in CANONICAL_VERSIONS:
             own = self._format.from_version(message)
         else:
             own = self._formats.converted(message, self._format.format_id)
-        if before is None and message.destination.is_queue:
+        if leading is None and message.destination.is_queue:
             message.converted = None  # it goes one way only, and while it is out, another form would take room for two
         return own
 

@@ -91,8 +91,8 @@ class InboundBridge:
         if client is None:
             return False
         if isinstance(command, AckRun):
-            taken = client.ack_run(command)
-            for sequence in command.sequences[taken:]:
+            count = client.ack_run(command)
+            for sequence in command.sequences[count:]:
                 self._act(client, command.pattern.acknowledgement(sequence), now)
             return True
         if isinstance(command, wire.MessageFrame):

@@ -65,7 +65,7 @@ class RemoteBroker:
         self.name = ""
         self.broker_id = ""
         self.url = ""  # where it says that it is
-        self.came_in: Final[bool] = preferences is None  # it opened the link
+        self.is_inbound: Final[bool] = preferences is None  # it opened the link
         self.producer_id: Final[wire.ProducerId] = wire_producer_id(ProducerId(connection_id, BRIDGE_SESSION, 1))
         self._connection_id: Final[str] = connection_id
         self._consumer_id: Final[wire.ConsumerId] = wire.ConsumerId(
@@ -83,7 +83,7 @@ class RemoteBroker:
         """Bytes held of a frame whose end has not come yet."""
         return self._decoder.pending_bytes
 
-    def commands(self, data: bytes) -> list[wire.Command]:
+    def decode(self, data: bytes) -> list[wire.Command]:
         """What ``data`` completes. Call again with nothing until nothing comes; raises `OpenWireProtocolError`."""
         return self._decoder.feed(data)
 
@@ -96,7 +96,7 @@ class RemoteBroker:
         self.output.negotiated(wire_format)
         return wire_format
 
-    def met(self, command: wire.BrokerInfo) -> None:
+    def identify(self, command: wire.BrokerInfo) -> None:
         """The remote broker said who it is. Raises `OpenWireProtocolError` when it did not."""
         if command.broker_id is None or not command.broker_id.value:
             raise OpenWireProtocolError("the remote broker has no id")
@@ -104,7 +104,7 @@ class RemoteBroker:
         self.name = printable(command.broker_name or self.broker_id)
         self.url = command.broker_url or ""
 
-    def logged_in(self) -> None:
+    def on_login_accepted(self) -> None:
         """The login was accepted: advisories may have their full size."""
         self._decoder.authenticated()
 
@@ -113,14 +113,14 @@ class RemoteBroker:
         self._command_id = 1 if self._command_id == LAST_COMMAND_ID else self._command_id + 1
         return self._command_id
 
-    def says(self, command: wire.BaseCommand, answered: bool = False) -> int:
+    def send(self, command: wire.BaseCommand, answered: bool = False) -> int:
         """Sends one command; gives its number."""
         command.command_id = self.next_command_id()
         command.response_required = answered
         self.output.append(command)
         return command.command_id
 
-    def answers(self) -> None:
+    def answer_keep_alive(self) -> None:
         """Sends a keep-alive that was asked for."""
         self.output.answer(wire.KeepAliveInfo(command_id=self.next_command_id()))
 
@@ -129,9 +129,9 @@ class RemoteBroker:
         if self.output.unread_answers > MAX_UNREAD_ANSWER_BYTES:
             raise OpenWireProtocolError(f"{self.output.unread_answers} bytes of answers were not read")
 
-    def introduces(self, settings: BridgeSettings, broker_id: str, broker_name: str, broker_url: str) -> None:
+    def send_broker_info(self, settings: BridgeSettings, broker_id: str, broker_name: str, broker_url: str) -> None:
         """Sends who we are."""
-        self.says(
+        self.send(
             wire.BrokerInfo(
                 broker_id=wire.BrokerId(broker_id),
                 broker_name=broker_name,
@@ -142,20 +142,20 @@ class RemoteBroker:
             )
         )
 
-    def logs_in_as_configured(self, settings: BridgeSettings, broker_name: str) -> int:
+    def log_in_as_configured(self, settings: BridgeSettings, broker_name: str) -> int:
         """Logs in with the user of the connector; gives the number of the ConnectionInfo. The other end of a duplex
         link is a bridge itself, which answers messages alone.
         """
         user = settings.remote_user_name
         if user is None:
-            return self.logs_in(settings, broker_name, settings.user_name, settings.password, not settings.duplex)
-        return self.logs_in(settings, broker_name, user, settings.remote_password, not settings.duplex)
+            return self.log_in(settings, broker_name, settings.user_name, settings.password, not settings.duplex)
+        return self.log_in(settings, broker_name, user, settings.remote_password, not settings.duplex)
 
-    def logs_in(
+    def log_in(
         self, settings: BridgeSettings, broker_name: str, user: str | None, password: Secret | None, answered: bool
     ) -> int:
         """Sends the ConnectionInfo; gives its number."""
-        return self.says(
+        return self.send(
             wire.ConnectionInfo(
                 connection_id=wire.ConnectionId(self._connection_id),
                 client_id=settings.client_id_token.join([settings.name, broker_name, "outbound"]),
@@ -166,16 +166,16 @@ class RemoteBroker:
             answered=answered,
         )
 
-    def subscribes(self, topics: str, answered: bool) -> int:
+    def subscribe(self, topics: str, answered: bool) -> int:
         """Announces session, producer and the consumer of the advisory ``topics``, if there are any; gives the number
         of the last.
         """
         session_id = wire.SessionId(connection_id=self._connection_id, value=BRIDGE_SESSION)
-        self.says(wire.SessionInfo(session_id=session_id))
-        number = self.says(wire.ProducerInfo(producer_id=self.producer_id), answered=answered and not topics)
+        self.send(wire.SessionInfo(session_id=session_id))
+        number = self.send(wire.ProducerInfo(producer_id=self.producer_id), answered=answered and not topics)
         if not topics:
             return number
-        return self.says(
+        return self.send(
             wire.ConsumerInfo(
                 consumer_id=self._consumer_id,
                 destination=wire.ActiveMQTopic(topics),
@@ -185,17 +185,17 @@ class RemoteBroker:
             answered=answered,
         )
 
-    def acknowledges(self, dispatch: wire.MessageDispatch) -> None:
+    def acknowledge_dispatch(self, dispatch: wire.MessageDispatch) -> None:
         """An advisory was read; most of a window is acknowledged at once."""
         if dispatch.message is not None:
-            self.acknowledges_message(dispatch.message)
+            self.acknowledge_advisory(dispatch.message)
 
-    def acknowledges_message(self, message: wire.Message) -> None:
+    def acknowledge_advisory(self, message: wire.Message) -> None:
         """The same for an advisory that the other end of a duplex link forwards like a message."""
         self._unacknowledged += 1
         if self._unacknowledged < ADVISORY_ACK_AT:
             return
-        self.says(
+        self.send(
             wire.MessageAck(
                 consumer_id=self._consumer_id,
                 destination=message.destination,
@@ -207,14 +207,14 @@ class RemoteBroker:
         self._unacknowledged = 0
 
 
-def refusal_of(exception: Throwable | None) -> str:
+def refusal_text(exception: Throwable | None) -> str:
     """Return what the remote broker gave as a reason, and what to do about a client id that another connection has."""
-    words = said(exception)
+    words = exception_text(exception)
     if exception is None or not (exception.class_name or "").endswith(INVALID_CLIENT_ID):
         return words
     return f"{words}; give each broker a brokerName of its own, and each of its connectors a name"
 
 
-def said(exception: Throwable | None) -> str:
+def exception_text(exception: Throwable | None) -> str:
     """What the remote broker gave as a reason."""
     return "no reason" if exception is None else throwable_text(exception)

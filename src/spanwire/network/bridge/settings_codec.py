@@ -123,17 +123,17 @@ def _list(entries: dict[str, str], name: str, forced: list[Destination] | None) 
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if len(parts) > MAX_LISTED:
         raise JmsError(f"{name} of a network connector has {len(parts)} entries, {MAX_LISTED} are the most")
-    found: list[Destination] = []
+    destinations: list[Destination] = []
     for part in parts:
         named, _, options = part.partition("?")
         try:
             destination = parse_destination(named)
         except InvalidDestinationError as error:
             raise JmsError(f"{name} of a network connector: {error}") from None
-        found.append(destination)
+        destinations.append(destination)
         if forced is not None and FORCE_DURABLE[1:] in options.split("&"):
             forced.append(destination)
-    return tuple(found)
+    return tuple(destinations)
 
 
 def _number(entries: dict[str, str], notes: list[str], name: str, default: int, lowest: int, highest: int) -> int:
@@ -188,16 +188,16 @@ def _entries(text: str) -> dict[str, str]:
 
 def _plain(text: str) -> str:
     out: list[str] = []
-    place = 0
-    while place < len(text):
-        character = text[place]
-        place += 1
-        if character == "\\" and place < len(text):
-            character = text[place]
-            place += 1
+    index = 0
+    while index < len(text):
+        character = text[index]
+        index += 1
+        if character == "\\" and index < len(text):
+            character = text[index]
+            index += 1
             if character == "u":
-                code = text[place : place + 4]
-                place += 4
+                code = text[index : index + 4]
+                index += 4
                 character = chr(int(code, 16)) if len(code) == 4 and _is_hexadecimal(code) else "?"
         out.append(character)
     return "".join(out)

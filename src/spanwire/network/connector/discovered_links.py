@@ -27,7 +27,7 @@ from spanwire.transports.loop.turn import Turn
 MAX_LINKS: Final = 100  # of one connector, as many as a static: uri may list
 MAX_NEW_LINKS: Final = 20  # in a second: a beacon costs its sender less than the connection that it asks for
 MAX_REASONS: Final = 1_000  # that are remembered so that a line does not come again with each try
-MAX_TOLD: Final = 20  # lines about what was found and is not used
+MAX_REPORTS: Final = 20  # lines about what was found and is not used
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 class Finder(Protocol):
     """The part of an agent that its listener uses."""
 
-    def failed(self, uri: str, lived: float) -> None:
-        """What was found there could not be used, or only for ``lived`` seconds."""
+    def failed(self, uri: str, uptime_s: float) -> None:
+        """What was found there could not be used, or only for ``uptime_s`` seconds."""
         ...
 
     def ignore(self, uri: str) -> None:
@@ -59,28 +59,28 @@ class DiscoveredLink(Link):
         routes: NetworkRoutes,
     ) -> None:
         super().__init__(settings, remote, broker, broker_url, turn, routes)
-        self.found_as: Final = uri
+        self.discovered_uri: Final = uri
         self.address: Final = (remote.host, remote.port)
         self._links: Final = links
 
     @property
-    def met_itself(self) -> bool:
+    def leads_to_itself(self) -> bool:
         """Whether it has led back to this broker."""
-        return self._met_itself
+        return self._leads_to_itself
 
-    async def _is_over(self, lived: float) -> bool:
-        if self._met_itself:
+    async def _wait_for_retry(self, uptime_s: float) -> bool:
+        if self._leads_to_itself:
             logger.info("network connector %s: discovered %s is this broker itself",
                         self._settings.bridge.name, self._remote.uri)  # fmt: skip
-        elif self._links.is_news(self.found_as, self._reason, lived):
+        elif self._links.note_failure(self.discovered_uri, self._reason, uptime_s):
             logger.warning("network connector %s: discovered %s: %s",
                            self._settings.bridge.name, self._remote.uri, self._reason)  # fmt: skip
-        self._links.ended(self, lived)
+        self._links.on_link_ended(self, uptime_s)
         return True
 
 
 class DiscoveredLinks(DiscoveryListener):
-    """All links of one connector to brokers that were found. `use` before the first is found."""
+    """All links of one connector to brokers that were found. `set_agent` before the first is found."""
 
     def __init__(
         self,
@@ -101,11 +101,11 @@ class DiscoveredLinks(DiscoveryListener):
         self._agent: Finder | None = None
         self._reasons: Final[dict[str, str]] = {}
         self._unlinked: Final[dict[str, str]] = {}  # what is announced and has no link, and why
-        self._told = 0
+        self._report_count = 0
         self._second = 0
         self._new_links = 0
 
-    def use(self, agent: Finder) -> None:
+    def set_agent(self, agent: Finder) -> None:
         """The agent that finds, and is told of what could not be used."""
         self._agent = agent
 
@@ -114,10 +114,10 @@ class DiscoveredLinks(DiscoveryListener):
         address = read_address(uri)
         obstacle = "it is no address of a broker that speaks OpenWire" if address is None else self._obstacle(address)
         if address is None or obstacle:
-            self._tell(uri, obstacle)
+            self._report_unused(uri, obstacle)
             return
         if self._is_crowded(address):
-            self._failed(uri, 0.0)
+            self._report_failure(uri, 0.0)
             return
         remote = RemoteAddress(
             address.uri,
@@ -141,19 +141,19 @@ class DiscoveredLinks(DiscoveryListener):
         if link is not None:
             link.end()
 
-    def ended(self, link: DiscoveredLink, lived: float) -> None:
+    def on_link_ended(self, link: DiscoveredLink, uptime_s: float) -> None:
         """A link is over after so many seconds of use."""
-        if self.links.pop(link.found_as, None) is None:
+        if self.links.pop(link.discovered_uri, None) is None:
             return
-        if link.met_itself and self._agent is not None:
-            self._agent.ignore(link.found_as)
+        if link.leads_to_itself and self._agent is not None:
+            self._agent.ignore(link.discovered_uri)
         else:
-            self._failed(link.found_as, lived)
+            self._report_failure(link.discovered_uri, uptime_s)
 
-    def is_news(self, uri: str, reason: str, lived: float) -> bool:
+    def note_failure(self, uri: str, reason: str, uptime_s: float) -> bool:
         """Whether a link that ended is worth a line: not for the reason for which the one before it did not come up."""
-        self._note(uri, reason)
-        if lived <= 0.0 and self._reasons.get(uri) == reason:
+        self._note_unlinked(uri, reason)
+        if uptime_s <= 0.0 and self._reasons.get(uri) == reason:
             return False
         if len(self._reasons) >= MAX_REASONS:
             self._reasons.clear()
@@ -175,7 +175,7 @@ class DiscoveredLinks(DiscoveryListener):
         """One per link; one of the connector itself while there is none, with what was discovered in vain."""
         if self.links:
             return [link.view() for link in self.links.values()]
-        reason = "; ".join([f"{uri}: {why}" for uri, why in self._unlinked.items()])[:MAX_REASON]
+        reason = "; ".join([f"{uri}: {reason}" for uri, reason in self._unlinked.items()])[:MAX_REASON]
         return [
             LinkView(
                 name=self._settings.bridge.name,
@@ -223,18 +223,18 @@ class DiscoveredLinks(DiscoveryListener):
         self._new_links += 1
         return self._new_links > MAX_NEW_LINKS
 
-    def _failed(self, uri: str, lived: float) -> None:
+    def _report_failure(self, uri: str, uptime_s: float) -> None:
         if self._agent is not None:
-            self._agent.failed(uri, lived)
+            self._agent.failed(uri, uptime_s)
 
-    def _note(self, uri: str, reason: str) -> None:
+    def _note_unlinked(self, uri: str, reason: str) -> None:
         if uri in self._unlinked or len(self._unlinked) < MAX_REASONS:
             self._unlinked[uri] = reason
 
-    def _tell(self, uri: str, obstacle: str) -> None:
-        self._note(uri, obstacle)
-        if self._told < MAX_TOLD:
-            self._told += 1
-            more = "" if self._told < MAX_TOLD else "; others are not reported"
+    def _report_unused(self, uri: str, obstacle: str) -> None:
+        self._note_unlinked(uri, obstacle)
+        if self._report_count < MAX_REPORTS:
+            self._report_count += 1
+            more = "" if self._report_count < MAX_REPORTS else "; others are not reported"
             logger.warning("network connector %s: discovered %s is not used: %s%s",
                            self._settings.bridge.name, uri, obstacle, more)  # fmt: skip

@@ -9,20 +9,20 @@ MAX_REASONS: Final = 10  # told at once in one outage; a peer that makes up new 
 
 
 class FailureLog:
-    """Decides which failures of one link are worth a line. An outage ends with `recovered`."""
+    """Decides which failures of one link are worth a line. An outage ends with `reset`."""
 
     def __init__(self) -> None:
         self._reasons: Final[set[str]] = set()
         self._failures = 0
         self._began = 0.0
-        self._told = 0.0
+        self._logged_at = 0.0
 
-    def recovered(self) -> None:
+    def reset(self) -> None:
         """The link was up."""
         self._reasons.clear()
         self._failures = 0
 
-    def line(self, reason: str, now: float) -> str:
+    def line_for(self, reason: str, now: float) -> str:
         """What to write about one more failure, ``now`` in monotonic seconds; nothing for most that are repeated."""
         self._failures += 1
         if self._failures == 1:
@@ -30,9 +30,9 @@ class FailureLog:
         key = "".join([character for character in reason if not character.isdigit()])  # "try again in 16 s" is no news
         if key not in self._reasons and len(self._reasons) < MAX_REASONS:
             self._reasons.add(key)
-            self._told = now
+            self._logged_at = now
             return reason
-        if now - self._told < REPEAT_S:
+        if now - self._logged_at < REPEAT_S:
             return ""
-        self._told = now
+        self._logged_at = now
         return f"{reason}; {self._failures} failures in {(now - self._began) / 60:.0f} min"

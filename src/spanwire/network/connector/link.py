@@ -23,7 +23,7 @@ from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.bridge import NetworkBridge, State
 from spanwire.network.bridge.duplex_bridge import AcceptedLink
-from spanwire.network.bridge_statistics import LinkCounts
+from spanwire.network.bridge_statistics import BridgeStatistics
 from spanwire.network.connector.failure_log import FailureLog
 from spanwire.network.connector.socket_options import SocketOptions
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
@@ -95,7 +95,7 @@ class NetworkConnectorSettings:
 class LinkView:
     """What an operator may know of one link. ``reason`` is why it is not up, or was not the last time,
     ``destinations`` are those that the remote broker wants messages of; ``since_s`` is how long it is in its ``state``,
-    ``reconnects`` how often it was up before. The counts are those of `LinkCounts`, ``filtered`` by reason,
+    ``reconnects`` how often it was up before. The counts are those of `BridgeStatistics`, ``filtered`` by reason,
     ``ways`` are the ids of brokers on the way to consumers that are farther than the remote broker, the nearest first.
     """
 
@@ -124,9 +124,9 @@ def accepted_view(link: AcceptedLink, now: float) -> LinkView:
     is waiting: only the remote broker can connect.
     """
     bridge = link.bridge
-    crossing = None if bridge is None else bridge.crossing
-    demand = None if crossing is None else crossing.local.demand
-    counts = link.counts()
+    forwarder = None if bridge is None else bridge.forwarder
+    demand = None if forwarder is None else forwarder.local.demand
+    statistics = link.statistics()
     return LinkView(
         name=link.name,
         uri=link.address,
@@ -134,17 +134,17 @@ def accepted_view(link: AcceptedLink, now: float) -> LinkView:
         state="waiting" if bridge is None else "running",
         reason=link.reason if bridge is None else "",
         demand=0 if demand is None else len(demand.subscriptions),
-        in_flight=0 if crossing is None else crossing.in_flight,
-        enqueued=counts.sent,
-        dequeued=counts.answered,
+        in_flight=0 if forwarder is None else forwarder.in_flight,
+        enqueued=statistics.sent,
+        dequeued=statistics.answered,
         duplex=True,
         destinations=() if demand is None else demand.destinations(MAX_SHOWN),
-        since_s=max(0.0, round(now - link.changed, 3)),
-        reconnects=max(0, link.lives - 1),
-        received=counts.received,
-        failed=counts.failed,
-        filtered=counts.refusals.by_reason(),
-        unserved=counts.unserved,
+        since_s=max(0.0, round(now - link.changed_at, 3)),
+        reconnects=max(0, link.connection_count - 1),
+        received=statistics.received,
+        failed=statistics.failed,
+        filtered=statistics.refusals.by_reason(),
+        unserved=statistics.unserved,
         ways=() if demand is None else demand.ways(MAX_SHOWN),
     )
 
@@ -169,40 +169,40 @@ class Link:
         self._turn: Final = turn
         self._reconnect: Final = Reconnect(settings.reconnect)
         self._failure_log: Final = FailureLog()
-        self._patience: Final = connect_timeout(settings.reconnect)
+        self._connect_timeout: Final = connect_timeout(settings.reconnect)
         self._bridge: NetworkBridge | None = None
         self._pump: SocketPump | None = None
-        self._trying: RemoteAddress = remote
-        self._met_itself = False
-        self._ended = asyncio.Event()
+        self._address: RemoteAddress = remote
+        self._leads_to_itself = False
+        self._closed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._remote_name = ""
         self._was_running = False  # a long wait for an answer that never came is no life
         self._state = STOPPED
         self._reason = ""
-        self._past: Final = LinkCounts()  # of earlier bridges
-        self._lives = 0
-        self._told_silence = False
-        self._changed = 0.0  # when the state began, in monotonic seconds
+        self._earlier: Final = BridgeStatistics()  # of earlier bridges
+        self._connection_count = 0
+        self._logged_no_demand = False
+        self._changed_at = 0.0  # when the state began, in monotonic seconds
 
     def start(self) -> None:
         """Begin to connect."""
         self._task = asyncio.get_running_loop().create_task(self._run())
-        self._task.add_done_callback(self._done)
+        self._task.add_done_callback(self._on_task_done)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         """The life of the link is over: as it should be, or by an error of ours, after which it goes on as well."""
         error = None if task.cancelled() else task.exception()
         if error is None or self._task is not task:
             return
         self._reason = f"unexpected error: {type(error).__name__}"
         self._state = "waiting"
-        self._changed = self._turn.clock.now().monotonic
+        self._changed_at = self._turn.clock.now().monotonic
         delay = self._settings.reconnect.max_delay_ms / 1000
-        name, uri = self._settings.bridge.name, self._trying.uri
+        name, uri = self._settings.bridge.name, self._address.uri
         logger.error("network connector %s: %s: %s; next try in %g s", name, uri, self._reason, delay, exc_info=error)
         self._task = asyncio.get_running_loop().create_task(self._run_later(delay))
-        self._task.add_done_callback(self._done)
+        self._task.add_done_callback(self._on_task_done)
 
     async def _run_later(self, delay: float) -> None:
         await asyncio.sleep(delay)
@@ -214,7 +214,7 @@ class Link:
             self._task.cancel()
             self._task = None
         self._state = STOPPED
-        self._changed = self._turn.clock.now().monotonic
+        self._changed_at = self._turn.clock.now().monotonic
 
     def end(self) -> None:
         """Connect no more, and close the socket if it is open."""
@@ -225,34 +225,34 @@ class Link:
     def view(self) -> LinkView:
         """State and counters; those of earlier bridges of this link are included."""
         bridge = self._bridge
-        state = self._current()
-        counts = LinkCounts()
-        counts.add(self._past)
+        state = self._current_state()
+        statistics = BridgeStatistics()
+        statistics.add(self._earlier)
         if bridge is not None:
-            counts.add(bridge.counts())
-        lives = self._lives + (1 if bridge is not None and bridge.was_running else 0)
+            statistics.add(bridge.statistics())
+        connection_count = self._connection_count + (1 if bridge is not None and bridge.was_running else 0)
         return LinkView(
             name=self._settings.bridge.name,
-            uri=self._trying.uri,
+            uri=self._address.uri,
             remote=self._remote_name if bridge is None else bridge.remote_name,
             state=state,
             reason="" if state == "running" else self._reason if bridge is None or not bridge.closed else bridge.reason,
             demand=0 if bridge is None else bridge.demand_count,
             in_flight=0 if bridge is None else bridge.in_flight,
-            enqueued=counts.sent,
-            dequeued=counts.answered,
+            enqueued=statistics.sent,
+            dequeued=statistics.answered,
             duplex=self._settings.bridge.duplex,
             destinations=() if bridge is None else bridge.destinations(MAX_SHOWN),
-            since_s=self._since(state, bridge),
-            reconnects=max(0, lives - 1),
-            received=counts.received,
-            failed=counts.failed,
-            filtered=counts.refusals.by_reason(),
-            unserved=counts.unserved,
+            since_s=self._state_age(state, bridge),
+            reconnects=max(0, connection_count - 1),
+            received=statistics.received,
+            failed=statistics.failed,
+            filtered=statistics.refusals.by_reason(),
+            unserved=statistics.unserved,
             ways=() if bridge is None else bridge.ways(MAX_SHOWN),
         )
 
-    def _current(self) -> str:
+    def _current_state(self) -> str:
         bridge = self._bridge
         if bridge is None or self._state == STOPPED:
             return self._state
@@ -260,8 +260,8 @@ class Link:
             return "waiting"  # the socket may take a moment to close
         return "running" if bridge.state is State.RUNNING else "starting"
 
-    def _since(self, state: str, bridge: NetworkBridge | None) -> float:
-        began = self._changed
+    def _state_age(self, state: str, bridge: NetworkBridge | None) -> float:
+        began = self._changed_at
         if bridge is not None and state == "running":
             began = bridge.running_since
         elif bridge is not None and state == "waiting":
@@ -272,21 +272,23 @@ class Link:
 
     def accept(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
         """The socket is open."""
-        remote = self._trying
+        remote = self._address
         connected = transport.get_extra_info("socket")
         if connected is not None:
             remote.options.tune(cast(socket.socket, connected))  # asyncio wraps it, uvloop too
-        asked = remote.options.wire_format
-        preferences = replace(asked, max_inactivity_ms=remote.max_inactivity_ms, host=asked.host or remote.host)
+        wire_format = remote.options.wire_format
+        preferences = replace(
+            wire_format, max_inactivity_ms=remote.max_inactivity_ms, host=wire_format.host or remote.host
+        )
         self._bridge = NetworkBridge(
             self._broker, self._settings.bridge, self._broker_url, preferences, now, self._routes
         )
-        self._bridge.tells_silence = not self._told_silence
+        self._bridge.logs_no_demand = not self._logged_no_demand
         return self._bridge
 
     def release(self, transport: StreamTransport) -> None:
         """The socket is closed."""
-        self._ended.set()
+        self._closed.set()
 
     # The life of a link
 
@@ -294,36 +296,36 @@ class Link:
         while True:
             began = self._turn.clock.now().monotonic
             self._state = "connecting"
-            self._changed = began
+            self._changed_at = began
             self._was_running = False
-            self._reason = await self._live()
+            self._reason = await self._connect_and_wait()
             self._state = "waiting"
-            self._changed = self._turn.clock.now().monotonic
-            if await self._is_over(self._changed - began if self._was_running else 0.0):
+            self._changed_at = self._turn.clock.now().monotonic
+            if await self._wait_for_retry(self._changed_at - began if self._was_running else 0.0):
                 return
 
-    async def _is_over(self, lived: float) -> bool:
+    async def _wait_for_retry(self, uptime_s: float) -> bool:
         """After a life of so many seconds: waits for the next try; True if there is none."""
-        delay = self._reconnect.failed(lived)
-        name, uri = self._settings.bridge.name, self._trying.uri
+        delay = self._reconnect.failed(uptime_s)
+        name, uri = self._settings.bridge.name, self._address.uri
         if delay is None:
             logger.warning("network connector %s: %s: %s; gave up after %d tries",
                            name, uri, self._reason, self._reconnect.failures)  # fmt: skip
             self._state = "given up"
             return True
         if self._was_running:
-            self._failure_log.recovered()
-        told = self._failure_log.line(self._reason, self._changed)
-        if told:
-            logger.warning("network connector %s: %s: %s; next try in %g s", name, uri, told, delay)
+            self._failure_log.reset()
+        line = self._failure_log.line_for(self._reason, self._changed_at)
+        if line:
+            logger.warning("network connector %s: %s: %s; next try in %g s", name, uri, line, delay)
         await asyncio.sleep(delay)
         return False
 
-    async def _live(self) -> str:
+    async def _connect_and_wait(self) -> str:
         """One attempt at each address until one is of use, and its life; gives the reason why that is over."""
         reasons: list[str] = []
         for remote in self._addresses():
-            self._trying = remote
+            self._address = remote
             reason = await self._attempt(remote)
             if self._was_running or not self._remote.others:
                 return reason
@@ -331,12 +333,12 @@ class Link:
         return f"none of {len(reasons)} brokers can be used: {'; '.join(reasons)}"[:MAX_REASON]
 
     def _addresses(self) -> list[RemoteAddress]:
-        found = [self._remote, *self._remote.others]
+        addresses = [self._remote, *self._remote.others]
         if self._remote.shuffled:
-            for place in range(len(found) - 1, 0, -1):
-                other = int.from_bytes(self._broker.environment.random_bytes(4), "big") % (place + 1)
-                found[place], found[other] = found[other], found[place]
-        return found
+            for index in range(len(addresses) - 1, 0, -1):
+                other = int.from_bytes(self._broker.environment.random_bytes(4), "big") % (index + 1)
+                addresses[index], addresses[other] = addresses[other], addresses[index]
+        return addresses
 
     def _new_pump(self) -> SocketPump:
         self._pump = SocketPump(self._turn, self)
@@ -344,8 +346,8 @@ class Link:
 
     async def _attempt(self, remote: RemoteAddress) -> str:
         """One attempt at one address, and the life of the link if it succeeds."""
-        self._ended.clear()
-        patience = remote.options.connect_timeout_ms / 1000 or self._patience
+        self._closed.clear()
+        timeout = remote.options.connect_timeout_ms / 1000 or self._connect_timeout
         try:
             context = None if remote.tls is None else client_context(remote.tls)
             connecting = asyncio.get_running_loop().create_connection(
@@ -355,23 +357,23 @@ class Link:
                 ssl=context,
                 server_hostname=None if context is None else remote.host,
             )
-            await asyncio.wait_for(connecting, patience)
+            await asyncio.wait_for(connecting, timeout)
         except TimeoutError:
-            return f"no connection within {patience:g} s"
+            return f"no connection within {timeout:g} s"
         except ConfigurationError as error:
             return str(error)
         except (OSError, ValueError) as error:
             return connect_reason(error)
-        await self._ended.wait()
+        await self._closed.wait()
         bridge, self._bridge = self._bridge, None
         if bridge is None:
             return "the connection was closed"
         self._remote_name = bridge.remote_name
         self._was_running = bridge.was_running
-        self._met_itself = bridge.met_itself
-        self._lives += bridge.was_running
-        self._told_silence = self._told_silence or bridge.heard_nothing
-        self._past.add(bridge.counts())
+        self._leads_to_itself = bridge.leads_to_itself
+        self._connection_count += bridge.was_running
+        self._logged_no_demand = self._logged_no_demand or bridge.has_no_demand
+        self._earlier.add(bridge.statistics())
         return bridge.reason or "the connection was closed"
 
 

@@ -40,7 +40,7 @@ class NetworkConnector:
         if discovery is not None:
             self._discovered = DiscoveredLinks(settings, discovery, broker, broker_url, turn, routes)
             self._agent = make_agent(discovery.agent, self._discovered, settings.reconnect)
-            self._discovered.use(self._agent)
+            self._discovered.set_agent(self._agent)
 
     async def start(self, own_uris: Iterable[str] = ()) -> None:
         """Begin to connect; does not wait for it, for a remote broker may be down for long. ``own_uris`` are where this
@@ -81,5 +81,5 @@ class NetworkConnector:
     def views(self) -> list[LinkView]:
         """One per link."""
         discovered = [] if self._discovered is None else self._discovered.views()
-        found = [link.view() for link in self._links] + discovered
-        return found if self.is_started else [replace(view, state=STOPPED, reason="") for view in found]
+        views = [link.view() for link in self._links] + discovered
+        return views if self.is_started else [replace(view, state=STOPPED, reason="") for view in views]

@@ -58,7 +58,7 @@ class AdvisoryReader:
         )
         return RemoteConsumer(info, self._path((*path_of(subject.broker_path), remote_broker_id)))
 
-    def removed_consumer(self, subject: wire.RemoveInfo) -> ConsumerId | None:
+    def removed_consumer_id(self, subject: wire.RemoveInfo) -> ConsumerId | None:
         """The consumer that left; None when something else did."""
         object_id = subject.object_id
         return consumer_id_of(object_id) if isinstance(object_id, wire.ConsumerId) else None
@@ -76,11 +76,11 @@ class AdvisoryReader:
         return self._paths.setdefault(path, path)
 
     def _consumer_id(self, structure: wire.ConsumerId | None) -> ConsumerId:
-        read = consumer_id_of(structure)
+        consumer_id = consumer_id_of(structure)
         if len(self._texts) >= MAX_REMEMBERED:
             self._texts.clear()
-        connection_id = self._texts.setdefault(read.connection_id, read.connection_id)
-        return ConsumerId(connection_id, read.session_id, read.value)
+        connection_id = self._texts.setdefault(consumer_id.connection_id, consumer_id.connection_id)
+        return ConsumerId(connection_id, consumer_id.session_id, consumer_id.value)
 
     def _consumers(self, ids: list[wire.ConsumerId] | None) -> tuple[ConsumerId, ...]:
         if ids is None:
@@ -90,7 +90,7 @@ class AdvisoryReader:
         return tuple([self._consumer_id(one) for one in ids])
 
 
-def destination_announced(subject: wire.DestinationInfo) -> AnnouncedDestination | None:
+def announced_destination(subject: wire.DestinationInfo) -> AnnouncedDestination | None:
     """The temporary destination that is meant; None for another."""
     try:
         destination = destination_of(subject.destination)
@@ -101,7 +101,7 @@ def destination_announced(subject: wire.DestinationInfo) -> AnnouncedDestination
     return AnnouncedDestination(destination, path_of(subject.broker_path))
 
 
-def destination_removed(subject: wire.DestinationInfo) -> bool:
+def is_removal(subject: wire.DestinationInfo) -> bool:
     """Whether it is gone, not new."""
     return subject.operation_type == REMOVE_OPERATION
 

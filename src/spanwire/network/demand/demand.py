@@ -23,39 +23,39 @@ from spanwire.model.routing import BRIDGE_DURABLE_PREFIX, MAX_PATH, NetworkFilte
 from spanwire.network.settings import BridgeSettings
 
 BRIDGE_SESSION: Final = 1  # at both ends
-NOBODY: Final[set[str]] = set()  # behind a subscription that is not durable; shared, and always empty
+NO_SUBSCRIBERS: Final[set[str]] = set()  # behind a subscription that is not durable; shared, and always empty
 MAX_DEMAND: Final = 10_000  # remote consumers of one bridge: ten connections' worth of the most consumers one may have
 
 
 @mypyc_attr(acyclic=True)
-class Forwarded:
-    """A message that is out: forwarded, or about to be given up here. ``settled`` says that it may be acknowledged.
+class InFlightMessage:
+    """A message that is forwarded, or about to be given up here. ``is_confirmed``: it may be acknowledged.
 
     It stands in the list of its demand, from where it is taken in the end, so that no cycle is left (``acyclic``).
     """
 
-    __slots__ = ("demand", "message_id", "settled")
+    __slots__ = ("demand", "is_confirmed", "message_id")
 
     def __init__(self, demand: DemandSubscription, message_id: MessageId) -> None:
         self.demand: Final[DemandSubscription] = demand
         self.message_id: Final[MessageId] = message_id
-        self.settled = False
+        self.is_confirmed = False
 
 
-class Forwarding(Protocol):
+class DemandBridge(Protocol):
     """The bridge, as its subscriptions see it."""
 
     def forward(
         self, demand: DemandSubscription, message: Message, reference: MessageReference, redelivery_count: int
     ) -> None:
-        """Send a message on and remember it in ``demand.out``; ``reference`` tells where it stands here."""
+        """Send a message on and remember it in ``demand.in_flight``; ``reference`` tells where it stands here."""
         ...
 
-    def demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
+    def on_demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
         """The broker here ended this subscription."""
         ...
 
-    def replaced(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
+    def replace_demand(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
         """There is a better route to what ``demand`` is for; gives those to be reconsidered when it is made."""
         ...
 
@@ -65,25 +65,25 @@ class Forwarding(Protocol):
 
 
 class DemandSubscription(MessageConsumer):
-    """One consumer here for one or more remote ones; ``out`` are its messages in the order in which they came.
+    """One consumer here for one or more remote ones; ``in_flight`` are its messages in the order in which they came.
 
     ``consumers`` are those remote ones, by id, ``subscribers`` the durable subscriptions behind a durable one. One
-    that is ``kept`` serves whether or not anybody consumes: its destination is a static one, or it is durable and the
-    store knows no subscribers behind it.
+    that ``is_standing`` serves whether or not anybody consumes: its destination is a static one, or it is durable and
+    the store knows no subscribers behind it.
     """
 
-    def __init__(self, bridge: Forwarding, info: ConsumerInfo, from_network: bool, kept: bool = False) -> None:
+    def __init__(self, bridge: DemandBridge, info: ConsumerInfo, from_network: bool, is_standing: bool = False) -> None:
         self.info: Final[ConsumerInfo] = info
         self.consumers: Final[dict[str, RemoteConsumer]] = {}
-        self.subscribers: set[str] = NOBODY
+        self.subscribers: set[str] = NO_SUBSCRIBERS
         self.from_network: Final[bool] = from_network
-        self.kept = kept
-        self.out: Final[list[Forwarded]] = []
+        self.is_standing = is_standing
+        self.in_flight: Final[list[InFlightMessage]] = []
         self.subscription: Subscription | None = None
-        self.refused = 0  # of its messages that are out, so many are to be sent again
+        self.refused_count = 0  # of its messages that are out, so many are to be sent again
         self.touched = False
-        self.leaving = False
-        self._bridge: Final[Forwarding] = bridge
+        self.is_ending = False
+        self._bridge: Final[DemandBridge] = bridge
 
     @property
     def is_durable(self) -> bool:
@@ -91,16 +91,16 @@ class DemandSubscription(MessageConsumer):
         return self.info.subscription_name is not None
 
     @property
-    def bridge(self) -> Forwarding:
+    def bridge(self) -> DemandBridge:
         """Whose it is."""
         return self._bridge
 
-    def serves(self, consumer: RemoteConsumer) -> None:
+    def add_consumer(self, consumer: RemoteConsumer) -> None:
         """One more remote consumer gets its messages through this subscription."""
         info = consumer.info
         self.consumers[consumer.key] = consumer
         if info.subscription_name is not None and self.is_durable:
-            if self.subscribers is NOBODY:
+            if self.subscribers is NO_SUBSCRIBERS:
                 self.subscribers = set()
             self.subscribers.add(subscriber_key(info.client_id, info.subscription_name))
 
@@ -115,23 +115,23 @@ class DemandSubscription(MessageConsumer):
 
     def close(self, reason: JmsError) -> None:
         """The broker ended this consumer: its destination is gone."""
-        self._bridge.demand_ended(self, reason)
+        self._bridge.on_demand_ended(self, reason)
 
     def told_to_pull(self) -> bool:
         """A bridge never pulls."""
         return False
 
-    def take_settled(self) -> list[Forwarded]:
+    def take_confirmed(self) -> list[InFlightMessage]:
         """The messages in front that may be acknowledged now."""
-        out = self.out
+        entries = self.in_flight
         count = 0
-        for entry in out:
-            if not entry.settled:
+        for entry in entries:
+            if not entry.is_confirmed:
                 break
             count += 1
-        taken = out[:count]
-        del out[:count]
-        return taken
+        confirmed = entries[:count]
+        del entries[:count]
+        return confirmed
 
 
 class RemoteConsumer:
@@ -147,9 +147,9 @@ class RemoteConsumer:
 
     def aliases(self) -> list[str]:
         """The ids of all consumers that it stands for, its own last: what two routes to one consumer have in common."""
-        found = [str(one) for one in self.info.network_consumer_path]
-        found.append(self.key)
-        return found
+        matches = [str(one) for one in self.info.network_consumer_path]
+        matches.append(self.key)
+        return matches
 
 
 class DemandTable:
@@ -205,12 +205,12 @@ class DemandTable:
         """The ids of brokers on the way to consumers that are farther than the remote broker, the nearest first;
         ``at_most`` so many ways. Of consumers that are behind one conduit the first tells its way.
         """
-        found: set[tuple[str, ...]] = set()
+        matches: set[tuple[str, ...]] = set()
         for demand in self.subscriptions:
             for consumer in demand.consumers.values():
-                if len(consumer.path) > 1 and len(found) < at_most:
-                    found.add(consumer.path[::-1])
-        return tuple(sorted(found))
+                if len(consumer.path) > 1 and len(matches) < at_most:
+                    matches.add(consumer.path[::-1])
+        return tuple(sorted(matches))
 
     def is_known(self, consumer_id: ConsumerId) -> bool:
         """Whether this remote consumer is served already."""
@@ -224,7 +224,7 @@ class DemandTable:
         """Whether one more remote consumer is too many."""
         return len(self._remote) >= MAX_DEMAND
 
-    def wants_durable(self, consumer: RemoteConsumer) -> bool:
+    def needs_durable(self, consumer: RemoteConsumer) -> bool:
         """Whether messages for this consumer have to wait here while the link is down."""
         destination = consumer.destination
         if destination.is_queue or destination.is_temporary:
@@ -235,13 +235,13 @@ class DemandTable:
         """Return the subscriptions that may serve this consumer, too: with a conduit those that cover its destination,
         without one the durable one that was made for it before.
         """
-        durable = self.wants_durable(consumer)
+        durable = self.needs_durable(consumer)
         if durable and not self._settings.conduit:
             own = self._durable.get(self._durable_name(consumer))
-            if own is None or own.leaving or own.info.selector != self._selector(consumer):
+            if own is None or own.is_ending or own.info.selector != self._selector(consumer):
                 return []
             return [own]
-        if not self._may_join(consumer.info):
+        if not self._can_share(consumer.info):
             return []
         return [demand for demand in self.covering(consumer.destination) if demand.is_durable or not durable]
 
@@ -256,22 +256,22 @@ class DemandTable:
     def _selector(self, consumer: RemoteConsumer) -> str | None:
         """Return the selector of a subscription for this consumer: none where other consumers may share it."""
         info = consumer.info
-        if self._settings.conduit or (info.subscription_name is None and self.wants_durable(consumer)):
+        if self._settings.conduit or (info.subscription_name is None and self.needs_durable(consumer)):
             return None
         selector = info.selector.strip() if info.selector is not None else ""
         return selector or None  # as the durable subscription has it
 
-    def joined(self, consumer: RemoteConsumer) -> bool:
+    def join(self, consumer: RemoteConsumer) -> bool:
         """Let all that are `joinable` serve this consumer. False if there is none."""
-        found = self.joinable(consumer)
-        if not found:
+        matches = self.joinable(consumer)
+        if not matches:
             return False
-        for demand in found:
-            demand.serves(consumer)
-        self._remote[consumer.key] = found
+        for demand in matches:
+            demand.add_consumer(consumer)
+        self._remote[consumer.key] = matches
         return True
 
-    def _may_join(self, info: ConsumerInfo) -> bool:
+    def _can_share(self, info: ConsumerInfo) -> bool:
         if not self._settings.conduit:
             return False
         return not info.network_subscription or not info.destination.is_queue or self._settings.conduit_network_queues
@@ -281,37 +281,37 @@ class DemandTable:
         farther. Others are told how far away its first consumer was, and those that are too far from that one may be
         near enough to this one; so it has to make way for one that tells of this consumer.
         """
-        if not self._may_join(consumer.info) or self.wants_durable(consumer):
+        if not self._can_share(consumer.info) or self.needs_durable(consumer):
             return []
-        found: list[DemandSubscription] = []
+        matches: list[DemandSubscription] = []
         for demand in self.covering(consumer.destination):
             if (
-                demand.kept
+                demand.is_standing
                 or demand.is_durable
                 or demand.info.destination != consumer.destination
                 or len(demand.info.broker_path) <= len(consumer.path)
             ):
                 return []
-            found.append(demand)
-        return found
+            matches.append(demand)
+        return matches
 
     def covering(self, destination: Destination) -> list[DemandSubscription]:
         """The subscriptions that serve everything in ``destination`` and may serve more than one consumer."""
-        found: list[DemandSubscription] = []
+        matches: list[DemandSubscription] = []
         for demand in [*self._named.get(destination.qualified_name, []), *self._patterns]:
-            if demand.leaving or (demand.from_network and not self._settings.conduit_network_queues):
+            if demand.is_ending or (demand.from_network and not self._settings.conduit_network_queues):
                 continue
             if demand.info.selector is not None:
                 continue  # durable, from a time when the connector was no conduit
             if _covers(demand.info.destination, destination):
-                found.append(demand)
-        return found
+                matches.append(demand)
+        return matches
 
     def local_info(self, consumer: RemoteConsumer) -> ConsumerInfo:
         """The announcement here of a new subscription for this consumer."""
         settings = self._settings
         info = consumer.info
-        name = self._durable_name(consumer) if self.wants_durable(consumer) else None
+        name = self._durable_name(consumer) if self.needs_durable(consumer) else None
         return ConsumerInfo(
             self._next_id(),
             consumer.destination,
@@ -353,7 +353,7 @@ class DemandTable:
         """``demand`` was made for this consumer; a static one for none."""
         if consumer is not None:
             self._remote[consumer.key] = [demand]
-            demand.serves(consumer)
+            demand.add_consumer(consumer)
         self.subscriptions.append(demand)
         destination, name = demand.info.destination, demand.info.subscription_name
         if name is not None:
@@ -363,17 +363,17 @@ class DemandTable:
         else:
             self._named.setdefault(destination.qualified_name, []).append(demand)
 
-    def leave(self, consumer_id: ConsumerId) -> list[DemandSubscription]:
+    def remove_consumer(self, consumer_id: ConsumerId) -> list[DemandSubscription]:
         """A remote consumer left; gives the subscriptions that served it, which have it still."""
         return self._remote.pop(str(consumer_id), [])
 
     def is_idle(self, demand: DemandSubscription) -> bool:
         """Whether it serves nobody; a durable one serves also durable subscribers that are away."""
-        if demand.kept or demand.consumers:
+        if demand.is_standing or demand.consumers:
             return False
         return not demand.subscribers or self._settings.dynamic_only
 
-    def unsubscribed(self, key: str) -> list[DemandSubscription]:
+    def remove_subscriber(self, key: str) -> list[DemandSubscription]:
         """A durable subscription is gone there; gives the durable ones that nobody needs any more."""
         needless: list[DemandSubscription] = []
         for demand in self.subscriptions:

@@ -15,7 +15,7 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.messages.identities import wire_consumer_id, wire_destination
 
 FIRST_VERSION: Final = 12  # of the wire format that knows a BrokerSubscriptionInfo
-MAX_TOLD: Final = 10_000  # subscriptions in one, as many as a broker may have
+MAX_SUBSCRIPTIONS: Final = 10_000  # subscriptions in one, as many as a broker may have
 SYNC_SESSION: Final = 0  # of consumer ids that no consumer has
 
 
@@ -26,9 +26,9 @@ def subscription_info(broker: Broker, settings: BridgeSettings) -> wire.BrokerSu
     infos: list[wire.ConsumerInfo] = []
     connection_id = broker.ids.next_id()
     for terms in broker.operations.durable_terms():
-        if terms.name.startswith(BRIDGE_DURABLE_PREFIX) or len(infos) >= MAX_TOLD:
+        if terms.name.startswith(BRIDGE_DURABLE_PREFIX) or len(infos) >= MAX_SUBSCRIPTIONS:
             continue
-        if any(settings.permits(part) for part in terms.topic.parts()):
+        if any(settings.is_permitted(part) for part in terms.topic.parts()):
             infos.append(
                 wire.ConsumerInfo(
                     consumer_id=wire_consumer_id(ConsumerId(connection_id, SYNC_SESSION, len(infos) + 1)),
@@ -47,13 +47,13 @@ def subscription_info(broker: Broker, settings: BridgeSettings) -> wire.BrokerSu
 
 def subscriptions_in(command: wire.BrokerSubscriptionInfo, settings: BridgeSettings) -> list[wire.ConsumerInfo]:
     """The durable subscriptions that matter to a bridge: not those that this broker's own bridge has there."""
-    found: list[wire.ConsumerInfo] = []
-    for info in (command.subscription_infos or [])[:MAX_TOLD]:
+    infos: list[wire.ConsumerInfo] = []
+    for info in (command.subscription_infos or [])[:MAX_SUBSCRIPTIONS]:
         name = info.subscription_name
         if name is None:
             continue
         is_bridge = name.startswith(BRIDGE_DURABLE_PREFIX)
         if is_bridge and (info.client_id is None or info.client_id.startswith(settings.name)):
             continue
-        found.append(info)
-    return found
+        infos.append(info)
+    return infos

@@ -20,7 +20,7 @@ from spanwire.model.routing import UNNAMED
 logger = logging.getLogger(__name__)
 
 
-class LinkedBrokers:
+class RemoteBrokerRegistry:
     """Knows the brokers behind all links of one broker, of both directions, and counts the links to each."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class LinkedBrokers:
         self._links: Final[dict[str, int]] = {}
         self._labels: Final[dict[str, str]] = {}
 
-    def enter(self, broker_id: str, name: str, own_id: str, own_name: str) -> None:
+    def add_link(self, broker_id: str, name: str, own_id: str, own_name: str) -> None:
         """One more link to the broker of this id and name. Raises `JmsError` when another has one of them."""
         if broker_id == own_id:
             raise JmsError("the remote broker is this broker itself, or one with the same brokerId")
@@ -64,7 +64,7 @@ class LinkedBrokers:
             label = f"{UNNAMED}-{number}"
         return label
 
-    def hold(self, broker_id: str, name: str) -> None:
+    def reserve_label(self, broker_id: str, name: str) -> None:
         """The label of this broker is in use until its last link is over."""
         label = self.label(broker_id, name)
         self._labels[label] = broker_id
@@ -75,13 +75,13 @@ class LinkedBrokers:
                 printable(broker_id), label,
             )  # fmt: skip
 
-    def leave(self, broker_id: str) -> None:
+    def remove_link(self, broker_id: str) -> None:
         """One link less."""
         count = self._links.pop(broker_id, 0) - 1
         if count > 0:
             self._links[broker_id] = count
             return
-        for label in [label for label, held_by in self._labels.items() if held_by == broker_id]:
+        for label in [label for label, owner in self._labels.items() if owner == broker_id]:
             del self._labels[label]
         name = self._names.pop(broker_id, None)
         if name is not None and self._ids.get(name) == broker_id:

@@ -61,7 +61,7 @@ class LintFindings:
 
 def probe(settings: BridgeSettings, kind: int) -> Destination | None:
     """A destination of this kind that a connector forwards; None if its lists let none through."""
-    return next((one for one in _tries(settings, kind) if settings.permits(one)), None)
+    return next((one for one in _tries(settings, kind) if settings.is_permitted(one)), None)
 
 
 def probes(files: NetworkFiles, kind: int) -> list[Destination]:
@@ -89,6 +89,6 @@ def apart(one: BridgeSettings, other: BridgeSettings) -> bool:
     """Whether two connectors forward different things, such as queues the one and topics the other."""
     for kind in (QUEUE, TOPIC):
         tried = [*_tries(one, kind), *_tries(other, kind)]
-        if any(one.permits(each) and other.permits(each) for each in tried):
+        if any(one.is_permitted(each) and other.is_permitted(each) for each in tried):
             return False
     return True

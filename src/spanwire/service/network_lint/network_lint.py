@@ -152,7 +152,7 @@ class NetworkLint:
         place = place_of(near, connector)
         older = self._files.facts_of(near.broker_name).is_older(STATIC_WILDCARDS)
         for one in settings.static:
-            if not settings.permits(one):
+            if not settings.is_permitted(one):
                 self._found.fault(
                     place, 12, f"{one} is static and excluded, and the exclusion wins: it stays here",
                     "remove it from one of the lists",
@@ -231,7 +231,7 @@ class NetworkLint:
         settings = connector.bridge
         if settings.prefetch_size >= SMALL_PREFETCH:
             return
-        grouped = [one for one in self._files.facts_of(near.broker_name).grouped if settings.permits(example(one))]
+        grouped = [one for one in self._files.facts_of(near.broker_name).grouped if settings.is_permitted(example(one))]
         if grouped or self._clients is None:
             self._found.add(
                 place_of(near, connector), 20, bool(grouped),
@@ -294,7 +294,7 @@ class NetworkLint:
         """15: a broker that takes a message that comes back for a duplicate."""
         for link in self._plan.links:
             queue = probe(link.settings, QUEUE)
-            if queue is None or not self._plan.brokers[link.near].replays(queue):
+            if queue is None or not self._plan.brokers[link.near].can_replay(queue):
                 continue
             facts = self._files.facts_of(link.far)
             if facts.may_be_older(REPLAY_KNOWN) and not any(one.matches(queue) for one in facts.unaudited):
