@@ -51,9 +51,9 @@ async def reborn(broker: BrokerProcess) -> None:
 
 async def reborn_for(connection: Any, broker: BrokerProcess) -> None:
     """The same, and the client has noticed."""
-    before = connection.shared.core.line.epoch
+    before = connection.shared.core.correlator.epoch
     await reborn(broker)
-    await until(lambda: connection.shared.core.line.epoch > before and connection.shared.core.is_online)
+    await until(lambda: connection.shared.core.correlator.epoch > before and connection.shared.core.is_online)
 
 
 def test_persistent_sends_and_receives_go_on_over_a_kill(mortal: BrokerProcess, shell: str) -> None:

@@ -74,7 +74,7 @@ def test_a_receive_is_over_in_time_though_the_broker_takes_nothing(spanwire_brok
         producer, watcher = session.create_producer("queue://B"), other.create_consumer("queue://NOTHING")
         consumer = session.create_consumer("queue://B")
         producer.send("a")
-        while connection.shared.core.line.held_bytes == 0:
+        while connection.shared.core.correlator.buffered_bytes == 0:
             watcher.receive(NOT_AGAIN)  # reads for all
         way.clog()
         flood = threading.Thread(target=producer.send, args=(b"x" * 32_000_000,), kwargs={"wait": False}, daemon=True)
@@ -100,7 +100,7 @@ def test_reading_stops_at_a_limit_of_bytes_and_goes_on_for_whoever_waits(spanwir
             for number in range(count):
                 await producer.send(str(number).ljust(size))
             shared = connection.shared
-            shared.max_held_bytes = 20 * size
+            shared.max_buffered_bytes = 20 * size
             consumer = await session.create_consumer("queue://B", prefetch=count)
             end = asyncio.get_running_loop().time() + PATIENCE
             while shared.is_reading:
@@ -216,7 +216,7 @@ def test_receives_and_sends_that_are_cancelled_lose_nothing(spanwire_broker: Bro
                 sending = asyncio.create_task(producer.send(str(number)))
                 await cancelled(sending, lambda: True, number % 3)
                 receiving = asyncio.create_task(consumer.receive())
-                message = await cancelled(receiving, lambda: not consumer.core.waiting, number % 4)
+                message = await cancelled(receiving, lambda: not consumer.core.is_waiting, number % 4)
                 if isinstance(message, asyncio.CancelledError):
                     cancellations += 1
                 else:
@@ -387,7 +387,7 @@ def test_the_keep_alive_of_the_thread_stands_between_two_frames(spanwire_broker:
             shared = connection.shared
             for number in range(50):
                 shared._written_at = 0.0
-                assert shared.beat(1e9) > 1e9
+                assert shared.send_overdue_keep_alive(1e9) > 1e9
                 assert shared._written_at == 1e9
                 await producer.send(str(number))
         assert spanwire_broker.queue("K").pending == 50

@@ -101,4 +101,4 @@ def test_every_send_is_answered_once_and_no_broker_misses_one(steps: list[str]) 
     assert all(request.done and request.error is None for request in world.requests)
     completed = [request for request in world.broker.client.take_completed() if request in world.requests]
     assert completed == sorted(set(world.requests), key=lambda request: request.number)
-    assert world.broker.client.line.requests == {}
+    assert world.broker.client.correlator.requests == {}

@@ -5,7 +5,13 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spanwire.client.addressing.address import IN_PROCESS_SCHEMES, PLAIN_SCHEMES, TLS_SCHEMES, found_address, parse_url
+from spanwire.client.addressing.address import (
+    IN_PROCESS_SCHEMES,
+    PLAIN_SCHEMES,
+    TLS_SCHEMES,
+    discovered_address,
+    parse_url,
+)
 from spanwire.discovery.address import SCHEMES
 from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError
@@ -105,5 +111,5 @@ def test_a_client_connects_to_what_its_caller_has_named(uri: str) -> None:
 
 @given(URIS | st.text(max_size=50))
 def test_s20_what_is_announced_leads_to_a_socket_or_nowhere(uri: str) -> None:
-    address = found_address(uri, parse_url("discovery:(multicast://default)"))
+    address = discovered_address(uri, parse_url("discovery:(multicast://default)"))
     assert address is None or (address.scheme in SCHEMES and address.host and 0 < address.port < 65536)

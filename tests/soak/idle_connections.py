@@ -67,7 +67,7 @@ def log_in(channel: socket.socket, protocol: str, number: int) -> None:
     machine = Machine()
     url = parse_url(f"tcp://{HOST}:61616", client_id=f"idle-{number}")
     connection = ClientConnection(url, machine)
-    connection.opened(url.addresses[0], machine.now())
+    connection.on_connected(url.addresses[0], machine.now())
     while not connection.is_online:
         channel.sendall(connection.data_to_send())
         connection.receive_data(channel.recv(65536), machine.now())

@@ -113,7 +113,7 @@ def test_an_acknowledgement_that_its_connection_does_not_confirm_counts_as_lost(
 
             def __init__(self, connection: blocking.Connection) -> None:
                 super().__init__(connection, options)
-                self._waiting = connection.shared.core.line.requests
+                self._waiting = connection.shared.core.correlator.requests
 
             def acknowledge(self) -> None:
                 os.kill(broker.pid, signal.SIGSTOP)

@@ -88,7 +88,7 @@ class PlayedBroker:
         self._decoder = FrameDecoder(MAX_FRAME_SIZE, pass_messages=False)
         self._decoder.authenticated()
         self._encoder = FrameEncoder()
-        self.client.opened(self.client.failover.address, self.now)
+        self.client.on_connected(self.client.failover.address, self.now)
 
     def receives(self) -> list[wire.Command]:
         """What the client has sent."""
@@ -146,7 +146,7 @@ class PlayedBroker:
 
     def goes(self, reason: str = "the broker closed it") -> bool:
         """The socket breaks; whether the client wants another one."""
-        return self.client.disconnected(self.client.broken(reason), self.now)
+        return self.client.on_disconnected(self.client.link_error(reason), self.now)
 
     def session(self, acknowledge: str = "auto") -> ClientSession:
         session = self.client.add_session(acknowledge)

@@ -29,7 +29,7 @@ class PlayedFanout(PlayedBroker):
         self.hub: Final = FanoutHub(inner.fanout)
         self.brokers: Final = [PlayedBranch(self, self.hub.add(address)) for address in inner.addresses]
         self._sequence = 0
-        self.client.opened(url.addresses[0], self.now)
+        self.client.on_connected(url.addresses[0], self.now)
         self.passes_on()
 
     def passes_on(self) -> None:
@@ -76,7 +76,7 @@ class PlayedBranch:
         self._decoder = FrameDecoder(MAX_FRAME_SIZE, pass_messages=False)
         self._decoder.authenticated()
         self._encoder = FrameEncoder()
-        self._fanout.hub.opened(self.branch, self._fanout.now.monotonic)
+        self._fanout.hub.on_connected(self.branch, self._fanout.now.monotonic)
         (info,) = self.receives()
         assert isinstance(info, wire.WireFormatInfo)
         self.sends(wire_format_info(preferences))
@@ -109,7 +109,7 @@ class PlayedBranch:
     def sends(self, *commands: DataStructure) -> None:
         """What the broker says."""
         for command in commands:
-            self._fanout.hub.received(self.branch, self._encoder.encode(command), self._fanout.now.monotonic)
+            self._fanout.hub.on_data(self.branch, self._encoder.encode(command), self._fanout.now.monotonic)
         self._fanout.passes_on()
 
     def answers_all(self, refused: Throwable | None = None) -> list[wire.Command]:
@@ -125,5 +125,5 @@ class PlayedBranch:
 
     def goes(self) -> None:
         """The socket breaks."""
-        self._fanout.hub.lost(self.branch)
+        self._fanout.hub.on_disconnected(self.branch)
         self._fanout.passes_on()

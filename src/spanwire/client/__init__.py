@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from spanwire.tls.settings import KeyStore as KeyStore
     from spanwire.tls.settings import TrustStore as TrustStore
 
-HOMES: Final[dict[str, str]] = {
+EXPORTS: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("Browser", "Connection", "Consumer", "Producer", "Session", "connect"), "spanwire.client.blocking"
     ),
@@ -82,13 +82,13 @@ if not TYPE_CHECKING:  # a type checker is to find names that are not there
 
     def __getattr__(name: str) -> object:
         """Load what is named for the first time."""
-        home = HOMES.get(name)
-        if home is None:
+        path = EXPORTS.get(name)
+        if path is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = load(f"{home}:{name}")
-        globals()[name] = found
-        return found
+        value = load(f"{path}:{name}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *HOMES})
+    return sorted({*globals(), *EXPORTS})

@@ -70,21 +70,21 @@ def test_what_was_left_at_the_end_of_a_burst_is_written_as_soon_as_there_is_room
         size = connection.sends("first")
         size += connection.sends("second")
         assert len(channel.written) < size
-        assert connection.burst.is_on
+        assert connection.batching.is_on
         channel.room = 10
         for _ in range(5):
             clock.monotonic += GATHER_DELAY + SLACK
-            connection.gathered(clock.monotonic)
+            connection.write_batch(clock.monotonic)
             assert connection.unsent
         channel.room = 10_000
         clock.monotonic += GATHER_DELAY + SLACK
-        connection.gathered(clock.monotonic)
+        connection.write_batch(clock.monotonic)
         assert not connection.unsent
         assert len(channel.written) == size
         for _ in range(2):
             clock.monotonic += 2 * GATHER_DELAY
-            connection.gathered(clock.monotonic)
-        assert not connection.burst.is_on
+            connection.write_batch(clock.monotonic)
+        assert not connection.batching.is_on
 
 
 def test_whoever_waits_for_the_channel_waits_for_room_as_well_as_soon_as_something_is_left() -> None:
@@ -96,12 +96,12 @@ def test_whoever_waits_for_the_channel_waits_for_room_as_well_as_soon_as_somethi
         with connection.lock:
             channel.room = 10
             connection.broker.send(connection.producer, "x", wait=False)
-            connection.acknowledged()
+            connection.write_acknowledgements()
             assert connection.unsent
             assert channel.rings == 1
             connection.broker.send(connection.producer, "y", wait=False)
             clock.monotonic += 1.0
-            connection.acknowledged()
+            connection.write_acknowledgements()
             assert channel.rings == 1, "it has been told"
 
     def there_is_room() -> None:

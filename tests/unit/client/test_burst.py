@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from spanwire.client.blocking.write_batching import FLUSH_DELAY, GATHER_DELAY, Burst
+from spanwire.client.blocking.write_batching import FLUSH_DELAY, GATHER_DELAY, WriteBatching
 
 NOW = 100.0
 
 
 def test_what_comes_alone_is_written_at_once() -> None:
-    burst = Burst()
+    batching = WriteBatching()
     for number in range(5):
         now = NOW + number * 2 * FLUSH_DELAY
-        assert not burst.begins(now)
-        burst.written(now)
-    assert burst.due_at is None
+        assert not batching.begin(now)
+        batching.on_written(now)
+    assert batching.due_at is None
 
 
 def test_what_follows_a_write_gathers_until_nothing_follows_any_more() -> None:
-    burst = Burst()
-    burst.written(NOW)
-    assert burst.begins(NOW + FLUSH_DELAY / 2)
-    assert burst.is_on
-    assert burst.due_at == NOW + FLUSH_DELAY / 2 + GATHER_DELAY
-    burst.looked(burst.due_at, True)
-    assert burst.is_on
-    now = burst.due_at
-    burst.written(now - GATHER_DELAY / 2)  # enough had gathered before its time
-    burst.looked(now, False)
-    assert burst.is_on
-    now = burst.due_at
-    burst.looked(now, False)
-    assert not burst.is_on
-    assert burst.due_at is None
-    assert not burst.begins(now)
+    batching = WriteBatching()
+    batching.on_written(NOW)
+    assert batching.begin(NOW + FLUSH_DELAY / 2)
+    assert batching.is_on
+    assert batching.due_at == NOW + FLUSH_DELAY / 2 + GATHER_DELAY
+    batching.on_due(batching.due_at, True)
+    assert batching.is_on
+    now = batching.due_at
+    batching.on_written(now - GATHER_DELAY / 2)  # enough had gathered before its time
+    batching.on_due(now, False)
+    assert batching.is_on
+    now = batching.due_at
+    batching.on_due(now, False)
+    assert not batching.is_on
+    assert batching.due_at is None
+    assert not batching.begin(now)

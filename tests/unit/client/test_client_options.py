@@ -126,7 +126,7 @@ def test_optimized_acknowledgements_come_after_the_timeout_and_before_a_wait_and
     taken(broker, consumer, 1)
     assert broker.acknowledgements() == [(2, 2, 4)]
     taken(broker, consumer, 1)
-    consumer.before_waiting()
+    consumer.prepare_wait()
     assert broker.acknowledgements() == [(2, 5, 5)]
     taken(broker, consumer, 1)
     session.close_consumer(consumer)
@@ -138,7 +138,7 @@ def test_optimized_acknowledgements_come_by_the_clock_when_that_is_asked_for() -
     broker = played(options)
     consumer = broker.consumer(broker.session("auto"), options=TEN)
     taken(broker, consumer, 2)
-    consumer.before_waiting()
+    consumer.prepare_wait()
     assert broker.acknowledgements() == []
     due = broker.client.next_timeout()
     assert due is not None
@@ -164,15 +164,15 @@ def test_what_a_listener_has_done_is_acknowledged_and_what_it_has_not_comes_agai
     broker.dispatches(consumer, "a", "b")
     broker.takes(consumer)
     assert broker.acknowledgements() == []
-    consumer.listened()
+    consumer.on_listener_done()
     assert broker.acknowledgements() == [(2, 1, 1)]
     broker.takes(consumer)
-    consumer.listener_failed(broker.now)
+    consumer.on_listener_failed(broker.now)
     assert broker.acknowledgements() == []
     again = broker.takes(consumer)
     assert (again.body, again.delivery_count) == ("b", 2)
-    consumer.listened()
-    consumer.listened()
+    consumer.on_listener_done()
+    consumer.on_listener_done()
     assert broker.acknowledgements() == [(2, 2, 2)]
 
 
@@ -182,7 +182,7 @@ def test_a_listener_that_fails_too_often_makes_a_dead_letter() -> None:
     consumer.is_listening = True
     broker.dispatches(consumer, "a")
     broker.takes(consumer)
-    consumer.listener_failed(broker.now)
+    consumer.on_listener_failed(broker.now)
     assert broker.acknowledgements() == [(1, 1, 1)]
     assert consumer.next_message(broker.now) is None
 
@@ -194,7 +194,7 @@ def test_a_failed_listener_gets_again_what_nobody_else_decides_about(mode: str, 
     consumer.is_listening = True
     broker.dispatches(consumer, "a")
     broker.takes(consumer)
-    consumer.listener_failed(broker.now)
+    consumer.on_listener_failed(broker.now)
     assert (consumer.next_message(broker.now) is not None) == comes_again
 
 
@@ -286,18 +286,18 @@ def test_held_bytes_are_those_of_messages_that_nobody_has_taken() -> None:
     session = broker.session("client")
     consumer = broker.consumer(session)
     broker.dispatches(consumer, "a", "b")
-    held = broker.client.line.held_bytes
+    held = broker.client.correlator.buffered_bytes
     assert held > 0
     broker.takes(consumer)
-    assert broker.client.line.held_bytes == held // 2
+    assert broker.client.correlator.buffered_bytes == held // 2
     session.recover(broker.now)
     broker.passes(2.0)
     broker.takes(consumer)
     broker.takes(consumer)
-    assert broker.client.line.held_bytes == 0
+    assert broker.client.correlator.buffered_bytes == 0
     broker.dispatches(consumer, "c")
     session.close()
-    assert broker.client.line.held_bytes == 0
+    assert broker.client.correlator.buffered_bytes == 0
 
 
 def advisory(broker: PlayedBroker, watch: wire.ConsumerInfo, operation: int, name: str, sequence: int) -> None:
@@ -338,10 +338,10 @@ def test_advisories_are_acknowledged_and_limited() -> None:
     for number in range(ACKNOWLEDGED_AT):
         advisory(broker, watch, 1, f"ID:x:{number}", number + 1)
     assert broker.acknowledgements() == [(2, 1, ACKNOWLEDGED_AT)]
-    broker.client.line.deleted.update(dict.fromkeys(map(str, range(MAX_DELETED))))
+    broker.client.correlator.deleted.update(dict.fromkeys(map(str, range(MAX_DELETED))))
     advisory(broker, watch, 1, "ID:y:1", 1)
-    assert "temp-queue://ID:y:1" in broker.client.line.deleted
-    assert "temp-queue://ID:x:0" not in broker.client.line.deleted
+    assert "temp-queue://ID:y:1" in broker.client.correlator.deleted
+    assert "temp-queue://ID:x:0" not in broker.client.correlator.deleted
 
 
 def test_prefetch_and_pending_limits_come_from_the_policy() -> None:

@@ -79,7 +79,7 @@ def test_keep_alives_are_answered_and_sent(broker: PlayedBroker) -> None:
     (answer,) = broker.receives()
     assert isinstance(answer, wire.KeepAliveInfo)
     assert not answer.response_required
-    broker.client.sent(broker.now)
+    broker.client.on_written(broker.now)
     due = broker.client.next_timeout()
     assert due == pytest.approx(broker.now.monotonic + 10.0)
     broker.client.handle_timeout(broker.passes(10.0))
@@ -120,7 +120,7 @@ def test_a_closed_connection_refuses_everything_and_ends_who_waits(broker: Playe
     session = broker.session()
     consumer = broker.consumer(session)
     waiting = broker.client.remove_subscription("a")
-    broker.client.closed()
+    broker.client.mark_closed()
     assert isinstance(refusal_of(waiting), IllegalStateError)
     with pytest.raises(IllegalStateError, match="connection is closed"):
         broker.client.add_session("auto")
@@ -130,7 +130,7 @@ def test_a_closed_connection_refuses_everything_and_ends_who_waits(broker: Playe
 
 
 def test_a_farewell_is_answered_before_the_last_word(broker: PlayedBroker) -> None:
-    request = broker.client.farewell()
+    request = broker.client.request_removal()
     (command,) = broker.receives()
     assert isinstance(command, wire.RemoveInfo)
     assert isinstance(command.object_id, wire.ConnectionId)
@@ -144,7 +144,7 @@ def test_a_farewell_acknowledges_what_dups_ok_had_put_off(broker: PlayedBroker) 
     consumer = broker.consumer(broker.session("dups_ok"))
     broker.dispatches(consumer, "a")
     broker.takes(consumer)
-    broker.client.farewell()
+    broker.client.request_removal()
     assert [command.type_id() for command in broker.receives()] == [wire.MESSAGE_ACK, wire.REMOVE_INFO]
 
 

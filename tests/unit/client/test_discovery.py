@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.client.addressing.address import BrokerAddress, BrokerUrl, found_address, parse_url
+from spanwire.client.addressing.address import BrokerAddress, BrokerUrl, discovered_address, parse_url
 from spanwire.client.addressing.reconnect_policy import ReconnectPolicy
-from spanwire.client.io.broker_lookup import may_have_login
+from spanwire.client.io.broker_lookup import may_send_login
 from spanwire.client.protocol.failover import Failover
 from spanwire.discovery.group import MulticastSettings
 from spanwire.model.errors import ConfigurationError, JmsError
@@ -21,7 +21,7 @@ TRUSTING = ClientTlsSettings(TrustStore(Path("trust.pem")))
 
 
 def found(uri: str, url: str = MULTICAST) -> BrokerAddress:
-    address = found_address(uri, parse_url(url))
+    address = discovered_address(uri, parse_url(url))
     assert address is not None
     return address
 
@@ -111,7 +111,7 @@ def test_no_secret_of_a_url_is_in_its_error() -> None:
 
 @pytest.mark.parametrize("uri", ["stomp://h:1", "vm://x?brokerConfig=xbean:http://evil/", "failover:(tcp://h:1)", "x"])
 def test_what_a_client_does_not_speak_is_passed_over(uri: str) -> None:
-    assert found_address(uri, parse_url(MULTICAST)) is None
+    assert discovered_address(uri, parse_url(MULTICAST)) is None
 
 
 def test_options_of_a_found_uri_do_not_count() -> None:
@@ -136,10 +136,10 @@ def test_s38_a_login_is_for_those_whom_tls_has_verified(
 ) -> None:
     for login in (("u", "p"), ("u", None), (None, "p")):
         url: BrokerUrl = parse_url(MULTICAST + more, *login)
-        address = found_address(uri, url)
+        address = discovered_address(uri, url)
         assert address is not None
-        assert may_have_login(address, url, tls) == may
-    assert may_have_login(found(uri), parse_url(MULTICAST), tls)
+        assert may_send_login(address, url, tls) == may
+    assert may_send_login(found(uri), parse_url(MULTICAST), tls)
 
 
 def failover_of(options: str = "") -> Failover:
@@ -150,24 +150,24 @@ def failover_of(options: str = "") -> Failover:
 def test_a_client_looks_first_and_again_when_all_that_was_found_was_of_no_use() -> None:
     failover = failover_of()
     failover.begin(True, 0.0)
-    assert failover.is_looking
-    failover.found((found("tcp://a:1"), found("tcp://b:1")))
+    assert failover.needs_discovery
+    failover.set_addresses((found("tcp://a:1"), found("tcp://b:1")))
     for host in ("a", "b"):
-        assert not failover.is_looking
+        assert not failover.needs_discovery
         address = failover.next_address()
         assert address is not None and address.host == host
-        failover.failed(JmsError("no"), 0.0)
-    assert failover.is_looking
+        failover.on_failed(JmsError("no"), 0.0)
+    assert failover.needs_discovery
 
 
 def test_after_a_lost_connection_what_was_found_before_does_not_count() -> None:
     failover = failover_of()
     failover.begin(True, 0.0)
-    failover.found((found("tcp://a:1"),))
+    failover.set_addresses((found("tcp://a:1"),))
     failover.next_address()
     failover.begin(False, 100.0)
-    assert failover.is_looking
-    failover.found((found("tcp://a:1"), found("tcp://b:1")))
+    assert failover.needs_discovery
+    failover.set_addresses((found("tcp://a:1"), found("tcp://b:1")))
     address = failover.next_address()
     assert address is not None and address.host == "b"  # the one that was lost stands last
 
@@ -176,9 +176,9 @@ def test_looking_in_vain_is_an_attempt_and_the_waits_grow() -> None:
     failover = failover_of("&maxReconnectAttempts=3&initialReconnectDelay=100")
     failover.begin(True, 0.0)
     due = []
-    while failover.is_looking:
+    while failover.needs_discovery:
         due.append(failover.due_at())
-        failover.failed(JmsError("nobody there"), failover.due_at())
+        failover.on_failed(JmsError("nobody there"), failover.due_at())
     assert due == [0.0, 0.1, pytest.approx(0.3)]
     assert failover.next_address() is None
-    assert str(failover.gave_up()) == "nobody there"
+    assert str(failover.exhausted_error()) == "nobody there"

@@ -7,7 +7,7 @@ import pytest
 from spanwire.client.addressing.address import parse_url
 from spanwire.client.addressing.consumer_options import ConsumerOptions
 from spanwire.client.protocol.failover import Failover
-from spanwire.client.protocol.transaction import MAX_KEPT_BYTES
+from spanwire.client.protocol.transaction import MAX_REPLAY_BYTES
 from spanwire.model.errors import IllegalStateError, JmsError, ResourceAllocationError, TransactionRolledBackError
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.schema import Throwable
@@ -47,7 +47,7 @@ def tried(failover: Failover, count: int, seconds: float = 0.0) -> list[tuple[st
         now = max(now, failover.due_at())
         found.append((address.host, round(now - start, 3)))
         now += seconds
-        failover.failed(JmsError("no"), now)
+        failover.on_failed(JmsError("no"), now)
     return found
 
 
@@ -92,7 +92,7 @@ def test_attempts_are_ways_through_the_list(options: str, attempts: int) -> None
     assert len(tried(failover, 100)) == 2 * attempts
     assert failover.next_address() is None
     assert (
-        str(failover.gave_up())
+        str(failover.exhausted_error())
         == f"no connection to any of tcp://a:1, tcp://b:2 after {attempts} attempts; the last: no"
     )
 
@@ -268,7 +268,7 @@ def test_a_second_break_before_the_replay_is_answered_tells_everything_once_more
     for _ in range(3):
         told = comes_back(broker)
         assert [type(command).__name__ for command in told] == ["ConnectionControl", "SessionInfo", "ConsumerInfo"]
-    assert len(broker.client.line.requests) == 1
+    assert len(broker.client.correlator.requests) == 1
 
 
 def test_a_consumer_that_the_new_broker_refuses_fails_alone(broker: PlayedBroker) -> None:
@@ -441,7 +441,7 @@ def test_without_the_producers_a_transaction_of_one_that_is_closed_between_two_b
 def test_a_transaction_that_becomes_too_large_between_two_brokers_is_lost(broker: PlayedBroker) -> None:
     session = broker.session("transacted")
     producer = broker.producer(session)
-    body = bytes(MAX_KEPT_BYTES // 2)
+    body = bytes(MAX_REPLAY_BYTES // 2)
     broker.send(producer, body)
     waiting = broker.send(producer, "a", wait=True)
     broker.goes()
@@ -455,7 +455,7 @@ def test_a_transaction_that_becomes_too_large_between_two_brokers_is_lost(broker
 
 def test_no_other_broker_is_told_of_an_acknowledgement_that_waits_for_its_answer(broker: PlayedBroker) -> None:
     consumer = broker.consumer(broker.session("client"))
-    consumer.keep_nothing()
+    consumer.discard_delivered()
     broker.dispatches(consumer, "a", "b")
     assert len(consumer.next_messages(2, 1_000_000, broker.now)) == 2
     request = consumer.acknowledge_stored()
@@ -487,7 +487,7 @@ def test_a_transaction_in_which_something_was_received_is_rolled_back_and_its_co
 def test_a_transaction_too_large_to_be_kept_is_rolled_back(broker: PlayedBroker) -> None:
     session = broker.session("transacted")
     producer = broker.producer(session)
-    body = bytes(MAX_KEPT_BYTES // 2)
+    body = bytes(MAX_REPLAY_BYTES // 2)
     for _ in range(2):
         broker.send(producer, body)
         assert transacted(broker.receives())
@@ -581,7 +581,7 @@ def test_nobody_waits_for_an_answer_in_a_session_that_was_closed_between_two_bro
     assert transacted(told) == ["begin 2", "b in 2"]
     broker.answers(told[-1])
     assert refusal_of(kept) is None
-    assert broker.client.line.requests == {}
+    assert broker.client.correlator.requests == {}
 
 
 def test_a_transaction_that_only_received_is_lost_too(broker: PlayedBroker) -> None:
@@ -670,12 +670,12 @@ def test_what_left_while_the_broker_was_away_is_done(broker: PlayedBroker) -> No
 def test_a_failed_connection_tells_everybody(broker: PlayedBroker) -> None:
     consumer = broker.consumer(broker.session())
     broker.goes()
-    broker.client.fail(broker.client.failover.gave_up())
+    broker.client.fail(broker.client.failover.exhausted_error())
     with pytest.raises(JmsError, match="no broker could be reached"):
         consumer.next_message(broker.now)
     with pytest.raises(JmsError):
         broker.client.add_session("auto")
-    broker.client.closed()
+    broker.client.mark_closed()
     with pytest.raises(JmsError) as raised:
         broker.client.add_session("auto")
     assert not isinstance(raised.value, IllegalStateError), "the first reason stands"
@@ -699,14 +699,14 @@ def test_a_broker_that_lets_in_and_drops_at_once_is_asked_more_and_more_seldom()
     failover.begin(True, now)
     for _ in range(8):
         failover.next_address()
-        failover.connected(now)
+        failover.on_connected(now)
         failover.begin(False, now)
         waits.append(failover.due_at() - now)
         now = failover.due_at()
     assert all(0.05 * 2**n <= wait <= 0.151 * 2**n for n, wait in enumerate(waits[:5]))
     assert all(0.8 <= wait <= 2.4 for wait in waits[5:]), "but no more seldom than maxReconnectDelay says"
     failover.next_address()
-    failover.connected(now)
+    failover.on_connected(now)
     failover.begin(False, now + 60)
     assert failover.due_at() - now - 60 < 0.151, "a connection that lasted begins again with the first delay"
 
@@ -716,7 +716,7 @@ def test_where_a_client_has_come_to_is_told_as_it_always_was(caplog: pytest.LogC
     failover = failover_of("discovery:(static:(tcp://a:1,tcp://b:2))?randomize=false")
     failover.begin(True, 0.0)
     failover.next_address()
-    failover.connected(0.0)
+    failover.on_connected(0.0)
     assert [record.getMessage() for record in caplog.records] == [
         "Adding new broker connection URL: tcp://a:1",
         "Adding new broker connection URL: tcp://b:2",
@@ -741,7 +741,7 @@ def test_a_client_goes_back_to_the_broker_that_it_prefers() -> None:
     failover = failover_of(f"{URL}&priorityBackup=true&initialReconnectDelay=100&maxReconnectDelay=300")
     failover.begin(True, 0.0)
     assert [address.host for address in (failover.next_address(), failover.next_address()) if address] == ["a", "b"]
-    failover.connected(0.0)
+    failover.on_connected(0.0)
     waits, now = [], 0.0
     for _ in range(4):
         due = failover.probe_at()
@@ -754,7 +754,7 @@ def test_a_client_goes_back_to_the_broker_that_it_prefers() -> None:
     assert str(failover.prefer(better)) == "tcp://a:1 is back, which is preferred"
     failover.begin(False, now)
     assert failover.next_address() is better
-    failover.connected(now)
+    failover.on_connected(now)
     assert failover.probe_at() is None
 
 
@@ -763,7 +763,7 @@ def test_without_preference_nobody_looks_back() -> None:
     failover.begin(True, 0.0)
     failover.next_address()
     failover.next_address()
-    failover.connected(0.0)
+    failover.on_connected(0.0)
     assert failover.probe_at() is None
 
 

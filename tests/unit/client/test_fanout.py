@@ -172,12 +172,12 @@ def test_with_too_few_brokers_everything_waits() -> None:
     one.answers_all(), other.answers_all()
     other.goes()
     request = fanout.send(producer, "t", True)
-    assert bodies(one) == [] and fanout.hub.held_bytes > 0
+    assert bodies(one) == [] and fanout.hub.queued_bytes > 0
     login = other.shakes_hands()
     assert login.failover_reconnect
     other.sends(wire.Response(login.command_id))
     assert bodies(other) == ["t"] and bodies(one) == ["t"]
-    assert refusal_of(request) is None and fanout.hub.held_bytes == 0
+    assert refusal_of(request) is None and fanout.hub.queued_bytes == 0
 
 
 def test_what_was_not_answered_is_told_to_the_broker_that_comes_back() -> None:
@@ -275,7 +275,7 @@ def test_a_hostile_broker_loses_its_own_link_and_nothing_else(chunks: list[bytes
     one, other = fanout.brokers
     try:
         for chunk in chunks:
-            fanout.hub.received(one.branch, len(chunk).to_bytes(4, "big") + chunk, fanout.now.monotonic)
+            fanout.hub.on_data(one.branch, len(chunk).to_bytes(4, "big") + chunk, fanout.now.monotonic)
     except (JmsError, ProtocolError):
         one.goes()
     fanout.passes_on()
@@ -287,17 +287,17 @@ def test_a_farewell_reaches_all_and_waits_for_those_that_are_there() -> None:
     fanout = all_in()
     one, other = fanout.brokers
     other.goes()
-    request = fanout.client.farewell()
+    request = fanout.client.request_removal()
     assert names(one.answers_all()) == ["RemoveInfo"]
     assert refusal_of(request) is None
     fanout.client.shutdown()
-    assert names(one.receives()) == ["ShutdownInfo"] and fanout.hub.is_over
+    assert names(one.receives()) == ["ShutdownInfo"] and fanout.hub.is_shut_down
 
 
 def test_a_farewell_to_nobody_is_done() -> None:
     fanout = all_in()
     for broker in fanout.brokers:
         broker.goes()
-    request = fanout.client.farewell()
+    request = fanout.client.request_removal()
     fanout.passes_on()
     assert refusal_of(request) is None

@@ -12,7 +12,7 @@ from spanwire.cli.main import main
 from spanwire.client import aio
 from spanwire.client.addressing.address import parse_url
 from spanwire.client.addressing.consumer_options import ConsumerOptions, consumer_info
-from spanwire.client.io.environment import not_connected, not_openwire
+from spanwire.client.io.environment import connection_error, protocol_error
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.client.protocol.other_protocol import OtherProtocolError
 from spanwire.model.errors import ConfigurationError, InvalidDestinationError, JmsError, RemoteProtocolError
@@ -40,7 +40,7 @@ def test_the_first_octets_tell_which_protocol_a_port_has(answer: bytes, told: st
     broker.opens()
     with pytest.raises(RemoteProtocolError) as refusal:
         broker.sends_octets(answer)
-    assert str(not_openwire(ADDRESS, refusal.value)).startswith(told)
+    assert str(protocol_error(ADDRESS, refusal.value)).startswith(told)
 
 
 def test_octets_after_the_handshake_are_no_other_protocol() -> None:
@@ -61,7 +61,7 @@ def test_a_client_at_the_stomp_port_is_told_so(shell: str, spanwire_broker: Brok
 
 
 def test_an_unknown_host_is_told_to_be_checked() -> None:
-    error = not_connected(ADDRESS, socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
+    error = connection_error(ADDRESS, socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
     assert str(error) == "no connection to tcp://h:1: Name or service not known; check the name of the host"
 
 

@@ -246,7 +246,7 @@ def test_a_hundred_thousand_answers_to_nothing_leave_nothing_behind(broker: Play
         assert tracemalloc.get_traced_memory()[0] < MIB
     finally:
         tracemalloc.stop()
-    assert broker.client.line.requests == {}
+    assert broker.client.correlator.requests == {}
     assert broker.client.take_completed() == []
 
 

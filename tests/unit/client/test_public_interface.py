@@ -73,7 +73,7 @@ def test_the_names_that_a_type_checker_sees_are_those_that_can_be_imported() -> 
     tree = ast.parse(Path(spanwire.client.__file__).read_text(encoding="utf-8"))
     (block,) = [node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name)]
     seen = {name.asname: node.module for node in block.body if isinstance(node, ast.ImportFrom) for name in node.names}
-    assert seen == spanwire.client.HOMES
+    assert seen == spanwire.client.EXPORTS
     for name in seen:
         assert name in dir(spanwire.client)
         assert getattr(spanwire.client, str(name)) is not None
@@ -83,7 +83,7 @@ def test_the_names_that_a_type_checker_sees_are_those_that_can_be_imported() -> 
 
 def test_every_error_that_a_broker_or_a_url_causes_can_be_imported() -> None:
     raised = {found.__name__ for found in vars(errors).values() if isinstance(found, type)}
-    public = {name for name in spanwire.client.HOMES if name.endswith("Error")}
+    public = {name for name in spanwire.client.EXPORTS if name.endswith("Error")}
     of_brokers = {"ProtocolError", "LocalProtocolError", "RemoteProtocolError", "StoreError"}
     assert raised - of_brokers == public
 

@@ -58,7 +58,7 @@ def test_dups_ok_acknowledges_half_a_prefetch_at_a_time_and_what_is_left_before_
     assert broker.acknowledgements() == [(2, 1, 2)]
     broker.takes(consumer)
     assert consumer.next_message(broker.now) is None
-    consumer.before_waiting()
+    consumer.prepare_wait()
     assert broker.acknowledgements() == [(2, 3, 3)]
 
 
@@ -85,7 +85,7 @@ def test_many_messages_are_handed_over_as_so_many_calls_would(broker: PlayedBrok
     broker.dispatches(consumer, "c", "d")
     found = consumer.next_messages(3, MUCH, broker.now)
     assert [message.body for message in found] == ["a", "b", "c"]
-    assert consumer.taken_bytes == sum(len(message.raw) for message in found)
+    assert consumer.last_batch_bytes == sum(len(message.raw) for message in found)
     assert broker.acknowledgements() == [(0, 2, 2), (6, 3, 3)]
     assert [message.body for message in consumer.next_messages(3, MUCH, broker.now)] == ["d"]
     assert consumer.next_messages(3, MUCH, broker.now) == []
@@ -110,7 +110,7 @@ def test_a_failure_behind_some_messages_is_raised_by_the_next_call(broker: Playe
 def test_a_reader_that_keeps_nothing_acknowledges_the_same_and_has_nothing_again(broker: PlayedBroker) -> None:
     session = broker.session("client")
     consumer = broker.consumer(session, options=FEW)
-    consumer.keep_nothing()
+    consumer.discard_delivered()
     broker.dispatches(consumer, "a", "b", "c")
     found = consumer.next_messages(3, MUCH, broker.now)
     assert consumer.has_delivered
@@ -131,7 +131,7 @@ def test_the_broker_is_told_how_many_more_messages_a_reader_has_got(
 ) -> None:
     consumer = broker.consumer(broker.session("client"), options=ConsumerOptions(prefetch=prefetch))
     if not keeps:
-        consumer.keep_nothing()
+        consumer.discard_delivered()
     count = 5 if prefetch < 5 else 150
     broker.dispatches(consumer, *map(str, range(count)))
     assert len(consumer.next_messages(count, MUCH, broker.now)) == count
@@ -143,10 +143,10 @@ def test_what_a_reader_kept_nothing_of_is_not_acknowledged_over_the_next_connect
     broker = PlayedBroker(f"failover:({URL})")
     broker.lets_in()
     consumer = broker.consumer(broker.session("client"))
-    consumer.keep_nothing()
+    consumer.discard_delivered()
     broker.dispatches(consumer, "a")
     broker.takes(consumer)
-    consumer.interrupted()
+    consumer.on_interrupted()
     assert not consumer.has_delivered
 
 
@@ -164,7 +164,7 @@ def test_what_goes_last_and_is_answered_is_on_the_broker_s_disk_where_any_is(
     broker: PlayedBroker, texts: str, ranges: list[str], answered: str
 ) -> None:
     consumer = broker.consumer(broker.session("client"))
-    consumer.keep_nothing()
+    consumer.discard_delivered()
     text_of = {}
     for text in texts.split():
         (message_id,) = broker.dispatches(consumer, text, persistent=text in "abc")
@@ -190,7 +190,7 @@ def test_what_goes_last_and_is_answered_is_on_the_broker_s_disk_where_any_is(
 def test_only_under_client_acknowledgement_a_reader_may_keep_nothing(broker: PlayedBroker, mode: str) -> None:
     consumer = broker.consumer(broker.session(mode))
     with pytest.raises(IllegalStateError, match="only under client acknowledgement"):
-        consumer.keep_nothing()
+        consumer.discard_delivered()
 
 
 def test_individual_acknowledges_one_message_once(broker: PlayedBroker) -> None:
@@ -364,8 +364,8 @@ def test_a_consumer_with_uncommitted_messages_leaves_after_the_commit(broker: Pl
     session.commit(broker.now)
     assert [command.type_id() for command in broker.answers_all()] == [7, 22, 7]
     assert [command.type_id() for command in broker.receives()] == [wire.REMOVE_INFO]
-    assert session.take_left() == [consumer], "the connection is told, which would keep it for ever"
-    assert session.take_left() == []
+    assert session.take_closed_consumers() == [consumer], "the connection is told, which would keep it for ever"
+    assert session.take_closed_consumers() == []
 
 
 def test_only_a_transacted_session_commits_and_only_the_others_recover(broker: PlayedBroker) -> None:
@@ -528,7 +528,7 @@ def test_without_a_prefetch_the_consumer_pulls_one_message_at_a_time(broker: Pla
     assert broker.takes(consumer).body == "a"
     consumer.pull(1)
     broker.sends(wire.MessageDispatch(consumer_id=consumer.info.consumer_id))
-    assert consumer.ended
+    assert consumer.is_ended
 
 
 def test_a_pull_that_brought_an_expired_message_is_asked_again_for_the_time_that_is_left(broker: PlayedBroker) -> None:
@@ -624,7 +624,7 @@ def test_whoever_leaves_as_a_whole_says_for_each_consumer_what_it_holds(broker: 
         session.close()
         assert last_seen(broker) == [("ConsumerId", 1001), ("ConsumerId", 1003), ("SessionId", 1003)]
     else:
-        broker.client.farewell()
+        broker.client.request_removal()
         assert last_seen(broker) == [("ConsumerId", 1001), ("ConsumerId", 1003), ("ConnectionId", -1)]
 
 

@@ -224,7 +224,7 @@ def test_a_consumer_closed_inside_a_branch_leaves_with_its_end(broker: PlayedBro
     xa_of(session).end(XID)
     sent = [type(command).__name__ for command in broker.answers_all()]
     assert sent == ["MessageAck", "TransactionInfo", "RemoveInfo"]
-    assert session.take_left() == [consumer]
+    assert session.take_closed_consumers() == [consumer]
 
 
 def test_steps_out_of_order_are_refused_here(broker: PlayedBroker, session: ClientSession) -> None:

@@ -147,15 +147,15 @@ def parse_url(
     if len(text) > MAX_URL:
         raise ConfigurationError(f"a broker URL of {len(text)} characters is longer than {MAX_URL}")
     login = Login(user_name, password, client_id)
-    found = composite(text, text)
-    if found.scheme == FANOUT_SCHEME:
-        return fanout_url(found, text, login)
-    if found.scheme == DISCOVERY_SCHEME:
-        return discovery_url(found, text, login)
-    if found.scheme == FAILOVER_SCHEME or found.scheme in LIST_SCHEMES:
-        return list_url(found, text, login, FAILOVER, found.scheme)
-    jms, others = split_options(found.options, JMS_PREFIX)
-    address = broker_address(found, others, text, JMS)
+    composite_url = composite(text, text)
+    if composite_url.scheme == FANOUT_SCHEME:
+        return fanout_url(composite_url, text, login)
+    if composite_url.scheme == DISCOVERY_SCHEME:
+        return discovery_url(composite_url, text, login)
+    if composite_url.scheme == FAILOVER_SCHEME or composite_url.scheme in LIST_SCHEMES:
+        return list_url(composite_url, text, login, FAILOVER, composite_url.scheme)
+    jms, others = split_options(composite_url.options, JMS_PREFIX)
+    address = broker_address(composite_url, others, text, JMS)
     return BrokerUrl((address,), NO_RECONNECT, login.settings(Options(redacted(text), jms, JMS)))
 
 
@@ -167,10 +167,10 @@ def composite(part: str, text: str, depth: int = 0) -> Composite:
         raise ConfigurationError(f"{redacted(text)!r} is no broker URL: {error}") from None
 
 
-def split_options(given: dict[str, str], prefix: str) -> tuple[dict[str, str], dict[str, str]]:
+def split_options(options: dict[str, str], prefix: str) -> tuple[dict[str, str], dict[str, str]]:
     """The options that begin so, with that, and the others."""
-    chosen = {name: value for name, value in given.items() if name.startswith(prefix)}
-    return chosen, {name: value for name, value in given.items() if name not in chosen}
+    chosen = {name: value for name, value in options.items() if name.startswith(prefix)}
+    return chosen, {name: value for name, value in options.items() if name not in chosen}
 
 
 def is_option_of_each(name: str) -> bool:
@@ -180,21 +180,21 @@ def is_option_of_each(name: str) -> bool:
     return name.removeprefix(SOCKET_PREFIX) in SOCKET or name in WIRE_FORMAT
 
 
-def each_options(given: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def each_options(options: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """The options of each address, without their prefix, and those of the list itself."""
     each = {
         name.removeprefix(DISCOVERED_PREFIX).removeprefix(NESTED_PREFIX): value
-        for name, value in given.items()
+        for name, value in options.items()
         if is_option_of_each(name)
     }
-    return each, {name: value for name, value in given.items() if not is_option_of_each(name)}
+    return each, {name: value for name, value in options.items() if not is_option_of_each(name)}
 
 
-def list_url(found: Composite, text: str, login: Login, known: Known, scheme: str) -> BrokerUrl:
+def list_url(composite_url: Composite, text: str, login: Login, known: Known, scheme: str) -> BrokerUrl:
     """``failover:(a,b)?options`` and the lists that mean the same; ``scheme`` says how the list is used."""
-    each, outer = each_options(found.options)
+    each, outer = each_options(composite_url.options)
     options = Options(redacted(text), outer, {**known, **JMS})
-    addresses = list_addresses(found, each, text, 0)
+    addresses = list_addresses(composite_url, each, text, 0)
     if scheme == MASTER_SLAVE and len(addresses) < 2:
         raise ConfigurationError(f"{redacted(text)}: masterslave needs two brokers at least")
     is_discovery = known is not FAILOVER
@@ -202,40 +202,40 @@ def list_url(found: Composite, text: str, login: Login, known: Known, scheme: st
     return BrokerUrl(addresses, policy, login.settings(options))
 
 
-def discovery_url(found: Composite, text: str, login: Login) -> BrokerUrl:
+def discovery_url(composite_url: Composite, text: str, login: Login) -> BrokerUrl:
     """``discovery:(agent)?options``: the options are those of failover, and those of each address."""
-    if len(found.parts) != 1:
+    if len(composite_url.parts) != 1:
         raise ConfigurationError(f"{redacted(text)!r} names no agent; write discovery:(multicast://default)")
-    inner = composite(found.parts[0], text, 1)
+    inner = composite(composite_url.parts[0], text, 1)
     known = {**FAILOVER, **DISCOVERY}
     if inner.scheme in LIST_SCHEMES:
-        merged = Composite(inner.scheme, "", True, inner.parts, inner.path, {**inner.options, **found.options})
+        merged = Composite(inner.scheme, "", True, inner.parts, inner.path, {**inner.options, **composite_url.options})
         return list_url(merged, text, login, known, inner.scheme)
     if inner.scheme not in AGENTS:
         raise ConfigurationError(f"{redacted(text)!r} names no agent; write discovery:(multicast://default)")
-    each, outer = each_options(found.options)
-    group, outer = agent_of(found.parts[0], outer, text)
+    each, outer = each_options(composite_url.options)
+    group, outer = agent_of(composite_url.parts[0], outer, text)
     options = Options(redacted(text), outer, {**known, **JMS})
     check_options_of_each(each, text)
     sends_login = options.flag("sendLoginToDiscovered", False)
     return BrokerUrl((), reconnect_policy(options), login.settings(options), group, each, sends_login)
 
 
-def fanout_url(found: Composite, text: str, login: Login) -> BrokerUrl:
+def fanout_url(composite_url: Composite, text: str, login: Login) -> BrokerUrl:
     """``fanout:(agent)?options``: for the connection it is one address, whose ``inner`` are all brokers."""
-    each, outer = each_options(found.options)
+    each, outer = each_options(composite_url.options)
     group: AgentSettings | None = None
     addresses: tuple[BrokerAddress, ...] = ()
-    inner = composite(found.parts[0], text, 1)
-    if inner.scheme == DISCOVERY_SCHEME and len(found.parts) == 1 and len(inner.parts) == 1:
-        found = inner
+    inner = composite(composite_url.parts[0], text, 1)
+    if inner.scheme == DISCOVERY_SCHEME and len(composite_url.parts) == 1 and len(inner.parts) == 1:
+        composite_url = inner
         outer = {**inner.options, **outer}
-        inner = composite(found.parts[0], text, 2)
-    if inner.scheme in AGENTS and len(found.parts) == 1:
-        group, outer = agent_of(found.parts[0], outer, text)
+        inner = composite(composite_url.parts[0], text, 2)
+    if inner.scheme in AGENTS and len(composite_url.parts) == 1:
+        group, outer = agent_of(composite_url.parts[0], outer, text)
         check_options_of_each(each, text)
     else:
-        addresses = list_addresses(Composite(FANOUT_SCHEME, "", True, found.parts), each, text, 0)
+        addresses = list_addresses(Composite(FANOUT_SCHEME, "", True, composite_url.parts), each, text, 0)
     options = Options(redacted(text), outer, {**FANOUT, **DISCOVERY, **JMS})
     policy = fanout_policy(options)
     if addresses and len(addresses) < policy.min_ack_count:
@@ -268,21 +268,21 @@ def check_options_of_each(each: dict[str, str], text: str) -> None:
     broker_address(Composite("tcp", "//h:1"), each, text, {})
 
 
-def found_address(uri: str, url: BrokerUrl) -> BrokerAddress | None:
+def discovered_address(uri: str, url: BrokerUrl) -> BrokerAddress | None:
     """What was announced, with the options of the URL; None for what the client cannot or, for the sake of its login,
     must not use unless TLS verifies it: see `BrokerAddress.is_secure`.
     """
     address = read_address(uri)
     if address is None:
         return None
-    found = Composite(address.scheme, address.uri.partition(":")[2])
-    return broker_address(found, url.discovered, address.uri, {})
+    composite_url = Composite(address.scheme, address.uri.partition(":")[2])
+    return broker_address(composite_url, url.discovered, address.uri, {})
 
 
-def list_addresses(found: Composite, each: dict[str, str], text: str, depth: int) -> tuple[BrokerAddress, ...]:
+def list_addresses(composite_url: Composite, each: dict[str, str], text: str, depth: int) -> tuple[BrokerAddress, ...]:
     """The addresses of a list and of all lists inside."""
     addresses: list[BrokerAddress] = []
-    for part in found.parts:
+    for part in composite_url.parts:
         inner = composite(part, text, depth + 1)
         if inner.scheme in (FAILOVER_SCHEME, DISCOVERY_SCHEME) or inner.scheme in LIST_SCHEMES:
             of_each, own = each_options(inner.options)
@@ -301,56 +301,63 @@ def list_addresses(found: Composite, each: dict[str, str], text: str, depth: int
     return tuple(addresses)
 
 
-def broker_address(found: Composite, given: dict[str, str], text: str, outer: Known) -> BrokerAddress:
+def broker_address(composite_url: Composite, options_by_name: dict[str, str], text: str, outer: Known) -> BrokerAddress:
     """One address with its options; ``outer`` are the options that may stand beside them, for hints."""
-    shown = redacted(text)
-    scheme, rest = found.scheme, found.address
+    where = redacted(text)
+    scheme, rest = composite_url.scheme, composite_url.address
     if scheme in ("vm", "peer"):
-        return in_process_address(found, given, shown)
+        return in_process_address(composite_url, options_by_name, where)
     if scheme in OTHERS:
-        raise ConfigurationError(f"{shown}: {OTHERS[scheme]}")
+        raise ConfigurationError(f"{where}: {OTHERS[scheme]}")
     if scheme not in PLAIN_SCHEMES and scheme not in TLS_SCHEMES:
-        raise ConfigurationError(f"{shown}: the client speaks OpenWire; write tcp://host:port or ssl://host:port")
-    host, port = authority(scheme, "()" if found.is_list else rest, shown)
+        raise ConfigurationError(f"{where}: the client speaks OpenWire; write tcp://host:port or ssl://host:port")
+    host, port = authority(scheme, "()" if composite_url.is_list else rest, where)
     known: Known = {**SOCKET, **WIRE_FORMAT, **(TLS if scheme in TLS_SCHEMES else {})}
-    plain = {name.removeprefix(SOCKET_PREFIX): value for name, value in given.items()}
+    plain = {name.removeprefix(SOCKET_PREFIX): value for name, value in options_by_name.items()}
     for name in plain:
         if name not in known and name in TLS:
-            raise ConfigurationError(f"{shown}: {name} is an option of ssl://")
-    options = Options(shown, plain, {**known, **dict.fromkeys(outer, ("a text", ""))})
+            raise ConfigurationError(f"{where}: {name} is an option of ssl://")
+    options = Options(where, plain, {**known, **dict.fromkeys(outer, ("a text", ""))})
     url = f"{scheme}:{rest.rstrip('/')}"
     if not url.endswith(f":{port}"):
         url = f"{url}:{port}"
     return BrokerAddress(scheme, url, host, port, socket_settings(options, host))
 
 
-def authority(scheme: str, rest: str, shown: str) -> tuple[str, int]:
+def authority(scheme: str, rest: str, where: str) -> tuple[str, int]:
     """Return host and port of ``//host:port``, without a port the usual one. Raises `ConfigurationError`."""
-    if "@" in rest or "…@" in shown:
+    if "@" in rest or "…@" in where:
         raise ConfigurationError(
-            f"{shown!r} has a user before the host, where a broker URL has none: give user_name= and password= "
+            f"{where!r} has a user before the host, where a broker URL has none: give user_name= and password= "
             "to connect, or write ?jms.userName=USER&jms.password=PASSWORD behind the URL"
         )
-    found = AUTHORITY.fullmatch(rest)
-    if found is None or not rest.strip("/"):
-        raise ConfigurationError(f"{shown!r} is no broker URL; write {scheme}://host:61616")
-    port = int(found.group(3) or (TLS_PORT if scheme in TLS_SCHEMES else PLAIN_PORT))
+    match = AUTHORITY.fullmatch(rest)
+    if match is None or not rest.strip("/"):
+        raise ConfigurationError(f"{where!r} is no broker URL; write {scheme}://host:61616")
+    port = int(match.group(3) or (TLS_PORT if scheme in TLS_SCHEMES else PLAIN_PORT))
     if not 0 < port <= 65535:
-        raise ConfigurationError(f"the port of {shown!r} is not between 1 and 65535")
-    return found.group(1) or found.group(2) or "localhost", port
+        raise ConfigurationError(f"the port of {where!r} is not between 1 and 65535")
+    return match.group(1) or match.group(2) or "localhost", port
 
 
-def in_process_address(found: Composite, given: dict[str, str], shown: str) -> BrokerAddress:
+def in_process_address(composite_url: Composite, options_by_name: dict[str, str], where: str) -> BrokerAddress:
     """``vm://NAME``, ``vm:(broker:(…)?…)`` or ``peer://group/NAME``; options are read where the broker is made."""
-    wire_options, transport = split_options(given, "wireFormat.")
-    settings = socket_settings(Options(shown, wire_options, WIRE_FORMAT), "")
-    if found.is_list:
-        if len(found.parts) != 1:
-            raise ConfigurationError(f"{shown}: a {found.scheme}: URL stands for one broker; write vm:(broker:(…)?…)")
-        transport = {**transport, BROKER_URI: found.parts[0]}
-        return BrokerAddress(found.scheme, shown, "", 0, settings, transport)
+    wire_options, transport = split_options(options_by_name, "wireFormat.")
+    settings = socket_settings(Options(where, wire_options, WIRE_FORMAT), "")
+    if composite_url.is_list:
+        if len(composite_url.parts) != 1:
+            raise ConfigurationError(
+                f"{where}: a {composite_url.scheme}: URL stands for one broker; write vm:(broker:(…)?…)"
+            )
+        transport = {**transport, BROKER_URI: composite_url.parts[0]}
+        return BrokerAddress(composite_url.scheme, where, "", 0, settings, transport)
     return BrokerAddress(
-        found.scheme, f"{found.scheme}:{found.address}", found.address.strip("/"), 0, settings, transport
+        composite_url.scheme,
+        f"{composite_url.scheme}:{composite_url.address}",
+        composite_url.address.strip("/"),
+        0,
+        settings,
+        transport,
     )
 
 

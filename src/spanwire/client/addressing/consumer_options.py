@@ -42,23 +42,23 @@ class ConsumerOptions:
 
 
 def consumer_info(
-    destination: Destination | str, asked: ConsumerOptions, settings: ClientSettings
+    destination: Destination | str, requested: ConsumerOptions, settings: ClientSettings
 ) -> wire.ConsumerInfo:
     """The announcement, without its id. ``queue://Q?consumer.prefetchSize=10`` is understood as ActiveMQ does.
 
     Raises `InvalidDestinationError`, `ConfigurationError` or, without a client id, `IllegalStateError`.
     """
     target, options = parsed(destination)
-    if asked.subscription_name is not None:
+    if requested.subscription_name is not None:
         if settings.client_id is None:
             raise IllegalStateError("a durable subscription needs a connection with a client_id")
         if target.is_queue or target.is_temporary:
             raise InvalidDestinationError(f"{target} is no topic; only topics have durable subscriptions")
-    if asked.browser and not target.is_queue:
+    if requested.browser and not target.is_queue:
         raise InvalidDestinationError(f"{target} is no queue; only queues can be browsed")
-    prefetch = asked.prefetch
+    prefetch = requested.prefetch
     if prefetch is None:
-        prefetch = options.number("consumer.prefetchSize", default_prefetch(target, asked, settings))
+        prefetch = options.number("consumer.prefetchSize", default_prefetch(target, requested, settings))
     if prefetch < 0:
         raise ConfigurationError(f"a prefetch of {prefetch} messages is less than none")
     exclusive = options.flag("consumer.exclusive", settings.exclusive_consumer)
@@ -66,19 +66,19 @@ def consumer_info(
     priority = options.number("consumer.priority", 0, LOWEST_PRIORITY, HIGHEST_PRIORITY)
     return wire.ConsumerInfo(
         destination=wire_destination(target),
-        browser=asked.browser,
+        browser=requested.browser,
         prefetch_size=min(prefetch, MAX_PREFETCH),
         maximum_pending_message_limit=options.number(
             "consumer.maximumPendingMessageLimit", settings.prefetch.maximum_pending
         ),
         dispatch_async=options.flag("consumer.dispatchAsync", settings.dispatch_async),
-        selector=asked.selector or options.text("consumer.selector") or None,
-        optimized_acknowledge=settings.optimize_acknowledge and not asked.browser,
-        subscription_name=asked.subscription_name,
-        no_local=options.flag("consumer.noLocal", False) if asked.no_local is None else asked.no_local,
-        exclusive=exclusive if asked.exclusive is None else asked.exclusive,
-        retroactive=retroactive if asked.retroactive is None else asked.retroactive,
-        priority=priority if asked.priority is None else asked.priority,
+        selector=requested.selector or options.text("consumer.selector") or None,
+        optimized_acknowledge=settings.optimize_acknowledge and not requested.browser,
+        subscription_name=requested.subscription_name,
+        no_local=options.flag("consumer.noLocal", False) if requested.no_local is None else requested.no_local,
+        exclusive=exclusive if requested.exclusive is None else requested.exclusive,
+        retroactive=retroactive if requested.retroactive is None else requested.retroactive,
+        priority=priority if requested.priority is None else requested.priority,
     )
 
 
@@ -92,11 +92,11 @@ def parsed(destination: Destination | str) -> tuple[Destination, Options]:
     return written_destination(name), Options(name[:80], options_of(query, name), DESTINATION_OPTIONS)
 
 
-def default_prefetch(target: Destination, asked: ConsumerOptions, settings: ClientSettings) -> int:
+def default_prefetch(target: Destination, requested: ConsumerOptions, settings: ClientSettings) -> int:
     """The prefetch of the policy for this kind of consumer."""
     policy = settings.prefetch
-    if asked.browser:
+    if requested.browser:
         return policy.browser
-    if asked.subscription_name is not None:
+    if requested.subscription_name is not None:
         return policy.optimized_durable_topic if settings.optimize_acknowledge else policy.durable_topic
     return policy.queue if target.is_queue else policy.topic

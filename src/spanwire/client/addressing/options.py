@@ -198,10 +198,10 @@ class SocketSettings:
 class Options:
     """The options of one URL, checked against the known ones. ``where`` names the URL in errors, without secrets."""
 
-    def __init__(self, where: str, given: dict[str, str], known: Known) -> None:
+    def __init__(self, where: str, texts: dict[str, str], known: Known) -> None:
         self.where: Final[str] = where
-        self._given: Final[dict[str, str]] = given
-        for name, text in given.items():
+        self._texts: Final[dict[str, str]] = texts
+        for name, text in texts.items():
             rule = known.get(name)
             if rule is None:
                 raise ConfigurationError(f"{where}: unknown option {name[:MAX_WORD]!r}{hint(name, known)}")
@@ -209,12 +209,12 @@ class Options:
 
     def flag(self, name: str, default: bool) -> bool:
         """A truth value."""
-        text = self._given.get(name)
+        text = self._texts.get(name)
         return default if text is None else text.lower() == "true"
 
     def number(self, name: str, default: int, lowest: int = 0, highest: int = MAX_NUMBER) -> int:
         """A whole number; raises `ConfigurationError` when it is out of range."""
-        text = self._given.get(name)
+        text = self._texts.get(name)
         if text is None:
             return default
         value = int(text)
@@ -224,7 +224,7 @@ class Options:
 
     def decimal(self, name: str, default: float) -> float:
         """A number of at least 1."""
-        text = self._given.get(name)
+        text = self._texts.get(name)
         if text is None:
             return default
         value = float(text)
@@ -234,11 +234,11 @@ class Options:
 
     def text(self, name: str) -> str | None:
         """A text, or None."""
-        return self._given.get(name)
+        return self._texts.get(name)
 
     def words(self, name: str) -> tuple[str, ...]:
         """A list with commas."""
-        return tuple([word.strip() for word in (self._given.get(name) or "").split(",") if word.strip()])
+        return tuple([word.strip() for word in (self._texts.get(name) or "").split(",") if word.strip()])
 
 
 def hint(name: str, known: Known) -> str:

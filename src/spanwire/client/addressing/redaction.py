@@ -25,16 +25,16 @@ def redacted(text: str) -> str:
     Secrets may hold commas, slashes, question marks and parentheses; what is in doubt is not shown.
     """
     is_list = text.strip().lower().startswith(LIST_SCHEMES)
-    shown = (NESTED_OPTIONS if is_list else ALL_OPTIONS).sub("?…", text)
-    shown = USER.sub("//…@", shown)
+    masked = (NESTED_OPTIONS if is_list else ALL_OPTIONS).sub("?…", text)
+    masked = USER.sub("//…@", masked)
     if "@" in text:
-        shown = AFTER_SLASHES.sub(_shown_authority, shown)
+        masked = AFTER_SLASHES.sub(_mask_authority, masked)
         if "//" not in text:  # the scheme was forgotten, and nobody knows where a password ends
-            shown = "…"
-    shown = printable(shown, " ")
-    return shown if len(shown) <= 2 * MAX_WORD else shown[: 2 * MAX_WORD] + "…"
+            masked = "…"
+    masked = printable(masked, " ")
+    return masked if len(masked) <= 2 * MAX_WORD else masked[: 2 * MAX_WORD] + "…"
 
 
-def _shown_authority(found: re.Match[str]) -> str:
-    authority = found.group(0)
+def _mask_authority(match: re.Match[str]) -> str:
+    authority = match.group(0)
     return authority if authority.startswith("//…@") or AUTHORITY.fullmatch(authority) else "//…"

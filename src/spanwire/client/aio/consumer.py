@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.aio.core_connection import MAX_HANDED, CoreConnection, Sleeper
-from spanwire.client.aio.listener import ErrorListener, Listening, Turns
+from spanwire.client.aio.core_connection import MAX_DELIVERED_PER_TURN, CoreConnection, MessageWaiter
+from spanwire.client.aio.listener import ErrorListener, ListenerLoop, Turns
 from spanwire.client.aio.listener_task import Listener
 from spanwire.client.messages.message import Message
 from spanwire.client.protocol.consumer import ClientConsumer
@@ -16,7 +16,7 @@ from spanwire.client.protocol.session import ClientSession
 from spanwire.model.errors import IllegalStateError
 
 
-class Consumer(Sleeper):
+class Consumer(MessageWaiter):
     """Receives messages; also ``async for message in consumer``, which ends when the consumer is closed."""
 
     def __init__(self, session: ClientSession, core: ClientConsumer, shared: CoreConnection, turns: Turns) -> None:
@@ -24,8 +24,8 @@ class Consumer(Sleeper):
         self._session: Final = session
         self._shared: Final = shared
         self._waiters: list[asyncio.Future[None]] = []
-        self._listening: Final = Listening(shared, core, self.receive, turns)
-        shared.add_sleeper(core, self)
+        self._listener_loop: Final = ListenerLoop(shared, core, self.receive, turns)
+        shared.add_message_waiter(core, self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -51,13 +51,13 @@ class Consumer(Sleeper):
         """The next message that is here already; None, too, while the broker takes no acknowledgements."""
         shared = self._shared
         shared.check_process()
-        if shared.handed >= MAX_HANDED:
+        if shared.delivered_count >= MAX_DELIVERED_PER_TURN:
             shared.write()
-            if shared.handed >= MAX_HANDED:
+            if shared.delivered_count >= MAX_DELIVERED_PER_TURN:
                 return None
         message = self.core.next_message(shared.machine.now())
         if message is not None:
-            shared.handed_over()
+            shared.on_delivered()
         return message
 
     async def receive(self, timeout: float | None = None) -> Message | None:
@@ -66,16 +66,16 @@ class Consumer(Sleeper):
         shared.check_process()
         core = self.core
         asked_at = shared.machine.now()
-        if shared.handed >= MAX_HANDED and not await self._has_room(timeout):
+        if shared.delivered_count >= MAX_DELIVERED_PER_TURN and not await self._has_room(timeout):
             return None
         message = core.next_message(asked_at)
         if message is not None:
-            shared.handed_over()
+            shared.on_delivered()
             return message
         end = None if timeout is None else asked_at.monotonic + timeout
         core.begin_receive()
-        while not core.ended and not core.is_leaving:
-            core.before_waiting()
+        while not core.is_ended and not core.is_leaving:
+            core.prepare_wait()
             now = shared.machine.now()
             until = core.pull_until(end, now)
             shared.write_soon()
@@ -84,7 +84,7 @@ class Consumer(Sleeper):
             await self.woken(self._until(until), now.monotonic)
             message = core.next_message(shared.machine.now())
             if message is not None:
-                shared.handed_over()
+                shared.on_delivered()
                 return message
         return None
 
@@ -92,10 +92,10 @@ class Consumer(Sleeper):
         """Wait until an acknowledgement has a place to go to; False when the time is over."""
         self._shared.write()
         if timeout is not None and timeout <= 0:
-            return self._shared.handed < MAX_HANDED
+            return self._shared.delivered_count < MAX_DELIVERED_PER_TURN
         try:
             async with asyncio.timeout(timeout):
-                await self._shared.turn()
+                await self._shared.next_turn()
         except TimeoutError:
             return False
         return True
@@ -111,13 +111,13 @@ class Consumer(Sleeper):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._waiters.append(future)
-        self.core.waiting = True
-        self._shared.begins_to_wait()
+        self.core.is_waiting = True
+        self._shared.begin_wait()
         timer = None if until is None else loop.call_later(max(0.0, until - now), _finish, future)
         try:
             await future
         finally:
-            self._shared.waits_no_more()
+            self._shared.end_wait()
             if timer is not None:
                 timer.cancel()
             if future in self._waiters:
@@ -155,17 +155,17 @@ class Consumer(Sleeper):
         ``on_error`` gets the error that ended it all, if one did. Raises `IllegalStateError` when there is a listener.
         """
         self._shared.check()
-        self._listening.start(listener, on_error)
+        self._listener_loop.start(listener, on_error)
 
     async def stop_listening(self) -> None:
         """No more messages for the listener; what it has it ends."""
-        await self._listening.stop()
+        await self._listener_loop.stop()
 
     async def close(self) -> None:
         """The consumer leaves; in a transaction with messages of it, at its end."""
         shared = self._shared
         shared.check_process()
-        await self._listening.stop()
+        await self._listener_loop.stop()
         with shared.lock:
             request = None if shared.core.failure is not None else self._session.close_consumer(self.core)
             if not self.core.closes_with_transaction:

@@ -10,17 +10,17 @@ from types import TracebackType
 from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.aio.keep_alive import HEART, MAX_WAIT, Beating
+from spanwire.client.aio.keep_alive import KEEP_ALIVES, MAX_WAIT, KeepAliveConnection
 from spanwire.client.aio.wire import InProcessWire, SocketWire, Wire, WireOwner
-from spanwire.client.io.broker_lookup import look
+from spanwire.client.io.broker_lookup import find_brokers
 from spanwire.client.io.environment import (
     FORKS,
     Machine,
     check_process,
+    connection_error,
     in_process_transport,
-    not_connected,
-    not_openwire,
-    silent,
+    login_timeout_error,
+    protocol_error,
     tls_context,
 )
 from spanwire.client.protocol.connection import ClientConnection
@@ -38,17 +38,17 @@ from spanwire.model.errors import (
 from spanwire.tls.settings import ClientTlsSettings
 
 FLUSH_BYTES: Final = 64 * 1024  # of commands that gather within one turn before they are written
-MAX_HANDED: Final = 512  # messages within one turn; their acknowledgements are some 50 KiB
-MAX_HELD_BYTES: Final = (
+MAX_DELIVERED_PER_TURN: Final = 512  # messages within one turn; their acknowledgements are some 50 KiB
+MAX_BUFFERED_BYTES: Final = (
     64 * 1024 * 1024
 )  # of messages that nobody takes: reading stops until somebody waits for something
-GLANCE: Final = 0.05  # seconds in which a loop that turns again reads what came
-LATE: Final = 0.5  # seconds by which a timer of a loop comes late that had no time
-RECONNECTING: Final = 1.0  # seconds until the heart looks whether there is a wire again
-OVERDUE: Final = 2 / 3  # of the time within which the broker wants to hear something
+READ_GRACE: Final = 0.05  # seconds in which a loop that turns again reads what came
+TIMER_GRACE: Final = 0.5  # seconds by which a timer of a loop comes late that had no time
+RECONNECT_POLL: Final = 1.0  # seconds until the heart looks whether there is a wire again
+KEEP_ALIVE_SHARE: Final = 2 / 3  # of the time within which the broker wants to hear something
 
 
-class Sleeper:
+class MessageWaiter:
     """Somebody who waits for messages."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class Ready:
         return
 
 
-class CoreConnection(WireOwner, Beating):
+class CoreConnection(WireOwner, KeepAliveConnection):
     """The core and the event loop's side of it. Everything happens in the loop that opened it."""
 
     def __init__(self, core: ClientConnection, machine: Machine, tls: ClientTlsSettings | None) -> None:
@@ -85,21 +85,21 @@ class CoreConnection(WireOwner, Beating):
         self._loop: Final = asyncio.get_running_loop()
         self.wire: Wire | None = None
         self._online: Final = asyncio.Event()
-        self._lost: asyncio.Future[JmsError | None] | None = None  # while an address is tried
+        self._login_result: asyncio.Future[JmsError | None] | None = None  # while an address is tried
         self._futures: Final[dict[int, asyncio.Future[None]]] = {}
-        self._sleepers: Final[dict[int, Sleeper]] = {}
+        self._message_waiters: Final[dict[int, MessageWaiter]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
         self.is_flushing = False
-        self.max_held_bytes = MAX_HELD_BYTES
-        self.handed = 0  # messages, since something was written
+        self.max_buffered_bytes = MAX_BUFFERED_BYTES
+        self.delivered_count = 0  # messages, since something was written
         self._is_reading = True
-        self._waiters = 0  # for messages
+        self._wait_count = 0  # for messages
         self._written_at = 0.0
-        self._patience = 0.0  # of the broker, in seconds; 0 for any
-        self._beat = b""
+        self._inactivity = 0.0  # of the broker, in seconds; 0 for any
+        self._keep_alive_frame = b""
         self._reconnecting: asyncio.Task[None] | None = None
-        self._better: asyncio.Task[None] | None = None
+        self._probe_task: asyncio.Task[None] | None = None
 
     def check_process(self) -> None:
         """Raises `IllegalStateError` after a fork."""
@@ -108,7 +108,7 @@ class CoreConnection(WireOwner, Beating):
     def check(self) -> None:
         """Raises `IllegalStateError` after a fork, and the failure of a connection that is over."""
         check_process(self._process)
-        self.core.line.check_open()
+        self.core.correlator.check_open()
 
     def ready(self) -> Ready:
         """``async with connection.ready():`` the broker hears what is sent."""
@@ -125,14 +125,14 @@ class CoreConnection(WireOwner, Beating):
                 while not self.core.is_online and self.core.failure is None:  # it may be lost again meanwhile
                     await self._online.wait()
         except TimeoutError:
-            raise self.core.failover.timed_out() from None
-        self.core.line.check_open()
+            raise self.core.failover.timeout_error() from None
+        self.core.correlator.check_open()
 
     async def answer(self, request: Request, timeout: float | None = None) -> None:
         """Wait for the answer of a request. Raises what the broker refused it with."""
         self.write_soon()
         if not request.done:
-            self._read_on()
+            self._resume_reading()
             future: asyncio.Future[None] = self._loop.create_future()
             self._futures[request.number] = future
             try:
@@ -154,7 +154,7 @@ class CoreConnection(WireOwner, Beating):
         elif self.core.failure is None:
             self._after_input()  # without a broker whoever waited for something of it waits no longer
 
-    async def room(self, timeout: float | None) -> None:
+    async def wait_writable(self, timeout: float | None) -> None:
         """Before a send that is answered: wait while the broker takes nothing. Raises when ``timeout`` is over."""
         wire = self.wire
         if wire is None or wire.is_writable:
@@ -166,7 +166,7 @@ class CoreConnection(WireOwner, Beating):
             raise ResourceAllocationError(f"the broker has taken nothing for {timeout:g} s") from None
         await self.wait_online()
 
-    async def sent(self) -> None:
+    async def yield_after_send(self) -> None:
         """After a one-way send: give way to others now and then, and wait while the broker takes nothing."""
         if self.core.pending_bytes() >= FLUSH_BYTES:
             self.write()
@@ -177,24 +177,25 @@ class CoreConnection(WireOwner, Beating):
         if wire is not None and not wire.is_writable:
             await wire.writable()
 
-    def handed_over(self) -> None:
+    def on_delivered(self) -> None:
         """A message has gone to the application. Its acknowledgement, if there is one, is written at the end of this
-        turn; after `MAX_HANDED` of them, or while the broker takes nothing, `turn` comes before the next message.
+        turn; after `MAX_DELIVERED_PER_TURN` of them, or while the broker takes nothing, `next_turn` comes before the
+        next message.
         """
-        self.handed += 1
-        if self.handed == 1:
+        self.delivered_count += 1
+        if self.delivered_count == 1:
             self.write_soon()
-        if not self._is_reading and 2 * self.core.line.held_bytes <= self.max_held_bytes:
-            self._read_on()
+        if not self._is_reading and 2 * self.core.correlator.buffered_bytes <= self.max_buffered_bytes:
+            self._resume_reading()
 
-    async def turn(self) -> None:
+    async def next_turn(self) -> None:
         """Before a message is handed over whose acknowledgement has to go somewhere: write, give way to others, wait
         while the broker takes nothing.
         """
         self.write()
         await asyncio.sleep(0)
         self.write()
-        while self.handed >= MAX_HANDED and self.wire is not None:
+        while self.delivered_count >= MAX_DELIVERED_PER_TURN and self.wire is not None:
             await self.wire.writable()
             self.write()
 
@@ -211,7 +212,7 @@ class CoreConnection(WireOwner, Beating):
     def write(self) -> None:
         """Write what gathered."""
         self.is_flushing = False
-        self.handed = 0
+        self.delivered_count = 0
         wire = self.wire
         if wire is None:
             return
@@ -220,54 +221,60 @@ class CoreConnection(WireOwner, Beating):
             wire.write(data)
             now = self.machine.now()
             self._written_at = now.monotonic
-            self.core.sent(now)
+            self.core.on_written(now)
         if not wire.is_writable:
-            self.handed = MAX_HANDED
+            self.delivered_count = MAX_DELIVERED_PER_TURN
 
-    def begins_to_wait(self) -> None:
+    def begin_wait(self) -> None:
         """Somebody waits for a message."""
-        self._waiters += 1
-        self._read_on()
+        self._wait_count += 1
+        self._resume_reading()
 
-    def waits_no_more(self) -> None:
+    def end_wait(self) -> None:
         """It is there, or not wanted any more."""
-        self._waiters -= 1
+        self._wait_count -= 1
 
     @property
     def is_reading(self) -> bool:
         """Whether bytes of the broker are taken."""
         return self._is_reading
 
-    def _read_on(self) -> None:
+    def _resume_reading(self) -> None:
         if not self._is_reading:
             self._is_reading = True
             self.core.suspend(False, self.machine.now())
             if self.wire is not None:
                 self.wire.resume_reading()
 
-    def _hold_back(self) -> None:
+    def _pause_reading(self) -> None:
         """Nobody waits and a lot is here: read nothing until that changes."""
         wire = self.wire
-        if self._is_reading and wire is not None and self._waiters == 0 and not self._futures and self.core.is_online:
+        if (
+            self._is_reading
+            and wire is not None
+            and self._wait_count == 0
+            and not self._futures
+            and self.core.is_online
+        ):
             self._is_reading = False
             self.core.suspend(True, self.machine.now())
             wire.pause_reading()
 
-    def beat(self, now: float) -> float:
+    def send_overdue_keep_alive(self, now: float) -> float:
         """From the thread of `aio_heart`: say that we live when the loop has no time to."""
-        wire, patience = self.wire, self._patience
+        wire, patience = self.wire, self._inactivity
         if wire is None:
-            return now + RECONNECTING
+            return now + RECONNECT_POLL
         if patience <= 0.0:
             return now + MAX_WAIT
-        due = self._written_at + OVERDUE * patience
+        due = self._written_at + KEEP_ALIVE_SHARE * patience
         if now < due:
             return due
-        if wire.interject(self._beat):
+        if wire.interject(self._keep_alive_frame):
             self._written_at = now
-        return now + OVERDUE * patience
+        return now + KEEP_ALIVE_SHARE * patience
 
-    def received(self, wire: Wire, data: bytes) -> None:
+    def on_data(self, wire: Wire, data: bytes) -> None:
         """Bytes from the broker."""
         if wire is not self.wire:
             return
@@ -275,15 +282,15 @@ class CoreConnection(WireOwner, Beating):
         try:
             self.core.receive_data(data, self.machine.now())
         except ProtocolError as error:
-            self._lose(not_openwire(self.core.failover.address, error))
+            self._disconnect(protocol_error(self.core.failover.address, error))
         except JmsError as refused:
-            self._lose(refused)
+            self._disconnect(refused)
         self._after_input()
 
-    def ended(self, wire: Wire, reason: str) -> None:
+    def on_end(self, wire: Wire, reason: str) -> None:
         """The broker is gone."""
         if wire is self.wire:
-            self._lose(self.core.broken(reason))
+            self._disconnect(self.core.link_error(reason))
             self._after_input()
 
     def _after_input(self) -> None:
@@ -293,20 +300,20 @@ class CoreConnection(WireOwner, Beating):
             if future is not None and not future.done():
                 future.set_result(None)
         for number in self.core.take_woken():
-            sleeper = self._sleepers.get(number)
-            if sleeper is not None:
-                sleeper.wake()
+            waiter = self._message_waiters.get(number)
+            if waiter is not None:
+                waiter.wake()
         if self.core.failure is not None:
             self._online.set()
-            HEART.remove(self)
+            KEEP_ALIVES.remove(self)
         elif self.core.is_online and not self._online.is_set():
             self._online.set()
-            if self._lost is not None and not self._lost.done():
-                self._lost.set_result(None)
+            if self._login_result is not None and not self._login_result.done():
+                self._login_result.set_result(None)
         if self._timer is None:
             self._watch()
-        if self.core.line.held_bytes > self.max_held_bytes:
-            self._hold_back()
+        if self.core.correlator.buffered_bytes > self.max_buffered_bytes:
+            self._pause_reading()
         self.write_soon()
 
     def _watch(self) -> None:
@@ -319,51 +326,53 @@ class CoreConnection(WireOwner, Beating):
 
     def _on_timer(self) -> None:
         self._timer = None
-        if self.machine.now().monotonic - self._timer_due > LATE:  # the loop had no time: what came is yet to be read
+        if (
+            self.machine.now().monotonic - self._timer_due > TIMER_GRACE
+        ):  # the loop had no time: what came is yet to be read
             self._timer_due = float("inf")
-            self._timer = self._loop.call_later(GLANCE, self._on_timer)
+            self._timer = self._loop.call_later(READ_GRACE, self._on_timer)
             return
         try:
             self.core.handle_timeout(self.machine.now())
         except JmsError as error:
-            self._lose(error)
+            self._disconnect(error)
         self._after_input()
 
-    def _lose(self, error: JmsError) -> None:
+    def _disconnect(self, error: JmsError) -> None:
         """The wire is of no use any more."""
         wire = self.wire
         self.wire = None
         self._online.clear()
         if wire is not None:
             wire.abort()
-        again = self.core.disconnected(error, self.machine.now())
-        if self._lost is not None:
-            if not self._lost.done():
-                self._lost.set_result(error)
+        again = self.core.on_disconnected(error, self.machine.now())
+        if self._login_result is not None:
+            if not self._login_result.done():
+                self._login_result.set_result(error)
         elif again:
             self._reconnecting = self._loop.create_task(self._reconnect())
-            end = self.core.failover.sends_end_at()
+            end = self.core.failover.sends_deadline()
             if end is not None:
                 self._loop.call_later(end - self.machine.now().monotonic, self._give_up_sends, end)
 
     def _give_up_sends(self, end: float) -> None:
         """It is ``end``: if there has been no connection since, sends that the loss met on their way are given up."""
         failover = self.core.failover
-        if not self.core.is_online and failover.sends_end_at() == end:
-            self.core.line.give_up_sends(failover.timed_out())
+        if not self.core.is_online and failover.sends_deadline() == end:
+            self.core.correlator.give_up_sends(failover.timeout_error())
             self._after_input()
 
-    async def _look_for_better(self) -> None:
+    async def _probe_preferred(self) -> None:
         """While another broker is preferred to that of now, see now and then whether it is back."""
         failover, wire = self.core.failover, self.wire
         while self.wire is wire and (due := failover.probe_at()) is not None:
-            left = due - self.machine.now().monotonic
-            if left > 0:
-                await asyncio.sleep(left)
+            remaining = due - self.machine.now().monotonic
+            if remaining > 0:
+                await asyncio.sleep(remaining)
                 continue
             address = failover.next_probe(self.machine.now().monotonic)
             if await self._can_open(address) and self.wire is wire and not self.core.is_in_transaction:
-                self._lose(failover.prefer(address))
+                self._disconnect(failover.prefer(address))
                 self._after_input()
                 return
 
@@ -382,9 +391,9 @@ class CoreConnection(WireOwner, Beating):
         self.core.failover.begin(True, self.machine.now().monotonic)
         try:
             await self._establish(True)
-            HEART.add(self)
+            KEEP_ALIVES.add(self)
         except BaseException:
-            self.core.closed()
+            self.core.mark_closed()
             if self.wire is not None:
                 self.wire.abort()
                 self.wire = None
@@ -402,40 +411,42 @@ class CoreConnection(WireOwner, Beating):
         """Try addresses until one lets us in."""
         failover = self.core.failover
         while True:
-            if failover.is_looking and not await self._has_found(failover):
+            if failover.needs_discovery and not await self._discover(failover):
                 continue
             address = failover.next_address()
             if address is None:
-                raise failover.gave_up()
+                raise failover.exhausted_error()
             delay = failover.due_at() - self.machine.now().monotonic
             if delay > 0:
                 await asyncio.sleep(delay)
-            error = await self._try(address)
+            error = await self._connect(address)
             if error is None:
                 if failover.probe_at() is not None:
-                    self._better = self._loop.create_task(self._look_for_better())
+                    self._probe_task = self._loop.create_task(self._probe_preferred())
                 return
             if is_startup and isinstance(error, AuthenticationError):
                 raise error
-            failover.failed(error, self.machine.now().monotonic)
+            failover.on_failed(error, self.machine.now().monotonic)
 
-    async def _has_found(self, failover: Failover) -> bool:
+    async def _discover(self, failover: Failover) -> bool:
         """Look for brokers that announce themselves; False when there are none."""
         url, group = self.core.url, self.core.url.group
         delay = failover.due_at() - self.machine.now().monotonic
         if delay > 0:
             await asyncio.sleep(delay)
         try:
-            failover.found(() if group is None else await asyncio.to_thread(look, url, group, self._tls))
+            failover.set_addresses(
+                () if group is None else await asyncio.to_thread(find_brokers, url, group, self._tls)
+            )
         except JmsError as error:
-            failover.failed(error, self.machine.now().monotonic)
+            failover.on_failed(error, self.machine.now().monotonic)
             return False
         return True
 
-    async def _try(self, address: BrokerAddress) -> JmsError | None:
+    async def _connect(self, address: BrokerAddress) -> JmsError | None:
         """Connect to one address and log in; what went wrong, if something did."""
-        lost: asyncio.Future[JmsError | None] = self._loop.create_future()
-        self._lost = lost
+        login_result: asyncio.Future[JmsError | None] = self._loop.create_future()
+        self._login_result = login_result
         is_open = False
         timeout = self.core.login_timeout(address)
         try:
@@ -443,31 +454,31 @@ class CoreConnection(WireOwner, Beating):
                 wire = await self._open_wire(address)
                 is_open = True
                 self.wire = wire
-                self.core.opened(address, self.machine.now())
+                self.core.on_connected(address, self.machine.now())
                 wire.begin()
                 self.write()
-                found = await lost
-            if found is None and self.core.is_online:
-                self._patience, self._beat = self.core.keep_alive()
+                refusal = await login_result
+            if refusal is None and self.core.is_online:
+                self._inactivity, self._keep_alive_frame = self.core.keep_alive()
                 self._is_reading = True
                 return None
-            failure = found if found is not None else JmsError(f"{address.url} let the client in and was gone")
+            failure = refusal if refusal is not None else JmsError(f"{address.url} let the client in and was gone")
         except TimeoutError:
-            failure = silent(address, is_open, timeout)
+            failure = login_timeout_error(address, is_open, timeout)
         except OSError as error:
-            failure = not_connected(address, error)
+            failure = connection_error(address, error)
         except UnicodeError as error:  # of a name that no host can have
-            failure = not_connected(address, error)
+            failure = connection_error(address, error)
         except JmsError as refused:
             failure = refused
         finally:
-            self._lost = None
-        wire_left = self.wire
+            self._login_result = None
+        unused_wire = self.wire
         self.wire = None
         self._online.clear()
-        if wire_left is not None:
-            wire_left.abort()
-        self.core.disconnected(failure, self.machine.now())
+        if unused_wire is not None:
+            unused_wire.abort()
+        self.core.on_disconnected(failure, self.machine.now())
         return failure
 
     async def _open_wire(self, address: BrokerAddress) -> Wire:
@@ -483,15 +494,15 @@ class CoreConnection(WireOwner, Beating):
         )
         return wire
 
-    def add_sleeper(self, core: ClientConsumer, sleeper: Sleeper) -> None:
-        """Wake ``sleeper`` when something comes for a consumer."""
-        self._sleepers[core.number] = sleeper
+    def add_message_waiter(self, core: ClientConsumer, waiter: MessageWaiter) -> None:
+        """Wake ``waiter`` when something comes for a consumer."""
+        self._message_waiters[core.number] = waiter
 
-    def rouse(self, core: ClientConsumer) -> None:
+    def wake_consumer(self, core: ClientConsumer) -> None:
         """Whoever waits for messages of a consumer shall look."""
-        sleeper = self._sleepers.get(core.number)
-        if sleeper is not None:
-            sleeper.wake()
+        waiter = self._message_waiters.get(core.number)
+        if waiter is not None:
+            waiter.wake()
 
     def close_session(self, core: ClientSession) -> Request | None:
         """End a session and its consumers; None when there is nothing to wait for."""
@@ -503,25 +514,25 @@ class CoreConnection(WireOwner, Beating):
 
     def remove_consumer(self, core: ClientConsumer) -> None:
         """There is no such consumer any more; whoever waits for its messages is told."""
-        sleeper = self._sleepers.pop(core.number, None)
+        waiter = self._message_waiters.pop(core.number, None)
         self.core.remove_consumer(core)
-        if sleeper is not None:
-            sleeper.wake()
+        if waiter is not None:
+            waiter.wake()
 
     async def close(self) -> None:
         """Say farewell, so that everything before is done, and close. A second call does nothing."""
         self.check_process()
-        for task in (self._reconnecting, self._better):
+        for task in (self._reconnecting, self._probe_task):
             if task is not None:
                 task.cancel()
         try:
-            await self.answer_close(self.core.farewell())
+            await self.answer_close(self.core.request_removal())
         except JmsError:
             pass  # a broker that is gone or does not answer has ended the connection, too
         finally:
             self.core.shutdown()
             self.write()
-            self.core.closed()
+            self.core.mark_closed()
             self._online.clear()
             if self._timer is not None:
                 self._timer.cancel()

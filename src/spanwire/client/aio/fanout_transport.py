@@ -14,13 +14,13 @@ from typing import Final
 from spanwire.client.addressing.address import BrokerAddress, BrokerUrl
 from spanwire.client.addressing.reconnect_policy import FanoutPolicy
 from spanwire.client.aio.wire import InProcessWire, SocketWire, Wire, WireOwner
-from spanwire.client.io.broker_lookup import look
+from spanwire.client.io.broker_lookup import find_brokers
 from spanwire.client.io.environment import (
     Machine,
+    connection_error,
     in_process_transport,
-    not_connected,
-    not_openwire,
-    silent,
+    login_timeout_error,
+    protocol_error,
     tls_context,
 )
 from spanwire.client.ports import InProcessFeed
@@ -30,14 +30,14 @@ from spanwire.model.errors import AuthenticationError, ConfigurationError, JmsEr
 from spanwire.tls.settings import ClientTlsSettings
 
 HIGH_WATER: Final = 256 * 1024  # bytes that the client has written and no broker could be told
-LOOK_PAUSE: Final = 1.0  # seconds between two looks for brokers that announce themselves
+DISCOVERY_PAUSE: Final = 1.0  # seconds between two looks for brokers that announce themselves
 TICK: Final = 0.25  # seconds between two looks at the keep-alives
 CLOSE_LINGER: Final = 2.0  # seconds for what was written last
 
 logger = logging.getLogger(__name__)
 
 
-class BranchLine(WireOwner):
+class BranchConnection(WireOwner):
     """One broker's socket. It is the `WireOwner` of its wire."""
 
     def __init__(self, transport: FanoutTransport, branch: Branch) -> None:
@@ -47,21 +47,21 @@ class BranchLine(WireOwner):
         self.changed: Final = asyncio.Event()
         self._transport: Final = transport
 
-    def received(self, wire: Wire, data: bytes) -> None:
+    def on_data(self, wire: Wire, data: bytes) -> None:
         """Bytes of the broker."""
         if wire is not self.wire:
             return
         try:
-            self._transport.hub.received(self.branch, data, self._transport.machine.now().monotonic)
+            self._transport.hub.on_data(self.branch, data, self._transport.machine.now().monotonic)
         except ProtocolError as error:
-            self.end(not_openwire(self.branch.address, error))
+            self.end(protocol_error(self.branch.address, error))
         except JmsError as refused:
             self.end(refused)
         if self.branch.is_online:
             self.changed.set()
         self._transport.flush()
 
-    def ended(self, wire: Wire, reason: str) -> None:
+    def on_end(self, wire: Wire, reason: str) -> None:
         """The broker is gone."""
         if wire is self.wire:
             self.end(JmsError(f"the connection to {self.branch.address.url} ended: {reason}"))
@@ -76,7 +76,7 @@ class BranchLine(WireOwner):
         link = self.branch.link
         if link is not None and self.wire is not None and len(link.out):
             self.wire.write(link.take())
-            link.sent(self._transport.machine.now().monotonic)
+            link.on_written(self._transport.machine.now().monotonic)
 
 
 class FanoutTransport:
@@ -96,7 +96,7 @@ class FanoutTransport:
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wake: asyncio.Event | None = None
-        self._lines: Final[list[BranchLine]] = []
+        self._connections: Final[list[BranchConnection]] = []
         self._tasks: Final[dict[Branch, asyncio.Task[None]]] = {}
         self._reason: str | None = None
 
@@ -113,7 +113,7 @@ class FanoutTransport:
             if self._written_bytes >= HIGH_WATER:
                 self._is_full = True
             is_full = self._is_full
-        self._nudge()
+        self._wake_loop()
         return not is_full
 
     def taken(self, count: int) -> None:
@@ -123,9 +123,9 @@ class FanoutTransport:
         """End all connections; what was written before still reaches the brokers."""
         with self._lock:
             self._is_closed = True
-        self._nudge()
+        self._wake_loop()
 
-    def _nudge(self) -> None:
+    def _wake_loop(self) -> None:
         loop, wake = self._loop, self._wake
         if loop is not None and wake is not None:
             try:
@@ -149,7 +149,7 @@ class FanoutTransport:
             wake.set()
         for address in self._url.addresses:
             self._add(address)
-        looking = self._loop.create_task(self._look()) if self._url.group is not None else None
+        discovery = self._loop.create_task(self._discover()) if self._url.group is not None else None
         while not self._is_over():
             try:
                 async with asyncio.timeout(TICK):
@@ -159,29 +159,29 @@ class FanoutTransport:
             wake.clear()
             self._read()
             self.flush()
-        for task in (*self._tasks.values(), looking):
+        for task in (*self._tasks.values(), discovery):
             if task is not None:
                 task.cancel()
-        await self._farewell()
+        await self._removal()
 
     def _is_over(self) -> bool:
         with self._lock:
             return self._reason is not None or (self._is_closed and not self._written)
 
-    async def _farewell(self) -> None:
+    async def _removal(self) -> None:
         """Write what is left, then close."""
         self.flush()
-        for line in self._lines:
-            if line.wire is not None:
-                line.wire.close()
+        for connection in self._connections:
+            if connection.wire is not None:
+                connection.wire.close()
         await asyncio.sleep(0)
-        for line in self._lines:
-            if line.wire is not None and not line.wire.is_writable:
+        for connection in self._connections:
+            if connection.wire is not None and not connection.wire.is_writable:
                 try:
                     async with asyncio.timeout(CLOSE_LINGER):
-                        await line.wire.writable()
+                        await connection.wire.writable()
                 except TimeoutError:
-                    line.wire.abort()
+                    connection.wire.abort()
 
     def _read(self) -> None:
         """Take what the client has written."""
@@ -194,10 +194,10 @@ class FanoutTransport:
             except ProtocolError as error:
                 self._reason = f"the client does not speak OpenWire as it should: {error}"
         is_writable = True
-        for line in self._lines:
-            is_writable = is_writable and (line.wire is None or line.wire.is_writable)
+        for connection in self._connections:
+            is_writable = is_writable and (connection.wire is None or connection.wire.is_writable)
         with self._lock:
-            self._written_bytes = self.hub.held_bytes
+            self._written_bytes = self.hub.queued_bytes
             is_due = self._is_full and is_writable and self._written_bytes < HIGH_WATER
             if is_due:
                 self._is_full = False
@@ -209,98 +209,100 @@ class FanoutTransport:
         data = self.hub.data_for_client()
         if data and self._feed is not None:
             self._feed.received(data)
-        for line in self._lines:
-            line.flush()
+        for connection in self._connections:
+            connection.flush()
 
     def _tick(self) -> None:
         now = self.machine.now().monotonic
-        for line in self._lines:
-            link = line.branch.link
+        for connection in self._connections:
+            link = connection.branch.link
             due = None if link is None else link.next_timeout()
             if link is not None and due is not None and now >= due and not link.handle_timeout(now):
-                line.end(JmsError(f"the broker at {line.branch.address.url} is silent"))
+                connection.end(JmsError(f"the broker at {connection.branch.address.url} is silent"))
 
     def _add(self, address: BrokerAddress) -> None:
         branch = self.hub.add(address)
-        self._tasks[branch] = asyncio.get_running_loop().create_task(self._keep(branch))
+        self._tasks[branch] = asyncio.get_running_loop().create_task(self._maintain(branch))
 
-    async def _look(self) -> None:
+    async def _discover(self) -> None:
         """Brokers that are found are connected to; one that is lost is tried until it is not found any more."""
         group = self._url.group
         assert group is not None
         while True:
-            found: tuple[BrokerAddress, ...] = ()
+            addresses: tuple[BrokerAddress, ...] = ()
             try:
-                found = await asyncio.to_thread(look, self._url, group, self._tls)
+                addresses = await asyncio.to_thread(find_brokers, self._url, group, self._tls)
             except SpanwireError as error:
                 logger.debug("fanout: %s", error)
-            for branch in [one for one in self.hub.branches if not one.is_online and not is_among(one.address, found)]:
+            for branch in [
+                one for one in self.hub.branches if not one.is_online and not is_among(one.address, addresses)
+            ]:
                 self._tasks.pop(branch).cancel()
                 self.hub.remove(branch)
-            for address in found:
+            for address in addresses:
                 if not is_among(address, [branch.address for branch in self.hub.branches]):
                     self._add(address)
-            await asyncio.sleep(LOOK_PAUSE)
+            await asyncio.sleep(DISCOVERY_PAUSE)
 
-    async def _keep(self, branch: Branch) -> None:
+    async def _maintain(self, branch: Branch) -> None:
         """Connect to one broker, again whenever it is lost."""
         failover = Failover((branch.address,), self._url.reconnect, self.machine)
         failover.begin(True, self.machine.now().monotonic)
         while (address := failover.next_address()) is not None:
             await asyncio.sleep(max(0.0, failover.due_at() - self.machine.now().monotonic))
-            line = BranchLine(self, branch)
-            error = await self._open(line, address)
+            connection = BranchConnection(self, branch)
+            error = await self._open(connection, address)
             if error is None:
-                failover.connected(self.machine.now().monotonic)
-                await self._live(line)
-                logger.warning("connection to %s lost: %s; reconnecting", address.url, line.ended_with)
-            self._drop(line)
+                failover.on_connected(self.machine.now().monotonic)
+                await self._serve_connection(connection)
+                logger.warning("connection to %s lost: %s; reconnecting", address.url, connection.ended_with)
+            self._disconnect(connection)
             if isinstance(error, AuthenticationError):
                 logger.warning("fanout: %s refuses the login: %s", address.url, error)
             if error is None and failover.reconnects:
                 failover.begin(False, self.machine.now().monotonic)
             else:
-                failover.failed(error if error is not None else JmsError("lost"), self.machine.now().monotonic)
-        logger.warning("fanout: %s is tried no more: %s", branch.address.url, failover.gave_up())
+                failover.on_failed(error if error is not None else JmsError("lost"), self.machine.now().monotonic)
+        logger.warning("fanout: %s is tried no more: %s", branch.address.url, failover.exhausted_error())
         self.hub.remove(branch)
         if len(self.hub.branches) < self.hub.policy.min_ack_count and self._url.group is None:
-            self._reason = f"fewer brokers are left than minAckCount asks for: {failover.gave_up()}"
-            self._nudge()
+            self._reason = f"fewer brokers are left than minAckCount asks for: {failover.exhausted_error()}"
+            self._wake_loop()
 
-    async def _live(self, line: BranchLine) -> None:
+    async def _serve_connection(self, connection: BranchConnection) -> None:
         """Until the broker is lost."""
-        while line.ended_with is None:
-            await line.changed.wait()
-            line.changed.clear()
+        while connection.ended_with is None:
+            await connection.changed.wait()
+            connection.changed.clear()
 
-    async def _open(self, line: BranchLine, address: BrokerAddress) -> JmsError | None:
+    async def _open(self, connection: BranchConnection, address: BrokerAddress) -> JmsError | None:
         """Connect and log in; what went wrong, if something did."""
         seconds = address.settings.connect_timeout_ms / 1000
         try:
             async with asyncio.timeout(seconds):
-                line.wire = await self._wire(line, address)
-                self._lines.append(line)
-                self.hub.opened(line.branch, self.machine.now().monotonic)
-                line.wire.begin()
-                line.flush()
-                while line.ended_with is None and not line.branch.is_online:
-                    await line.changed.wait()
-                    line.changed.clear()
-            return line.ended_with
+                connection.wire = await self._wire(connection, address)
+                self._connections.append(connection)
+                self.hub.on_connected(connection.branch, self.machine.now().monotonic)
+                connection.wire.begin()
+                connection.flush()
+                while connection.ended_with is None and not connection.branch.is_online:
+                    await connection.changed.wait()
+                    connection.changed.clear()
+            return connection.ended_with
         except TimeoutError:
-            return silent(address, line.wire is not None, seconds)
+            return login_timeout_error(address, connection.wire is not None, seconds)
         except (OSError, UnicodeError) as error:
-            return not_connected(address, error)
+            return connection_error(address, error)
         except (JmsError, ConfigurationError) as error:
             return JmsError(str(error))
 
-    async def _wire(self, line: BranchLine, address: BrokerAddress) -> Wire:
+    async def _wire(self, connection: BranchConnection, address: BrokerAddress) -> Wire:
         loop = asyncio.get_running_loop()
         if address.is_in_process:
-            return InProcessWire(line, in_process_transport(address, self._tls), loop)
+            return InProcessWire(connection, in_process_transport(address, self._tls), loop)
         context = tls_context(address, self._tls)
         _, wire = await loop.create_connection(
-            lambda: SocketWire(line, address),
+            lambda: SocketWire(connection, address),
             address.host,
             address.port,
             ssl=context,
@@ -308,12 +310,12 @@ class FanoutTransport:
         )
         return wire
 
-    def _drop(self, line: BranchLine) -> None:
-        self.hub.lost(line.branch)
-        if line in self._lines:
-            self._lines.remove(line)
-        if line.wire is not None:
-            line.wire.abort()
+    def _disconnect(self, connection: BranchConnection) -> None:
+        self.hub.on_disconnected(connection.branch)
+        if connection in self._connections:
+            self._connections.remove(connection)
+        if connection.wire is not None:
+            connection.wire.abort()
         self.flush()
 
 

@@ -25,14 +25,14 @@ class Turns:
 
     def __init__(self) -> None:
         self.lock: Final = asyncio.Lock()
-        self.listening: Final[set[Listening]] = set()
+        self.loops: Final[set[ListenerLoop]] = set()
 
     def is_mine(self) -> bool:
         """Whether one of the listeners is calling."""
-        return any(listening.is_calling for listening in list(self.listening))
+        return any(loop.is_calling for loop in list(self.loops))
 
 
-class Listening:
+class ListenerLoop:
     """One task that gives each message to a listener. The listeners of a session take turns."""
 
     def __init__(self, shared: CoreConnection, core: ClientConsumer, receive: Receive, turns: Turns) -> None:
@@ -57,7 +57,7 @@ class Listening:
         self._is_wanted = True
         self._core.is_listening = True
         self._core.is_leaving = False
-        self._turns.listening.add(self)
+        self._turns.loops.add(self)
         self._task = ListenerTask()
         self._task.start(lambda: self._run(listener, on_error))
 
@@ -71,19 +71,19 @@ class Listening:
         with self._shared.lock:
             self._is_wanted = False
             self._core.is_leaving = True
-            self._shared.rouse(self._core)
+            self._shared.wake_consumer(self._core)
         if not self._turns.is_mine():
             await task.join()
             self._core.is_leaving = False
         self._core.is_listening = False
-        self._turns.listening.discard(self)
+        self._turns.loops.discard(self)
         self._task = None
 
     async def _run(self, listener: Listener, on_error: ErrorListener | None) -> None:
         try:
             while self._is_wanted and (message := await self._receive()) is not None:
                 async with self._turns.lock:
-                    await self._hear(listener, message)
+                    await self._call(listener, message)
         except IllegalStateError:
             pass  # the consumer or its connection is closed
         except JmsError as error:
@@ -92,7 +92,7 @@ class Listening:
             else:
                 on_error(error)
 
-    async def _hear(self, listener: Listener, message: Message) -> None:
+    async def _call(self, listener: Listener, message: Message) -> None:
         is_done = False
         try:
             if self._is_wanted:
@@ -104,7 +104,7 @@ class Listening:
                 logger.exception("a listener failed")
         with self._shared.lock:
             if is_done:
-                self._core.listened()
+                self._core.on_listener_done()
             else:
-                self._core.listener_failed(self._shared.machine.now())
+                self._core.on_listener_failed(self._shared.machine.now())
             self._shared.write_soon()

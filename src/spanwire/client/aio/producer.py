@@ -61,13 +61,13 @@ class Producer:
         transaction waits until the broker has it synced, unless the URL says ``jms.useAsyncSend=true``; any other is on
         its way when this returns.
         """
-        found = properties if delay_ms is None else delayed_properties(properties, body, delay_ms)
+        sent_properties = properties if delay_ms is None else delayed_properties(properties, body, delay_ms)
         shared = self._shared
         wire = shared.wire
         if wire is not None and wire.is_writable and shared.forks == FORKS.count:
             unsent = self.core.post(
                 body,
-                found,
+                sent_properties,
                 destination,
                 message_type,
                 correlation_id,
@@ -81,7 +81,7 @@ class Producer:
                 time_ns() // NANOSECONDS,
             )
             if unsent >= FLUSH_BYTES:
-                await shared.sent()
+                await shared.yield_after_send()
                 return
             if unsent >= 0:
                 if not shared.is_flushing:
@@ -89,7 +89,7 @@ class Producer:
                 return
         outgoing = Outgoing(
             body,
-            found,
+            sent_properties,
             destination,
             message_type,
             correlation_id,
@@ -108,10 +108,10 @@ class Producer:
         timeout_ms = shared.core.settings.send_timeout_ms
         timeout = timeout_ms / 1000 if timeout_ms else None
         async with shared.ready():
-            await shared.room(timeout)
+            await shared.wait_writable(timeout)
             request = self.core.send(outgoing, wait, shared.machine.now().wall_ms)
             if request is None:
-                await shared.sent()
+                await shared.yield_after_send()
                 return
             await shared.answer(request, timeout)
 

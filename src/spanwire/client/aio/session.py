@@ -181,20 +181,20 @@ class Session:
                 if request is not None:
                     await shared.answer(request, timeout)
             finally:
-                self._forget_left()
+                self._forget_closed_consumers()
 
     async def rollback(self, timeout: float | None = None) -> None:
         """Undo everything sent and received; what was received comes again."""
         shared = self._shared
         async with shared.ready():
             request = self.core.rollback(shared.machine.now())
-            self._forget_left()
+            self._forget_closed_consumers()
             shared.flush()
             if request is not None:
                 await shared.answer(request, timeout)
 
-    def _forget_left(self) -> None:
-        for consumer in self.core.take_left():
+    def _forget_closed_consumers(self) -> None:
+        for consumer in self.core.take_closed_consumers():
             self._shared.remove_consumer(consumer)
 
     async def recover(self) -> None:
@@ -217,7 +217,7 @@ class Session:
         """End the session with all it has; an open transaction is rolled back."""
         shared = self._shared
         shared.check_process()
-        for listening in list(self._turns.listening):
-            await listening.stop()
+        for loop in list(self._turns.loops):
+            await loop.stop()
         with shared.lock:
             await shared.answer_close(shared.close_session(self.core))

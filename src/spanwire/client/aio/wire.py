@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.io.environment import set_options, told
+from spanwire.client.io.environment import set_options, short_reason
 from spanwire.client.ports import InProcessTransport
 
 HIGH_WATER: Final = 256 * 1024  # unsent bytes above which senders wait
@@ -22,11 +22,11 @@ class WireOwner:
     """The connection, as its wire sees it."""
 
     @abstractmethod
-    def received(self, wire: Wire, data: bytes) -> None:
+    def on_data(self, wire: Wire, data: bytes) -> None:
         """Bytes from the broker."""
 
     @abstractmethod
-    def ended(self, wire: Wire, reason: str) -> None:
+    def on_end(self, wire: Wire, reason: str) -> None:
         """The broker is gone."""
 
 
@@ -36,7 +36,7 @@ class Wire:
     def __init__(self, owner: WireOwner) -> None:
         self.owner: Final = owner
         self.is_writable = True
-        self._waiting: list[asyncio.Future[None]] = []
+        self._writers: list[asyncio.Future[None]] = []
 
     @abstractmethod
     def begin(self) -> None:
@@ -69,12 +69,12 @@ class Wire:
     async def writable(self) -> None:
         """Wait until more may be written, or nothing at all."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
+        self._writers.append(future)
         try:
             await future
         finally:
-            if future in self._waiting:  # whoever waits has been cancelled
-                self._waiting.remove(future)
+            if future in self._writers:  # whoever waits has been cancelled
+                self._writers.remove(future)
 
     def pause(self) -> None:
         """Too much is unsent."""
@@ -83,9 +83,9 @@ class Wire:
     def resume(self) -> None:
         """More may be written; or everything is over."""
         self.is_writable = True
-        waiting = self._waiting
-        self._waiting = []
-        for future in waiting:
+        writers = self._writers
+        self._writers = []
+        for future in writers:
             if not future.done():
                 future.set_result(None)
 
@@ -101,7 +101,7 @@ class SocketWire(Wire, asyncio.Protocol):
         self._early: Final[list[bytes]] = []
         self._end: str | None = None
         self._writing: Final = threading.Lock()
-        self._rest = b""  # of an interjected frame
+        self._frame_rest = b""  # of an interjected frame
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The socket is open."""
@@ -116,15 +116,15 @@ class SocketWire(Wire, asyncio.Protocol):
         """Pass on what came before the owner knew of this wire."""
         self._has_begun = True
         for data in self._early:
-            self.owner.received(self, data)
+            self.owner.on_data(self, data)
         self._early.clear()
         if self._end is not None:
-            self.owner.ended(self, self._end)
+            self.owner.on_end(self, self._end)
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the broker."""
         if self._has_begun:
-            self.owner.received(self, data)
+            self.owner.on_data(self, data)
         else:
             self._early.append(data)
 
@@ -133,9 +133,9 @@ class SocketWire(Wire, asyncio.Protocol):
         with self._writing:
             self._transport = None
         self.resume()
-        reason = "the broker closed it" if exc is None else told(exc)
+        reason = "the broker closed it" if exc is None else short_reason(exc)
         if self._has_begun:
-            self.owner.ended(self, reason)
+            self.owner.on_end(self, reason)
         else:
             self._end = reason
 
@@ -151,9 +151,9 @@ class SocketWire(Wire, asyncio.Protocol):
         """Hand over to the transport."""
         with self._writing:
             if self._transport is not None:
-                if self._rest:
-                    data = self._rest + data
-                    self._rest = b""
+                if self._frame_rest:
+                    data = self._frame_rest + data
+                    self._frame_rest = b""
                 self._transport.write(data)
 
     def interject(self, octets: bytes) -> bool:
@@ -165,12 +165,12 @@ class SocketWire(Wire, asyncio.Protocol):
             if self._address.is_secure or transport is None or transport.is_closing():
                 return False
             try:
-                if self._rest or transport.get_write_buffer_size() > 0:
+                if self._frame_rest or transport.get_write_buffer_size() > 0:
                     return True  # the broker does not read just now, which no keep-alive would change
                 count = os.write(transport.get_extra_info("socket").fileno(), octets)
             except (OSError, RuntimeError):
                 return True  # full, or gone: the loop will see
-            self._rest = octets[count:] if count < len(octets) else b""
+            self._frame_rest = octets[count:] if count < len(octets) else b""
             return True
 
     def pause_reading(self) -> None:
@@ -201,7 +201,7 @@ class InProcessWire(Wire):
         super().__init__(owner)
         self._transport: Final = transport
         self._loop: Final = loop
-        self._arrived: Final[deque[bytes]] = deque()
+        self._received: Final[deque[bytes]] = deque()
         self._is_scheduled = False
         self._is_paused = False
         self._is_closed = False
@@ -225,14 +225,14 @@ class InProcessWire(Wire):
         self.resume()
         self.close()
 
-    def arrived(self, data: bytes) -> None:
+    def receive_threadsafe(self, data: bytes) -> None:
         """From any thread: bytes of the broker."""
-        self._arrived.append(data)
+        self._received.append(data)
         if not self._is_scheduled:
             self._is_scheduled = True
-            self.post(self._deliver)
+            self.call_soon(self._deliver)
 
-    def post(self, call: Callable[[], None]) -> None:
+    def call_soon(self, call: Callable[[], None]) -> None:
         """Have ``call`` made by the loop; nothing happens when that is closed."""
         try:
             self._loop.call_soon_threadsafe(call)
@@ -252,10 +252,10 @@ class InProcessWire(Wire):
     def _deliver(self) -> None:
         self._is_scheduled = False
         count = 0
-        while self._arrived and not self._is_closed and not self._is_paused:
-            data = self._arrived.popleft()
+        while self._received and not self._is_closed and not self._is_paused:
+            data = self._received.popleft()
             count += len(data)
-            self.owner.received(self, data)
+            self.owner.on_data(self, data)
         if count:
             self._transport.taken(count)
 
@@ -267,12 +267,12 @@ class _Feed:
         self._wire: Final = wire
 
     def received(self, data: bytes) -> None:
-        self._wire.arrived(data)
+        self._wire.receive_threadsafe(data)
 
     def writable(self) -> None:
-        self._wire.post(self._wire.resume)
+        self._wire.call_soon(self._wire.resume)
 
     def closed(self, reason: str | None) -> None:
         wire = self._wire
-        wire.post(wire.resume)
-        wire.post(lambda: wire.owner.ended(wire, reason or "the broker closed it"))
+        wire.call_soon(wire.resume)
+        wire.call_soon(lambda: wire.owner.on_end(wire, reason or "the broker closed it"))

@@ -29,14 +29,14 @@ class XaResource:
             try:
                 await self._shared.answer(request, timeout)
             except JmsError:
-                branches.start_refused()
+                branches.on_start_refused()
                 raise
 
     async def end(self, xid: XaTransactionId, timeout: float | None = None) -> None:
         """The session works in this branch no longer."""
         async with self._shared.ready():
             request = self._session.branches().end(xid)
-            for consumer in self._session.take_left():
+            for consumer in self._session.take_closed_consumers():
                 self._shared.remove_consumer(consumer)
             if request is not None:
                 await self._shared.answer(request, timeout)

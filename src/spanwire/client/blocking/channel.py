@@ -14,7 +14,7 @@ from collections import deque
 from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.io.environment import READ_BYTES, not_connected, set_options
+from spanwire.client.io.environment import READ_BYTES, connection_error, set_options
 from spanwire.client.ports import InProcessTransport
 
 MAX_RINGS: Final = 4096  # bytes read at once from the bell
@@ -75,7 +75,7 @@ class SocketChannel(Channel):
         except (OSError, ValueError) as error:
             if channel is not None:
                 channel.close()
-            raise not_connected(address, error) from error
+            raise connection_error(address, error) from error
         return cls(channel)
 
     def send(self, data: bytes | bytearray) -> int:
@@ -116,8 +116,8 @@ class SocketChannel(Channel):
         poll.register(self._file, (select.POLLIN if for_reading else 0) | (select.POLLOUT if for_writing else 0))
         ear = self._ear.fileno()
         poll.register(ear, select.POLLIN)
-        found = poll.poll(1000 * MAX_WAIT if timeout is None else max(0, int(1000 * min(timeout, MAX_WAIT)) + 1))
-        if any(file == ear for file, _ in found):
+        ready = poll.poll(1000 * MAX_WAIT if timeout is None else max(0, int(1000 * min(timeout, MAX_WAIT)) + 1))
+        if any(file == ear for file, _ in ready):
             try:
                 self._ear.recv(MAX_RINGS)
             except OSError:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from spanwire.client.blocking.core_connection import CoreConnection
-from spanwire.client.blocking.listener import ErrorListener, Listening, Turns
+from spanwire.client.blocking.listener import ErrorListener, ListenerLoop, Turns
 from spanwire.client.blocking.listener_thread import Listener
 from spanwire.client.messages.message import Message
 from spanwire.client.protocol.consumer import ClientConsumer
@@ -24,7 +24,7 @@ class Consumer:
         self.core: Final = core
         self._session: Final = session
         self._shared: Final = shared
-        self._listening: Final = Listening(shared, core, self.receive, turns)
+        self._listener_loop: Final = ListenerLoop(shared, core, self.receive, turns)
 
     def __enter__(self) -> Self:
         return self
@@ -51,13 +51,13 @@ class Consumer:
         shared = self._shared
         shared.check_process()
         with shared.lock:
-            if not shared.takes(0.0):
+            if not shared.wait_written(0.0):
                 return None
             message = self.core.next_message(shared.machine.now())
             if message is None and shared.core.failure is None:
-                shared.look()
+                shared.read_available()
                 message = self.core.next_message(shared.machine.now())
-            shared.acknowledged()
+            shared.write_acknowledgements()
             return message
 
     def receive(self, timeout: float | None = None) -> Message | None:
@@ -67,23 +67,23 @@ class Consumer:
         core = self.core
         with shared.lock:
             asked_at = shared.machine.now()
-            if not shared.takes(timeout):
+            if not shared.wait_written(timeout):
                 return None
             message = core.next_message(asked_at)
             if message is not None:
-                shared.acknowledged()
+                shared.write_acknowledgements()
                 return message
             end = None if timeout is None else asked_at.monotonic + timeout
             core.begin_receive()
-            while not core.ended and not core.is_leaving:
-                core.before_waiting()
-                core.waiting = True  # before the lock may be given away
+            while not core.is_ended and not core.is_leaving:
+                core.prepare_wait()
+                core.is_waiting = True  # before the lock may be given away
                 until = core.pull_until(end, shared.machine.now())
                 shared.flush(until)
-                is_over = not shared.wait_woken(core, until)
+                is_over = not shared.wait_for_message(core, until)
                 message = core.next_message(shared.machine.now())
                 if message is not None or is_over:
-                    shared.acknowledged()
+                    shared.write_acknowledgements()
                     return message
             return None
 
@@ -98,21 +98,21 @@ class Consumer:
         if first is None:
             return []
         shared, core = self._shared, self.core
-        found = [first]
+        messages = [first]
         room = MAX_BYTES_AT_ONCE - len(first.raw)
         is_all = False
         with shared.lock:
             now = shared.machine.now()
             while core.failure is None and not core.is_closed:
-                more = core.next_messages(max_count - len(found), room, now)
-                found += more
-                room -= core.taken_bytes
-                if len(found) >= max_count or room <= 0 or shared.is_congested or (is_all and not more):
+                more = core.next_messages(max_count - len(messages), room, now)
+                messages += more
+                room -= core.last_batch_bytes
+                if len(messages) >= max_count or room <= 0 or shared.is_congested or (is_all and not more):
                     break
                 is_all = not more
-                shared.look()
-            shared.acknowledged()
-        return found
+                shared.read_available()
+            shared.write_acknowledgements()
+        return messages
 
     def acknowledge_stored(self, timeout: float | None = None) -> bool:
         """Acknowledge what a consumer that keeps nothing has handed over, and wait until the broker has that on its
@@ -136,11 +136,11 @@ class Consumer:
         message = core.next_message(shared.machine.now())
         if message is not None:
             if take(message):
-                shared.changed()
+                shared.notify_waiters()
             shared.write_soon()
             return True
-        core.waiting = True
-        return shared.wait(lambda: is_done() or not core.waiting, end)
+        core.is_waiting = True
+        return shared.wait(lambda: is_done() or not core.is_waiting, end)
 
     def listen(self, listener: Listener, on_error: ErrorListener | None = None) -> None:
         """Give each message to ``listener`` in a thread of its own; those of one session take turns.
@@ -150,17 +150,17 @@ class Consumer:
         ``on_error`` gets the error that ended it all, if one did. Raises `IllegalStateError` when there is a listener.
         """
         self._shared.check()
-        self._listening.start(listener, on_error)
+        self._listener_loop.start(listener, on_error)
 
     def stop_listening(self) -> None:
         """No more messages for the listener; what it has it ends."""
-        self._listening.stop()
+        self._listener_loop.stop()
 
     def close(self) -> None:
         """The consumer leaves; in a transaction with messages of it, at its end."""
         shared = self._shared
         shared.check_process()
-        self._listening.stop()
+        self._listener_loop.stop()
         with shared.lock:
             request = None if shared.core.failure is not None else self._session.close_consumer(self.core)
             if not self.core.closes_with_transaction:

@@ -15,17 +15,17 @@ from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
 from spanwire.client.blocking.channel import Channel, EndOfChannel, InProcessChannel, SocketChannel
-from spanwire.client.blocking.write_batching import Burst
-from spanwire.client.io.broker_lookup import look
+from spanwire.client.blocking.write_batching import WriteBatching
+from spanwire.client.io.broker_lookup import find_brokers
 from spanwire.client.io.environment import (
     FORKS,
     Machine,
     check_process,
     in_process_transport,
-    not_openwire,
-    silent,
+    login_timeout_error,
+    protocol_error,
+    short_reason,
     tls_context,
-    told,
 )
 from spanwire.client.protocol.connection import ClientConnection
 from spanwire.client.protocol.consumer import ClientConsumer
@@ -42,8 +42,10 @@ from spanwire.model.errors import (
 from spanwire.tls.settings import ClientTlsSettings
 
 FLUSH_BYTES: Final = 64 * 1024  # of one-way commands that gather before they are written
-MAX_HELD_BYTES: Final = 64 * 1024 * 1024  # of messages that nobody takes: then only whoever waits for something reads
-LOOK_INTERVAL: Final = 1.0  # seconds until the keeper looks when nobody else does: the broker may be gone
+MAX_BUFFERED_BYTES: Final = (
+    64 * 1024 * 1024
+)  # of messages that nobody takes: then only whoever waits for something reads
+POLL_INTERVAL: Final = 1.0  # seconds until the keeper looks when nobody else does: the broker may be gone
 
 
 class Ready:
@@ -87,9 +89,9 @@ class CoreConnection:
         self._is_driven = False
         self._is_over = False
         self._is_establishing = False
-        self._lost: JmsError | None = None
-        self._last_look = 0.0
-        self.burst: Final = Burst()
+        self._login_error: JmsError | None = None
+        self._last_read = 0.0
+        self.batching: Final = WriteBatching()
 
     def check_process(self) -> None:
         """Raises `IllegalStateError` after a fork."""
@@ -98,7 +100,7 @@ class CoreConnection:
     def check(self) -> None:
         """Raises after a fork, and the failure of a connection that is over."""
         check_process(self.process)
-        self.core.line.check_open()
+        self.core.correlator.check_open()
 
     def ready(self) -> Ready:
         """``with connection.ready():`` the lock is held and the broker hears what is sent."""
@@ -106,75 +108,75 @@ class CoreConnection:
 
     def wait_online(self) -> None:
         """Wait until the broker hears what is sent; raises when it will not in the time that ``timeout`` grants."""
-        self.core.line.check_open()
+        self.core.correlator.check_open()
         timeout_ms = self.core.failover.policy.timeout_ms
         end = None if timeout_ms < 0 else self.machine.now().monotonic + timeout_ms / 1000
         if not self.wait(lambda: self.core.is_online or self.core.failure is not None, end):
-            raise self.core.failover.timed_out()
-        self.core.line.check_open()
+            raise self.core.failover.timeout_error()
+        self.core.correlator.check_open()
 
     def answer(self, request: Request, timeout: float | None = None) -> None:
         """Wait for the answer of a request. Raises what the broker refused it with."""
         end = None if timeout is None else self.machine.now().monotonic + timeout
         self.flush(end)
         if self.core.failover.policy.timeout_ms >= 0 and request.kind == MESSAGE:
-            self._give_up_late(request, end)
+            self._wait_for_send(request, end)
         if not self.wait(lambda: request.done, end):
             raise ResourceAllocationError(f"the broker has not answered within {timeout:g} s")
         request.raise_error()
 
-    def _give_up_late(self, request: Request, end: float | None) -> None:
+    def _wait_for_send(self, request: Request, end: float | None) -> None:
         """Wait for the answer of a send, until ``end``; it is given up when a lost connection is not there again in
         the time that ``timeout`` grants.
         """
         core = self.core
         while not request.done:
-            epoch = core.line.epoch
+            epoch = core.correlator.epoch
             if core.is_online:
                 if not self.wait(lambda: request.done or not core.is_online, end):
                     return
                 continue
-            due = core.failover.sends_end_at()
+            due = core.failover.sends_deadline()
             if due is None or (end is not None and end < due):
                 due = end
             if self.wait(lambda: request.done or core.is_online, due):
                 continue
             if due is end:
                 return
-            if core.line.epoch != epoch:
+            if core.correlator.epoch != epoch:
                 continue  # it was there again meanwhile, and is lost again
-            core.line.give_up_sends(core.failover.timed_out())
+            core.correlator.give_up_sends(core.failover.timeout_error())
             core.take_completed()
-            self.changed()
+            self.notify_waiters()
 
     def answer_close(self, request: Request | None) -> None:
         """Wait for the answer of a removal, if there is one to wait for; threads that wait for the removed look."""
-        self.changed()
+        self.notify_waiters()
         if request is not None:
             self.answer(request, self.core.settings.close_timeout_ms / 1000)
 
-    def wait_woken(self, consumer: ClientConsumer, end: float | None) -> bool:
+    def wait_for_message(self, consumer: ClientConsumer, end: float | None) -> bool:
         """Wait until there is something to look at for a consumer; False when the time is over."""
-        while consumer.waiting and not consumer.is_closed:
+        while consumer.is_waiting and not consumer.is_closed:
             resume_at = consumer.resume_at
             until = end
             if resume_at > 0.0 and (end is None or resume_at < end):
                 until = resume_at
-            if not self.wait(lambda: not consumer.waiting or consumer.is_closed, until):
-                consumer.waiting = False
+            if not self.wait(lambda: not consumer.is_waiting or consumer.is_closed, until):
+                consumer.is_waiting = False
                 return until is not end
         return True
 
     def wait(self, is_done: Callable[[], bool], end: float | None) -> bool:
         """Wait until something is so; False when the time is over. Reads for everybody unless another thread does."""
         while not is_done():
-            left = None if end is None else end - self.machine.now().monotonic
-            if left is not None and left <= 0:
+            remaining = None if end is None else end - self.machine.now().monotonic
+            if remaining is not None and remaining <= 0:
                 return False
             if self._channel is None or self._is_driven:
-                self._changed.wait(left)
+                self._changed.wait(remaining)
             else:
-                self._drive(self._channel, left)
+                self._drive(self._channel, remaining)
         return True
 
     def _drive(self, channel: Channel, timeout: float | None) -> None:
@@ -186,14 +188,14 @@ class CoreConnection:
         finally:
             self.lock.acquire()
             self._is_driven = False
-            self.changed()
+            self.notify_waiters()
         if channel is self._channel:
-            self.look()
+            self.read_available()
 
-    def rouse(self, consumer: ClientConsumer) -> None:
+    def wake_consumer(self, consumer: ClientConsumer) -> None:
         """Whoever waits for messages of a consumer shall look, the thread that waits for the channel, too."""
         consumer.wake()
-        self.changed()
+        self.notify_waiters()
         if self._channel is not None:
             self._channel.wake()
 
@@ -205,33 +207,33 @@ class CoreConnection:
         """End a session and its consumers; None when there is nothing to wait for."""
         return None if self.core.failure is not None else self.core.close_session(session)
 
-    def changed(self) -> None:
+    def notify_waiters(self) -> None:
         """Whoever waits shall look."""
         self._changed.notify_all()
 
-    def look(self) -> None:
+    def read_available(self) -> None:
         """Take what the broker has sent, without waiting, and write what is left."""
         channel = self._channel
         if channel is None:
             return
         self.core.suspend(False, self.machine.now())
-        self._last_look = self.machine.now().monotonic
+        self._last_read = self.machine.now().monotonic
         self.core.is_congested = bool(self.unsent)
         try:
             data = channel.receive()
             if data:
                 self.core.receive_data(data, self.machine.now())
         except EndOfChannel as end:
-            self._lose(self.core.broken(str(end)))
+            self._disconnect(self.core.link_error(str(end)))
         except OSError as error:
-            self._lose(self.core.broken(told(error)))
+            self._disconnect(self.core.link_error(short_reason(error)))
         except ProtocolError as wrong:
-            self._lose(not_openwire(self.core.failover.address, wrong))
+            self._disconnect(protocol_error(self.core.failover.address, wrong))
         except JmsError as refused:
-            self._lose(refused)
+            self._disconnect(refused)
         self.core.take_completed()
         self.core.take_woken()
-        self.changed()
+        self.notify_waiters()
         self._write()
 
     def write_soon(self) -> None:
@@ -239,29 +241,29 @@ class CoreConnection:
         size = self.core.pending_bytes()
         if size == 0:
             return
-        if size >= FLUSH_BYTES or not (self.burst.is_on or self._gathers()):
+        if size >= FLUSH_BYTES or not (self.batching.is_on or self._can_batch()):
             self.flush()
 
-    def _gathers(self) -> bool:
+    def _can_batch(self) -> bool:
         """Whether the keeper will write what is to be written."""
-        if not self.burst.begins(self.machine.now().monotonic):
+        if not self.batching.begin(self.machine.now().monotonic):
             return False
         self._keeper_due.notify()
         return True
 
-    def gathered(self, now: float) -> None:
+    def write_batch(self, now: float) -> None:
         """Write what has gathered in a burst, when it is time."""
-        if self.burst.due_at is not None and now >= self.burst.due_at:
-            self.burst.looked(now, self.core.pending_bytes() > 0 or bool(self.unsent))
+        if self.batching.due_at is not None and now >= self.batching.due_at:
+            self.batching.on_due(now, self.core.pending_bytes() > 0 or bool(self.unsent))
             self._write()
 
-    def acknowledged(self) -> None:
-        """After a message was handed over: like `write_soon`, and never waits; `takes` does, before the next one."""
+    def write_acknowledgements(self) -> None:
+        """After a message was handed over: like `write_soon`, without waiting; `wait_written` does before the next."""
         size = self.core.pending_bytes()
         if size == 0:
             return
-        if size >= FLUSH_BYTES or not (self.burst.is_on or self._gathers()):
-            self.burst.written(self.machine.now().monotonic)
+        if size >= FLUSH_BYTES or not (self.batching.is_on or self._can_batch()):
+            self.batching.on_written(self.machine.now().monotonic)
             self._write()
 
     @property
@@ -269,7 +271,7 @@ class CoreConnection:
         """Whether something waits for the broker to take it."""
         return bool(self.unsent)
 
-    def takes(self, timeout: float | None) -> bool:
+    def wait_written(self, timeout: float | None) -> bool:
         """Before a message is handed over, whose acknowledgement has to go somewhere: wait while the broker takes
         nothing. False when ``timeout`` is over.
         """
@@ -277,7 +279,7 @@ class CoreConnection:
             self.flush(None if timeout is None else self.machine.now().monotonic + timeout)
         return not self.unsent
 
-    def room(self, timeout: float | None) -> None:
+    def wait_writable(self, timeout: float | None) -> None:
         """Before a send: wait while the broker takes nothing. Raises when ``timeout`` is over."""
         if not self.unsent:
             return
@@ -289,23 +291,23 @@ class CoreConnection:
 
     def flush(self, end: float | None = None) -> None:
         """Write everything; while the broker takes nothing, wait until ``end``, and read what it says meanwhile."""
-        self.burst.written(self.machine.now().monotonic)
+        self.batching.on_written(self.machine.now().monotonic)
         self._write()
         while self.unsent:
             channel = self._channel
-            left = None if end is None else end - self.machine.now().monotonic
-            if channel is None or (left is not None and left <= 0):
+            remaining = None if end is None else end - self.machine.now().monotonic
+            if channel is None or (remaining is not None and remaining <= 0):
                 return
             if self._is_driven:
                 self.lock.release()
                 try:
-                    channel.wait(left, False, True)
+                    channel.wait(remaining, False, True)
                 finally:
                     self.lock.acquire()
                 if channel is self._channel:
                     self._write()
             else:
-                self._drive(channel, left)
+                self._drive(channel, remaining)
 
     def _write(self) -> None:
         channel = self._channel
@@ -321,7 +323,7 @@ class CoreConnection:
         try:
             count = channel.send(data)
         except OSError as error:
-            self._lose(self.core.broken(told(error)))
+            self._disconnect(self.core.link_error(short_reason(error)))
             return
         if data is self.unsent:
             del self.unsent[:count]
@@ -330,20 +332,20 @@ class CoreConnection:
             if self._is_driven:
                 channel.wake()  # whoever waits for the channel does so for writing, too, from now on
         if count:
-            self.core.sent(self.machine.now())
+            self.core.on_written(self.machine.now())
 
-    def _lose(self, error: JmsError) -> None:
+    def _disconnect(self, error: JmsError) -> None:
         """The channel is of no use any more."""
         channel = self._channel
         self._channel = None
         self.unsent.clear()
         if channel is not None:
             channel.close()
-        self.core.disconnected(error, self.machine.now())
+        self.core.on_disconnected(error, self.machine.now())
         self.core.take_completed()
         self.core.take_woken()
-        self._lost = error
-        self.changed()
+        self._login_error = error
+        self.notify_waiters()
         self._keeper_due.notify()
 
     def open(self) -> None:
@@ -355,37 +357,37 @@ class CoreConnection:
             except BaseException:
                 self._end()
                 raise
-        threading.Thread(target=self._keep, name="spanwire-client-keeper", daemon=True).start()
+        threading.Thread(target=self._run_keeper, name="spanwire-client-keeper", daemon=True).start()
 
     def _establish(self, is_startup: bool) -> None:
         """Try addresses until one lets us in."""
         failover = self.core.failover
         while not self._is_over:
-            if failover.is_looking and not self._has_found(failover):
+            if failover.needs_discovery and not self._discover(failover):
                 continue
             address = failover.next_address()
             if address is None:
-                raise failover.gave_up()
+                raise failover.exhausted_error()
             while (delay := failover.due_at() - self.machine.now().monotonic) > 0 and not self._is_over:
                 self._keeper_due.wait(delay)
-            error = self._try(address)
+            error = self._connect(address)
             if error is None:
                 if failover.probe_at() is not None:
-                    threading.Thread(target=self._look_for_better, name="spanwire-client-looker", daemon=True).start()
+                    threading.Thread(target=self._probe_preferred, name="spanwire-client-looker", daemon=True).start()
                 return
             if is_startup and isinstance(error, AuthenticationError):
                 raise error
-            failover.failed(error, self.machine.now().monotonic)
+            failover.on_failed(error, self.machine.now().monotonic)
 
-    def _look_for_better(self) -> None:
+    def _probe_preferred(self) -> None:
         """While another broker is preferred to that of now, see now and then whether it is back; in its own thread."""
         failover = self.core.failover
         with self.lock:
-            epoch = self.core.line.epoch
+            epoch = self.core.correlator.epoch
             while self._is_current(epoch) and (due := failover.probe_at()) is not None:
-                left = due - self.machine.now().monotonic
-                if left > 0:
-                    self._changed.wait(left)
+                remaining = due - self.machine.now().monotonic
+                if remaining > 0:
+                    self._changed.wait(remaining)
                     continue
                 address = failover.next_probe(self.machine.now().monotonic)
                 self.lock.release()
@@ -394,12 +396,12 @@ class CoreConnection:
                 finally:
                     self.lock.acquire()
                 if can_open and self._is_current(epoch) and not self.core.is_in_transaction:
-                    self._lose(failover.prefer(address))
+                    self._disconnect(failover.prefer(address))
                     return
 
     def _is_current(self, epoch: int) -> bool:
         """Whether the broker is still the one of then."""
-        return not self._is_over and self.core.is_online and self.core.line.epoch == epoch
+        return not self._is_over and self.core.is_online and self.core.correlator.epoch == epoch
 
     def _can_open(self, address: BrokerAddress) -> bool:
         """Whether a socket can be had there, with TLS if it is asked for."""
@@ -409,31 +411,31 @@ class CoreConnection:
             return False
         return True
 
-    def _has_found(self, failover: Failover) -> bool:
+    def _discover(self, failover: Failover) -> bool:
         """Look for brokers that announce themselves; False when there are none."""
         url, group = self.core.url, self.core.url.group
         while (delay := failover.due_at() - self.machine.now().monotonic) > 0 and not self._is_over:
             self._keeper_due.wait(delay)
         self.lock.release()
-        found: tuple[BrokerAddress, ...] = ()
+        addresses: tuple[BrokerAddress, ...] = ()
         failure: JmsError | None = None
         try:
-            found = () if group is None else look(url, group, self._tls)
+            addresses = () if group is None else find_brokers(url, group, self._tls)
         except JmsError as error:
             failure = error
         finally:
             self.lock.acquire()
         if failure is not None:
-            failover.failed(failure, self.machine.now().monotonic)
+            failover.on_failed(failure, self.machine.now().monotonic)
             return False
-        failover.found(found)
+        failover.set_addresses(addresses)
         return True
 
-    def _try(self, address: BrokerAddress) -> JmsError | None:
+    def _connect(self, address: BrokerAddress) -> JmsError | None:
         """Connect to one address and log in; what went wrong, if something did."""
         timeout = self.core.login_timeout(address)
         end = self.machine.now().monotonic + timeout
-        self._lost = None
+        self._login_error = None
         self.lock.release()
         channel: Channel | None = None
         failure: JmsError | None = None
@@ -449,64 +451,64 @@ class CoreConnection:
             channel.close()
             return JmsError("the connection is closed")
         self._channel = channel
-        self.core.opened(address, self.machine.now())
+        self.core.on_connected(address, self.machine.now())
         self._write()
         if not self.wait(lambda: self.core.is_online or self._channel is not channel, end):
-            failure = silent(address, True, timeout)
-            self._lose(failure)
+            failure = login_timeout_error(address, True, timeout)
+            self._disconnect(failure)
             return failure
         if self.core.is_online:
             self.flush()
             return None
-        return self._lost or JmsError(f"{address.url} let the client in and was gone")
+        return self._login_error or JmsError(f"{address.url} let the client in and was gone")
 
     def _open_channel(self, address: BrokerAddress, timeout: float) -> Channel:
         if address.is_in_process:
             return InProcessChannel(in_process_transport(address, self._tls))
         return SocketChannel.open(address, tls_context(address, self._tls), timeout)
 
-    def _keep(self) -> None:
+    def _run_keeper(self) -> None:
         with self.lock:
             while not self._is_over and self.core.failure is None:
                 if self._channel is None:
                     self._reconnect()
                     continue
-                self._keeper_due.wait(self._idle())
+                self._keeper_due.wait(self._idle_time())
                 if self._is_over or self._channel is None:
                     continue
                 now = self.machine.now().monotonic
-                self.gathered(now)
+                self.write_batch(now)
                 due = self.core.next_timeout()
                 is_due = due is not None and now >= due
-                if not self._is_driven and (is_due or now >= self._last_look + LOOK_INTERVAL):
-                    self._glance()
+                if not self._is_driven and (is_due or now >= self._last_read + POLL_INTERVAL):
+                    self._poll()
                 if is_due:
                     self._keep_alive()
 
-    def _glance(self) -> None:
+    def _poll(self) -> None:
         """Nobody waits: take what came, unless a lot is here that nobody takes."""
-        is_full = self.core.line.held_bytes > MAX_HELD_BYTES
+        is_full = self.core.correlator.buffered_bytes > MAX_BUFFERED_BYTES
         self.core.suspend(is_full, self.machine.now())
         if is_full:
-            self._last_look = self.machine.now().monotonic
+            self._last_read = self.machine.now().monotonic
         else:
-            self.look()
+            self.read_available()
 
-    def _idle(self) -> float:
+    def _idle_time(self) -> float:
         due = self.core.next_timeout()
         now = self.machine.now().monotonic
-        idle = self._last_look + LOOK_INTERVAL - now if not self._is_driven else LOOK_INTERVAL
+        idle = self._last_read + POLL_INTERVAL - now if not self._is_driven else POLL_INTERVAL
         if due is not None:
             idle = min(idle, due - now)
-        if self.burst.due_at is not None:
-            idle = min(idle, self.burst.due_at - now)
+        if self.batching.due_at is not None:
+            idle = min(idle, self.batching.due_at - now)
         return max(0.0, idle)
 
     def _keep_alive(self) -> None:
         try:
             self.core.handle_timeout(self.machine.now())
         except JmsError as error:
-            self._lose(error)
+            self._disconnect(error)
         self._write()
 
     def _reconnect(self) -> None:
@@ -516,7 +518,7 @@ class CoreConnection:
             self.core.fail(error if isinstance(error, JmsError) else JmsError(str(error)))
         self.core.take_completed()
         self.core.take_woken()
-        self.changed()
+        self.notify_waiters()
 
     def close(self) -> None:
         """Say farewell and close. A second call does nothing."""
@@ -525,7 +527,7 @@ class CoreConnection:
             if self._is_over:
                 return
             try:
-                request = self.core.farewell()
+                request = self.core.request_removal()
                 if request is not None:
                     self.answer_close(request)
                 self.core.shutdown()
@@ -537,9 +539,9 @@ class CoreConnection:
 
     def _end(self) -> None:
         self._is_over = True
-        self.core.closed()
+        self.core.mark_closed()
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-        self.changed()
+        self.notify_waiters()
         self._keeper_due.notify_all()

@@ -26,14 +26,14 @@ class Turns:
 
     def __init__(self) -> None:
         self.lock: Final = threading.Lock()
-        self.listening: Final[set[Listening]] = set()
+        self.loops: Final[set[ListenerLoop]] = set()
 
     def is_mine(self) -> bool:
         """Whether one of the listeners is calling."""
-        return any(listening.is_calling for listening in list(self.listening))
+        return any(loop.is_calling for loop in list(self.loops))
 
 
-class Listening:
+class ListenerLoop:
     """One thread that gives each message to a listener. The listeners of a session take turns."""
 
     def __init__(self, shared: CoreConnection, core: ClientConsumer, receive: Receive, turns: Turns) -> None:
@@ -58,7 +58,7 @@ class Listening:
         self._is_wanted = True
         self._core.is_listening = True
         self._core.is_leaving = False
-        self._turns.listening.add(self)
+        self._turns.loops.add(self)
         self._thread = ListenerThread()
         self._thread.start(lambda: self._run(listener, on_error))
 
@@ -72,19 +72,19 @@ class Listening:
         with self._shared.lock:
             self._is_wanted = False
             self._core.is_leaving = True
-            self._shared.rouse(self._core)
+            self._shared.wake_consumer(self._core)
         if not self._turns.is_mine():
             thread.join()
             self._core.is_leaving = False
         self._core.is_listening = False
-        self._turns.listening.discard(self)
+        self._turns.loops.discard(self)
         self._thread = None
 
     def _run(self, listener: Listener, on_error: ErrorListener | None) -> None:
         try:
             while self._is_wanted and (message := self._receive()) is not None:
                 with self._turns.lock:
-                    self._hear(listener, message)
+                    self._call(listener, message)
         except IllegalStateError:
             pass  # the consumer or its connection is closed
         except JmsError as error:
@@ -93,7 +93,7 @@ class Listening:
             else:
                 on_error(error)
 
-    def _hear(self, listener: Listener, message: Message) -> None:
+    def _call(self, listener: Listener, message: Message) -> None:
         is_done = False
         try:
             if self._is_wanted:
@@ -105,7 +105,7 @@ class Listening:
                 logger.exception("a listener failed")
         with self._shared.lock:
             if is_done:
-                self._core.listened()
+                self._core.on_listener_done()
             else:
-                self._core.listener_failed(self._shared.machine.now())
+                self._core.on_listener_failed(self._shared.machine.now())
             self._shared.write_soon()

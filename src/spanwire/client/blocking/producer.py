@@ -61,14 +61,14 @@ class Producer:
         transaction waits until the broker has it synced, unless the URL says ``jms.useAsyncSend=true``; any other is on
         its way when this returns.
         """
-        found = properties if delay_ms is None else delayed_properties(properties, body, delay_ms)
+        sent_properties = properties if delay_ms is None else delayed_properties(properties, body, delay_ms)
         shared = self._shared
         if shared.forks == FORKS.count:
             with shared.lock:
                 if not shared.unsent:
                     size = self.core.post(
                         body,
-                        found,
+                        sent_properties,
                         destination,
                         message_type,
                         correlation_id,
@@ -82,12 +82,12 @@ class Producer:
                         time_ns() // NANOSECONDS,
                     )
                     if size >= 0:
-                        if size >= FLUSH_BYTES or not shared.burst.is_on:
+                        if size >= FLUSH_BYTES or not shared.batching.is_on:
                             shared.write_soon()
                         return
         outgoing = Outgoing(
             body,
-            found,
+            sent_properties,
             destination,
             message_type,
             correlation_id,
@@ -125,7 +125,7 @@ class Producer:
         timeout_ms = shared.core.settings.send_timeout_ms
         timeout = timeout_ms / 1000 if timeout_ms else None
         with shared.ready():
-            shared.room(timeout)
+            shared.wait_writable(timeout)
             request = self.core.send(outgoing, wait, shared.machine.now().wall_ms)
             if request is None:
                 shared.write_soon()

@@ -30,14 +30,14 @@ class XaResource:
             try:
                 self._shared.answer(request, timeout)
             except JmsError:
-                branches.start_refused()
+                branches.on_start_refused()
                 raise
 
     def end(self, xid: XaTransactionId, timeout: float | None = None) -> None:
         """The session works in this branch no longer."""
         with self._shared.ready():
             request = self._session.branches().end(xid)
-            for consumer in self._session.take_left():
+            for consumer in self._session.take_closed_consumers():
                 self._shared.remove_consumer(consumer)
             if request is not None:
                 self._shared.answer(request, timeout)

@@ -11,7 +11,7 @@ import select
 import time
 from typing import Final
 
-from spanwire.client.addressing.address import MAX_ADDRESSES, BrokerAddress, BrokerUrl, found_address
+from spanwire.client.addressing.address import MAX_ADDRESSES, BrokerAddress, BrokerUrl, discovered_address
 from spanwire.discovery.agent_settings import AgentSettings, ZeroconfSettings
 from spanwire.discovery.agents.extras import has_extra, look_once, name_of
 from spanwire.discovery.agents.membership import join_group
@@ -26,14 +26,14 @@ MAX_BEACONS: Final = 1_000  # that one look reads
 logger = logging.getLogger(__name__)
 
 
-def look(url: BrokerUrl, group: AgentSettings, tls: ClientTlsSettings | None) -> tuple[BrokerAddress, ...]:
+def find_brokers(url: BrokerUrl, group: AgentSettings, tls: ClientTlsSettings | None) -> tuple[BrokerAddress, ...]:
     """The brokers of the group that may be used, within the time that one takes to announce itself. Blocks.
 
     Raises `JmsError` when there are none.
     """
     uris = _uris(group)
-    addresses = [address for address in [found_address(uri, url) for uri in uris] if address is not None]
-    usable = [address for address in addresses if may_have_login(address, url, tls)]
+    addresses = [address for address in [discovered_address(uri, url) for uri in uris] if address is not None]
+    usable = [address for address in addresses if may_send_login(address, url, tls)]
     if usable:
         for address in usable[:MAX_ADDRESSES]:
             logger.info("Adding new broker connection URL: %s", address.url)
@@ -46,7 +46,7 @@ def look(url: BrokerUrl, group: AgentSettings, tls: ClientTlsSettings | None) ->
     raise JmsError(f"no broker was discovered in {group.place}")
 
 
-def may_have_login(address: BrokerAddress, url: BrokerUrl, tls: ClientTlsSettings | None) -> bool:
+def may_send_login(address: BrokerAddress, url: BrokerUrl, tls: ClientTlsSettings | None) -> bool:
     """Whether there is no login to send, or it may be sent there."""
     settings = url.settings
     if url.sends_login or (settings.user_name is None and settings.password is None):
@@ -72,18 +72,18 @@ def _uris(group: AgentSettings) -> list[str]:
 
 def _listen(group: MulticastSettings) -> list[str]:
     """What is announced, each once; farewells take back."""
-    found: dict[str, None] = {}
+    uris: dict[str, None] = {}
     end = time.monotonic() + group.keep_alive_ms / 1000 + GRACE
     with join_group(group) as joined:
         for _ in range(MAX_BEACONS):
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([joined], [], [], left)[0]:
+            remaining = end - time.monotonic()
+            if remaining <= 0 or not select.select([joined], [], [], remaining)[0]:
                 break
             beacon = decode_beacon(joined.recv(MAX_DATAGRAM_BYTES + 1), group.group)
             if beacon is None:
                 continue
             if not beacon.alive:
-                found.pop(beacon.uri, None)
+                uris.pop(beacon.uri, None)
             else:
-                found[beacon.uri] = None
-    return list(found)
+                uris[beacon.uri] = None
+    return list(uris)

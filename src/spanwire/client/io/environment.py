@@ -107,8 +107,8 @@ def in_process_transport(address: BrokerAddress, tls: ClientTlsSettings | None =
     connect = load(IN_PROCESS[address.scheme] if address.inner is None else FANOUT)
     assert callable(connect)
     if address.inner is not None:
-        found: InProcessTransport = connect(address.inner, tls)
-        return found
+        fanout: InProcessTransport = connect(address.inner, tls)
+        return fanout
     transport: InProcessTransport = connect(address.url, address.options)
     return transport
 
@@ -124,27 +124,27 @@ def set_options(channel: socket.socket, address: BrokerAddress) -> None:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.buffer_size)
 
 
-def not_connected(address: BrokerAddress, error: Exception) -> JmsError:
+def connection_error(address: BrokerAddress, error: Exception) -> JmsError:
     """Why there is no connection to an address, in one line."""
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message.rstrip(".")
         advice = "name the certificate of its authority as trust store, or correct the host"
         return JmsError(f"the certificate of {address.url} does not hold: {reason}; {advice}")
     if isinstance(error, ssl.SSLError):
-        return JmsError(f"no TLS with {address.url}: {told(error)}; is that an ssl connector?")
+        return JmsError(f"no TLS with {address.url}: {short_reason(error)}; is that an ssl connector?")
     if isinstance(error, socket.gaierror):
-        return JmsError(f"no connection to {address.url}: {told(error)}; check the name of the host")
-    return JmsError(f"no connection to {address.url}: {told(error)}; is the broker started?")
+        return JmsError(f"no connection to {address.url}: {short_reason(error)}; check the name of the host")
+    return JmsError(f"no connection to {address.url}: {short_reason(error)}; is the broker started?")
 
 
-def not_openwire(address: BrokerAddress, error: ProtocolError) -> JmsError:
+def protocol_error(address: BrokerAddress, error: ProtocolError) -> JmsError:
     """Return the error for octets that no OpenWire broker sends."""
     if isinstance(error, OtherProtocolError):
         return JmsError(f"{address.url} {error}")
     return JmsError(f"{address.url} does not speak OpenWire as it should: {error}")
 
 
-def silent(address: BrokerAddress, is_open: bool, timeout: float | None = None) -> JmsError:
+def login_timeout_error(address: BrokerAddress, is_open: bool, timeout: float | None = None) -> JmsError:
     """The error for an address whose deadline is over."""
     seconds = address.settings.connect_timeout_ms / 1000 if timeout is None else timeout
     if is_open:
@@ -155,7 +155,7 @@ def silent(address: BrokerAddress, is_open: bool, timeout: float | None = None) 
     return JmsError(f"no connection to {address.url} within {seconds:g} s; is the broker started?")
 
 
-def told(error: Exception) -> str:
+def short_reason(error: Exception) -> str:
     """A broken connection in a few words."""
     if isinstance(error, TimeoutError):
         return "no answer in time"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spanwire.client.messages.message import Message
 
 
-class UnkeptMessages:
+class AckRange:
     """What is known of delivered messages that nobody keeps: the ends of two ranges, and the one between them, which is
     the last that the broker has on its disk, or the first when it has none of them there.
     """

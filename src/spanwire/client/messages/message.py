@@ -174,11 +174,11 @@ class Message:
 
     def property_values(self) -> dict[str, PropertyValue]:
         """The properties as the wire has them, decoded once."""
-        found = self._properties
-        if found is None:
-            found = decode_map(self.property_octets(), UNBOUNDED)
-            self._properties = found
-        return found
+        values = self._properties
+        if values is None:
+            values = decode_map(self.property_octets(), UNBOUNDED)
+            self._properties = values
+        return values
 
     def property_octets(self) -> bytes:
         """The property map as it came; nothing for none."""
@@ -188,16 +188,16 @@ class Message:
     @property
     def headers(self) -> wire.Message:
         """The command without body and properties, decoded once."""
-        found = self._headers
-        if found is None:
+        headers = self._headers
+        if headers is None:
             try:
-                found = decode_message(
+                headers = decode_message(
                     self.raw[: self.content_start] + NULLS + self.raw[self.tail_start :], self.version
                 )
             except ProtocolError as error:
                 raise MessageFormatError(f"a message cannot be read: {error}") from None
-            self._headers = found
-        return found
+            self._headers = headers
+        return headers
 
     @property
     def message_id(self) -> str:
@@ -261,10 +261,10 @@ class Message:
 
 def reply_destination(message: Message) -> Destination:
     """Return the destination of the answer to a message; raises `InvalidDestinationError` when there is none."""
-    found = message.reply_to
-    if found is None:
+    destination = message.reply_to
+    if destination is None:
         raise InvalidDestinationError("the message asks for no answer: it has no reply_to")
-    return found
+    return destination
 
 
 def _readable(structure: wire.ActiveMQDestination | None) -> Destination:

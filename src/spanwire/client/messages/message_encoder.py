@@ -291,10 +291,10 @@ def delayed_properties(properties: Mapping[str, object] | bytes | None, body: ob
     """
     if not isinstance(delay_ms, int) or not 0 <= delay_ms <= MAX_DELAY_MS:
         raise MessageFormatError(f"a delay is 0 or more whole milliseconds, not {delay_ms}")
-    found = decode_map(property_octets(properties, body))
+    values = decode_map(property_octets(properties, body))
     if delay_ms > 0:
-        found[DELAY_PROPERTY] = (LONG_VALUE, delay_ms)
-    return encode_map(found) if found else b""
+        values[DELAY_PROPERTY] = (LONG_VALUE, delay_ms)
+    return encode_map(values) if values else b""
 
 
 def property_octets(properties: Mapping[str, object] | bytes | None, body: object) -> bytes:

@@ -152,12 +152,12 @@ def typed_properties(properties: Mapping[str, object]) -> dict[str, PropertyValu
     for name, value in properties.items():
         if not isinstance(name, str) or not name:
             raise MessageFormatError("a property has no name")
-        found = simple_value(value)
-        if found is None:
+        typed_value = simple_value(value)
+        if typed_value is None:
             raise MessageFormatError(
                 f"the property {name[:40]!r} is a value of the type {type(value).__name__}, which no property can be"
             )
-        typed[name] = found
+        typed[name] = typed_value
     return typed
 
 
@@ -212,9 +212,9 @@ def body_list(body: Sequence[object], depth: int = 1) -> list[PropertyValue]:
 
 def body_value(value: object, depth: int) -> PropertyValue:
     """A value of a map or stream body; raises `MessageFormatError` for one that is none."""
-    found = simple_value(value)
-    if found is not None:
-        return found
+    simple = simple_value(value)
+    if simple is not None:
+        return simple
     if isinstance(value, (bytes, bytearray, memoryview)):
         return (BYTES_VALUE, bytes(value))
     if depth >= MAX_DEPTH:

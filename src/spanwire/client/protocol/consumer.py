@@ -11,12 +11,12 @@ from collections import deque
 from typing import Final
 
 from spanwire.client.addressing.options import MAX_PREFETCH, ClientSettings
-from spanwire.client.messages.ack_range import UnkeptMessages
+from spanwire.client.messages.ack_range import AckRange
 from spanwire.client.messages.ack_template import AcknowledgedIds, AcknowledgementEncoder
 from spanwire.client.messages.message import Message, MessageAcknowledger
 from spanwire.client.messages.message_encoder import NULL, nested_octets
-from spanwire.client.protocol.redelivery_queue import RolledBack
-from spanwire.client.protocol.response_correlator import Line, Request
+from spanwire.client.protocol.redelivery_queue import RedeliveryQueue
+from spanwire.client.protocol.response_correlator import Request, ResponseCorrelator
 from spanwire.model.acks import (
     DELIVERED_ACK,
     EXPIRED_ACK,
@@ -54,7 +54,7 @@ class ClientConsumer:
 
     def __init__(
         self,
-        line: Line,
+        correlator: ResponseCorrelator,
         info: wire.ConsumerInfo,
         mode: int,
         settings: ClientSettings,
@@ -68,19 +68,19 @@ class ClientConsumer:
         self.is_browser: Final[bool] = info.browser
         self.mode: Final[int] = DUPS_OK if info.browser else mode
         self.failure: JmsError | None = None
-        self.waiting = False
-        self.ended = False  # of a browse, or nothing came for a pull
-        self.pulling = False
+        self.is_waiting = False
+        self.is_ended = False  # of a browse, or nothing came for a pull
+        self.is_pulling = False
         self._pull_end: float | None = None
         self._announced: Request | None = None
         self.is_closed = False
         self.closes_with_transaction = False
         self.is_leaving = False  # whoever waits for a message shall go without
-        self.is_listening = False  # AUTO: what is handed over is acknowledged when `listened` says so
-        self.taken_bytes = 0  # by the last `next_messages`
+        self.is_listening = False  # AUTO: what is handed over is acknowledged when `on_listener_done` says so
+        self.last_batch_bytes = 0  # by the last `next_messages`
         self._keeps_delivered = True
         self.last_delivered = LAST_DELIVERED_UNSET
-        self._line: Final[Line] = line
+        self._correlator: Final[ResponseCorrelator] = correlator
         self._settings: Final[ClientSettings] = settings
         self._acknowledger: Final[MessageAcknowledger | None] = acknowledger
         self._encoder: Final[AcknowledgementEncoder] = AcknowledgementEncoder(nested_octets(consumer_id))
@@ -88,19 +88,19 @@ class ClientConsumer:
         self._optimized: Final[bool] = settings.optimize_acknowledge and self.mode == AUTO
         self._acknowledges_each: Final[bool] = self.mode == AUTO and not self._optimized
         self._acknowledged_at = 0.0
-        self._heard: Message | None = None
+        self._in_listener: Message | None = None
         self._buffer: Final[deque[Message]] = deque()
-        self._rolled_back: Final[RolledBack] = RolledBack(settings)
+        self._redeliveries: Final[RedeliveryQueue] = RedeliveryQueue(settings)
         self._delivered: Final[dict[bytes, Message]] = {}
-        self._unkept: Final[UnkeptMessages] = UnkeptMessages()
+        self._ack_range: Final[AckRange] = AckRange()
         self._extension = 0  # of those delivered, the broker knows
         self._committing = 0  # of those delivered, the first so many are in a commit that is not answered
-        self._fresh = 0  # dispatches in the buffer, without those rolled back
+        self._new_count = 0  # dispatches in the buffer, without those rolled back
 
     def announce(self) -> Request:
         """Tell the broker, which may refuse and otherwise begins to dispatch."""
         assert self.info.consumer_id is not None
-        request = self._line.request(self.info, owner=self.info.consumer_id.session_id)
+        request = self._correlator.request(self.info, owner=self.info.consumer_id.session_id)
         self._announced = request
         return request
 
@@ -116,43 +116,43 @@ class ClientConsumer:
         request = self._announced
         return request is not None and request.error is not None
 
-    def dispatched(self, destination: bytes, raw: bytes, redelivery_count: int) -> None:
+    def on_dispatch(self, destination: bytes, raw: bytes, redelivery_count: int) -> None:
         """The broker has sent a message, or with no octets the end. Raises `RemoteProtocolError`."""
-        self.pulling = False
+        self.is_pulling = False
         if not raw:
-            self.ended = True
+            self.is_ended = True
             self.wake()
             return
-        if self._fresh > 2 * self.prefetch + WINDOW_SLACK:
+        if self._new_count > 2 * self.prefetch + WINDOW_SLACK:
             raise RemoteProtocolError(f"the broker sends more than the {self.prefetch} messages it was asked for")
         scanner = self._scanner
-        if scanner.version != self._line.version:
-            scanner = MessageScanner(self._line.version)
+        if scanner.version != self._correlator.version:
+            scanner = MessageScanner(self._correlator.version)
             self._scanner = scanner
         scanner.scan(raw)
         message = Message(raw, scanner.version, scanner, destination, redelivery_count)
-        message.epoch = self._line.epoch
+        message.epoch = self._correlator.epoch
         message.consumer_number = self.number
         message.acknowledger = self._acknowledger
-        self._fresh += 1
-        self._line.held_bytes += len(raw)
+        self._new_count += 1
+        self._correlator.buffered_bytes += len(raw)
         if self._settings.message_priority:
             self._put_by_priority(message)
         else:
             self._buffer.append(message)
-        if self.waiting:
+        if self.is_waiting:
             self.wake()
 
     def _put_by_priority(self, message: Message) -> None:
         """Before those of a lower priority, behind what was rolled back."""
         buffer = self._buffer
-        place = len(buffer)
-        first = place + 1 - self._fresh
-        while place > first and buffer[place - 1].priority < message.priority:
-            place -= 1
-        buffer.insert(place, message)
+        index = len(buffer)
+        first = index + 1 - self._new_count
+        while index > first and buffer[index - 1].priority < message.priority:
+            index -= 1
+        buffer.insert(index, message)
 
-    def controlled(self, command: wire.ConsumerControl) -> None:
+    def on_control(self, command: wire.ConsumerControl) -> None:
         """The broker has chosen another prefetch, or closes the consumer."""
         if command.close:
             self.fail(JmsError("the broker closed the consumer"))
@@ -161,8 +161,8 @@ class ClientConsumer:
 
     def wake(self) -> None:
         """Whoever waits shall look."""
-        self.waiting = False
-        self._line.woken.append(self.number)
+        self.is_waiting = False
+        self._correlator.woken.append(self.number)
 
     def fail(self, error: JmsError) -> None:
         """Nothing more will come."""
@@ -170,12 +170,12 @@ class ClientConsumer:
             self.failure = error
         self.wake()
 
-    def interrupted(self) -> None:
+    def on_interrupted(self) -> None:
         """The link is gone: what is unacknowledged will be dispatched again, so nothing of it is kept."""
         self._forget_buffer()
         self._forget_delivered()
-        self.pulling = False
-        if self.is_browser and not self.ended:
+        self.is_pulling = False
+        if self.is_browser and not self.is_ended:
             self.fail(JmsError("the connection broke during the browse; begin again"))
 
     def next_message(self, now: Time) -> Message | None:
@@ -183,16 +183,16 @@ class ClientConsumer:
         if self.is_closed:
             raise IllegalStateError("the consumer is closed")
         buffer = self._buffer
-        rolled_back = self._rolled_back
+        rolled_back = self._redeliveries
         while True:
-            if rolled_back.resume_at > 0.0 and not self._come_back(now.monotonic):
+            if rolled_back.resume_at > 0.0 and not self._requeue_due(now.monotonic):
                 break
             if not buffer:
                 break
             message = buffer.popleft()
-            self._line.held_bytes -= len(message.raw)
-            if self._fresh > len(buffer):
-                self._fresh = len(buffer)
+            self._correlator.buffered_bytes -= len(message.raw)
+            if self._new_count > len(buffer):
+                self._new_count = len(buffer)
             if message.expiration > 0 and self._is_dropped(message, now):
                 continue
             if self.mode == TRANSACTED and self._settings.redelivery.is_refused(message.redelivery_count):
@@ -208,23 +208,23 @@ class ClientConsumer:
         """What there is to hand over now, as by so many calls of `next_message`: at most ``max_count``, and no more
         when they have ``max_bytes``; `taken_bytes` tells how many they have.
         """
-        found: list[Message] = []
+        messages: list[Message] = []
         octets = 0
-        while len(found) < max_count and octets < max_bytes:
+        while len(messages) < max_count and octets < max_bytes:
             try:
                 message = self.next_message(now)
             except JmsError:
-                if found:
+                if messages:
                     break  # the next call raises it again
                 raise
             if message is None:
                 break
             octets += len(message.raw)
-            found.append(message)
-        self.taken_bytes = octets
-        return found
+            messages.append(message)
+        self.last_batch_bytes = octets
+        return messages
 
-    def keep_nothing(self) -> None:
+    def discard_delivered(self) -> None:
         """For a reader that never recovers: what it has had stays in no memory. Raises `IllegalStateError` when the
         session's mode is not client acknowledgement.
         """
@@ -235,16 +235,16 @@ class ClientConsumer:
     @property
     def resume_at(self) -> float:
         """When rolled back messages may come again, in monotonic seconds; 0 for none."""
-        return self._rolled_back.resume_at
+        return self._redeliveries.resume_at
 
-    def _come_back(self, now: float) -> bool:
+    def _requeue_due(self, now: float) -> bool:
         """Rolled back messages whose time has come stand in front again. Whether anything may be handed over."""
-        rolled_back = self._rolled_back
+        rolled_back = self._redeliveries
         back = rolled_back.due(now)
         back.reverse()
         self._buffer.extendleft(back)
         for message in back:
-            self._line.held_bytes += len(message.raw)
+            self._correlator.buffered_bytes += len(message.raw)
         return rolled_back.resume_at <= 0.0 or not rolled_back.is_blocking
 
     def _is_dropped(self, message: Message, now: Time) -> bool:
@@ -257,18 +257,18 @@ class ClientConsumer:
     def _pull_again(self) -> None:
         """The one message that a pull brought was not for the application: the shell looks again."""
         if self.prefetch == 0 and not self._buffer:
-            self.ended = False
+            self.is_ended = False
 
     def _deliver(self, message: Message, now: float) -> None:
         self.last_delivered = message.broker_sequence
         if self._acknowledges_each:
             if self.is_listening:
-                self._heard = message
+                self._in_listener = message
             else:
                 self._acknowledge(STANDARD_ACK, message, message, 1, NULL)
             return
         if not self._keeps_delivered:
-            self._deliver_unkept(message)
+            self._deliver_discarded(message)
             return
         delivered = self._delivered
         delivered[message.id_octets] = message
@@ -282,8 +282,8 @@ class ClientConsumer:
         else:
             self._extend(message, len(delivered))
 
-    def _deliver_unkept(self, message: Message) -> None:
-        unkept = self._unkept
+    def _deliver_discarded(self, message: Message) -> None:
+        unkept = self._ack_range
         unkept.add(message)
         if 2 * (unkept.count - self._extension) >= min(self.prefetch, CLASSIC_PAGE):
             self._extend(message, unkept.count)
@@ -309,17 +309,17 @@ class ClientConsumer:
         if self._optimized:
             self.acknowledge_delivered(NULL)
 
-    def listened(self) -> None:
+    def on_listener_done(self) -> None:
         """A listener has done its work with the message that it got last."""
-        message = self._heard
-        self._heard = None
-        if message is not None and message.epoch == self._line.epoch:
+        message = self._in_listener
+        self._in_listener = None
+        if message is not None and message.epoch == self._correlator.epoch:
             self._acknowledge(STANDARD_ACK, message, message, 1, NULL)
 
-    def listener_failed(self, now: Time) -> None:
+    def on_listener_failed(self, now: Time) -> None:
         """A listener has raised. In the modes in which nobody else decides, what it had comes again."""
-        message = self._heard
-        self._heard = None
+        message = self._in_listener
+        self._in_listener = None
         if message is not None:
             self.redeliver([message], now)
         elif self.mode == AUTO or self.mode == DUPS_OK or self.mode == INDIVIDUAL:
@@ -327,20 +327,20 @@ class ClientConsumer:
 
     def pull(self, timeout_ms: int) -> None:
         """Ask for one message, when this consumer has no prefetch and nothing at hand, and nothing is asked for yet."""
-        if self.prefetch > 0 or self.pulling or self._buffer or not self._line.is_online:
+        if self.prefetch > 0 or self.is_pulling or self._buffer or not self._correlator.is_online:
             return
-        if self.resume_at > 0.0 and self._rolled_back.is_blocking:
+        if self.resume_at > 0.0 and self._redeliveries.is_blocking:
             return
-        self.ended = False
-        self.pulling = True
-        self._line.send(
+        self.is_ended = False
+        self.is_pulling = True
+        self._correlator.send(
             wire.MessagePull(consumer_id=self.info.consumer_id, destination=self.info.destination, timeout=timeout_ms)
         )
 
     def begin_receive(self) -> None:
         """The application wants a message: that an earlier pull found none does not count."""
         if self.prefetch == 0:
-            self.ended = False
+            self.is_ended = False
 
     def pull_until(self, end: float | None, now: Time) -> float | None:
         """Before each wait: without a prefetch ask the broker, unless that is done; with one nothing happens.
@@ -350,15 +350,15 @@ class ClientConsumer:
         """
         if self.prefetch > 0:
             return end
-        if not self.pulling:
-            left = FOREVER if end is None else int(1000 * (end - now.monotonic))
-            self.pull(left if end is None else max(1, left) if end > now.monotonic else AT_ONCE)
+        if not self.is_pulling:
+            remaining_ms = FOREVER if end is None else int(1000 * (end - now.monotonic))
+            self.pull(remaining_ms if end is None else max(1, remaining_ms) if end > now.monotonic else AT_ONCE)
             self._pull_end = end
-        if end is None or not self.pulling or self._pull_end is None or self._pull_end > end:
+        if end is None or not self.is_pulling or self._pull_end is None or self._pull_end > end:
             return end
         return end + PULL_GRACE
 
-    def before_waiting(self) -> None:
+    def prepare_wait(self) -> None:
         """The application is about to wait: what it has had may be acknowledged now."""
         if self._delivered and (
             self.mode == DUPS_OK or (self._optimized and self._settings.scheduled_acknowledge_ms == 0)
@@ -373,13 +373,13 @@ class ClientConsumer:
     @property
     def has_delivered(self) -> bool:
         """Whether something waits to be acknowledged."""
-        return bool(self._delivered) or self._unkept.count > 0
+        return bool(self._delivered) or self._ack_range.count > 0
 
     def acknowledge_delivered(self, transaction: bytes) -> None:
         """Everything that the application has got; inside a transaction it is kept until that is settled."""
-        first, last = self._unkept.first, self._unkept.last
+        first, last = self._ack_range.first, self._ack_range.last
         if first is not None and last is not None:
-            self._acknowledge(STANDARD_ACK, first, last, self._unkept.count, transaction)
+            self._acknowledge(STANDARD_ACK, first, last, self._ack_range.count, transaction)
             self._forget_delivered()
         if not self._delivered:
             return
@@ -397,12 +397,12 @@ class ClientConsumer:
         One message goes last and is answered. ActiveMQ waits for its disk once for each message of an answered range,
         and whatever it has written before is safe with the last (KahaDB: enableJournalDiskSyncs).
         """
-        unkept, stored = self._unkept, self._unkept.stored
+        unkept, stored = self._ack_range, self._ack_range.stored
         first, before, after, last = unkept.first, unkept.before, unkept.after, unkept.last
         before_count = unkept.before_count
         after_count = unkept.count - before_count - 1
         self._forget_delivered()
-        if stored is None or stored.epoch != self._line.epoch:
+        if stored is None or stored.epoch != self._correlator.epoch:
             return None
         if first is not None and before is not None:
             self._acknowledge(STANDARD_ACK, first, before, before_count, NULL)
@@ -417,9 +417,9 @@ class ClientConsumer:
             last_message_id=headers.message_id,
             message_count=1,
         )
-        return self._line.request(command)
+        return self._correlator.request(command)
 
-    def settled(self) -> None:
+    def on_committed(self) -> None:
         """What was delivered before the commit is acknowledged for good; more may have been since."""
         count = self._committing
         if count < len(self._delivered):
@@ -432,13 +432,13 @@ class ClientConsumer:
 
     def _forget_delivered(self) -> None:
         self._delivered.clear()
-        self._unkept.forget()
+        self._ack_range.forget()
         self._extension = 0
         self._committing = 0
 
     def acknowledge_one(self, message: Message) -> None:
         """One message; nothing when it is acknowledged already, or its connection broke meanwhile."""
-        if message.epoch != self._line.epoch or self._delivered.pop(message.id_octets, None) is None:
+        if message.epoch != self._correlator.epoch or self._delivered.pop(message.id_octets, None) is None:
             return
         if self._extension > 0:
             self._extension -= 1
@@ -463,7 +463,7 @@ class ClientConsumer:
         again: list[Message] = []
         most = 0
         for message in messages:
-            if self.is_closed or message.epoch != self._line.epoch:
+            if self.is_closed or message.epoch != self._correlator.epoch:
                 continue
             before = message.redelivery_count
             message.redelivery_count = before + 1
@@ -479,9 +479,9 @@ class ClientConsumer:
         dice = 0.0
         if policy.use_collision_avoidance:
             dice = again[0].id_octets[-1] / 127.5 - 1.0  # as good as any: the messages of two consumers differ
-        self._rolled_back.put(again, now.monotonic, policy.delay_ms(most, dice))
-        if self._rolled_back.resume_at <= now.monotonic:
-            self._come_back(now.monotonic)
+        self._redeliveries.put(again, now.monotonic, policy.delay_ms(most, dice))
+        if self._redeliveries.resume_at <= now.monotonic:
+            self._requeue_due(now.monotonic)
         self.wake()
 
     def _poison(self, message: Message) -> None:
@@ -496,9 +496,9 @@ class ClientConsumer:
         self._send(last.destination_octets, transaction, ack_type, ids)
 
     def _send(self, destination: bytes, transaction: bytes, ack_type: int, ids: AcknowledgedIds) -> None:
-        line = self._line
-        link = line.link
-        if link is not None and line.is_online:
+        correlator = self._correlator
+        link = correlator.link
+        if link is not None and correlator.is_online:
             link.send_frame(self._encoder.octets(link.wire_format, destination, transaction, ack_type, ids))
 
     def close(self) -> Request | None:
@@ -507,37 +507,41 @@ class ClientConsumer:
             return None
         self.is_closed = True
         self._acknowledge_last()
-        command = self._farewell()
+        command = self._removal()
         self._forget_buffer()
         assert self.info.consumer_id is not None
-        return self._line.remove(command, self.info.consumer_id.session_id)
+        return self._correlator.remove(command, self.info.consumer_id.session_id)
 
     def leave_with_owner(self) -> None:
         """Its session or connection leaves: if the application holds messages, say which, so that they come flagged."""
         self._acknowledge_last()
-        if not self.is_closed and self._line.is_online and (self.has_delivered or self._last_rolled_back() is not None):
-            self._line.send(self._farewell())
+        if (
+            not self.is_closed
+            and self._correlator.is_online
+            and (self.has_delivered or self._last_rolled_back() is not None)
+        ):
+            self._correlator.send(self._removal())
         self._forget_buffer()
 
     def _forget_buffer(self) -> None:
         for message in self._buffer:
-            self._line.held_bytes -= len(message.raw)
+            self._correlator.buffered_bytes -= len(message.raw)
         self._buffer.clear()
-        self._rolled_back.clear()
-        self._heard = None
-        self._fresh = 0
+        self._redeliveries.clear()
+        self._in_listener = None
+        self._new_count = 0
 
     def _last_rolled_back(self) -> Message | None:
         """The last message, in the order of dispatch, that waits to come again."""
-        rolled_back = len(self._buffer) - self._fresh
-        last = self._rolled_back.last()
+        rolled_back = len(self._buffer) - self._new_count
+        last = self._redeliveries.last()
         if rolled_back > 0:
-            found = self._buffer[rolled_back - 1]
-            if last is None or found.broker_sequence > last.broker_sequence:
-                return found
+            message = self._buffer[rolled_back - 1]
+            if last is None or message.broker_sequence > last.broker_sequence:
+                return message
         return last
 
-    def _farewell(self) -> wire.RemoveInfo:
+    def _removal(self) -> wire.RemoveInfo:
         """Names the last message, in the order of dispatch, that the application has seen; it must still be out, or
         the broker takes none for seen. One that was rolled back waits in the buffer, in front of those not seen yet.
         """

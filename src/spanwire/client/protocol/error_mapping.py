@@ -85,12 +85,12 @@ def is_rolled_back(thrown: Throwable) -> bool:
 
 def deepest_text(thrown: Throwable) -> str:
     """What the innermost cause says."""
-    found = thrown
+    innermost = thrown
     for _ in range(MAX_CAUSES):
-        if found.cause is None:
+        if innermost.cause is None:
             break
-        found = found.cause
-    return one_line(found.message or thrown.message or "no reason")
+        innermost = innermost.cause
+    return one_line(innermost.message or thrown.message or "no reason")
 
 
 def one_line(text: str) -> str:

@@ -49,19 +49,19 @@ class Branch:
         self.failure: JmsError | None = None  # why the broker does not let the client in
         self._hub: Final[FanoutHub] = hub
 
-    def negotiated(self, wire_format: WireFormat) -> None:
+    def on_negotiated(self, wire_format: WireFormat) -> None:
         """Both sides have said what they can: log in, once the client has said how."""
         self._hub.log_in(self)
 
-    def dispatched(
+    def on_dispatch(
         self, consumer: wire.ConsumerId | None, destination: bytes, raw: bytes, redelivery_count: int
     ) -> None:
         """A message for a consumer, which the primary alone may send."""
-        self._hub.dispatched(self, consumer, raw, redelivery_count)
+        self._hub.on_dispatch(self, consumer, raw, redelivery_count)
 
-    def commanded(self, command: DataStructure) -> None:
+    def on_command(self, command: DataStructure) -> None:
         """Any other command."""
-        self._hub.commanded(self, command)
+        self._hub.on_command(self, command)
 
     def send(self, command: DataStructure) -> None:
         """A command for the broker."""
@@ -84,20 +84,20 @@ class Pending:
 class FanoutHub:
     """Bytes and time in, bytes out, for one client and all its brokers. Leaves sockets to the shell.
 
-    `held_bytes` are what the client has sent and nobody could be told yet.
+    `queued_bytes` are what the client has sent and nobody could be told yet.
     """
 
     def __init__(self, policy: FanoutPolicy, is_fault_tolerant: bool = True) -> None:
         self.policy: Final[FanoutPolicy] = policy
         self.primary: Branch | None = None
         self.branches: Final[list[Branch]] = []
-        self.held_bytes = 0
-        self.is_over = False
+        self.queued_bytes = 0
+        self.is_shut_down = False
         self._is_fault_tolerant: Final[bool] = is_fault_tolerant
         self._decoder: Final[FrameDecoder] = FrameDecoder(MAX_FRAME_SIZE, pass_messages=False)
         self._encoder = FrameEncoder()
-        self._out: Final[list[bytes]] = [self._encoder.encode(wire_format_info(IN_PROCESS))]
-        self._held: Final[deque[tuple[wire.Command, int]]] = deque()
+        self._client_frames: Final[list[bytes]] = [self._encoder.encode(wire_format_info(IN_PROCESS))]
+        self._queued: Final[deque[tuple[wire.Command, int]]] = deque()
         self._login: wire.ConnectionInfo | None = None
         self._is_logged_in = False
         self._pending: Final[dict[int, Pending]] = {}
@@ -114,78 +114,80 @@ class FanoutHub:
         size = len(data)
         while commands:
             for command in commands:
-                self._take(command, size)
+                self._on_client_command(command, size)
                 size = 0
             commands = self._decoder.feed(b"")
 
     def data_for_client(self) -> bytes:
         """What the client is to be told; the hub forgets it."""
-        data = b"".join(self._out)
-        self._out.clear()
+        data = b"".join(self._client_frames)
+        self._client_frames.clear()
         return data
 
-    def _tell(self, command: DataStructure) -> None:
-        self._out.append(self._encoder.encode(command))
+    def _send_to_client(self, command: DataStructure) -> None:
+        self._client_frames.append(self._encoder.encode(command))
 
-    def _take(self, command: wire.Command, size: int) -> None:
+    def _on_client_command(self, command: wire.Command, size: int) -> None:
         if isinstance(command, wire.WireFormatInfo):
             agreed = negotiate(IN_PROCESS, command)
             self._decoder.negotiated(agreed)
             self._decoder.authenticated()
             self._encoder = FrameEncoder(agreed)
-            self._tell(wire.BrokerInfo(broker_id=wire.BrokerId("fanout"), broker_url="", broker_name="fanout"))
+            self._send_to_client(
+                wire.BrokerInfo(broker_id=wire.BrokerId("fanout"), broker_url="", broker_name="fanout")
+            )
         elif isinstance(command, wire.KeepAliveInfo):
             if command.response_required:
-                self._tell(wire.KeepAliveInfo())
+                self._send_to_client(wire.KeepAliveInfo())
         elif isinstance(command, wire.ConnectionInfo):
             self._login = command
             for branch in self.branches:
                 self.log_in(branch)
         elif isinstance(command, wire.ShutdownInfo):
-            self._end(command)
-        elif self._is_farewell(command) or (not self._held and self._is_enough()):
-            self._pass_on(command)
+            self._shut_down(command)
+        elif self._is_connection_removal(command) or (not self._queued and self._has_quorum()):
+            self._forward(command)
         else:
-            self._held.append((command, size))
-            self.held_bytes += size
+            self._queued.append((command, size))
+            self.queued_bytes += size
 
-    def _is_farewell(self, command: wire.Command) -> bool:
+    def _is_connection_removal(self, command: wire.Command) -> bool:
         return isinstance(command, wire.RemoveInfo) and isinstance(command.object_id, wire.ConnectionId)
 
-    def _end(self, command: wire.ShutdownInfo) -> None:
-        for branch in self.online():
+    def _shut_down(self, command: wire.ShutdownInfo) -> None:
+        for branch in self.online_branches():
             branch.send(command)
-        self.is_over = True
+        self.is_shut_down = True
 
-    def online(self) -> list[Branch]:
+    def online_branches(self) -> list[Branch]:
         """The brokers that hear what is sent now."""
         return [branch for branch in self.branches if branch.is_online]
 
-    def _is_enough(self) -> bool:
-        return len(self.online()) >= self.policy.min_ack_count
+    def _has_quorum(self) -> bool:
+        return len(self.online_branches()) >= self.policy.min_ack_count
 
-    def _release(self) -> None:
-        while self._held and self._is_enough():
-            command, size = self._held.popleft()
-            self.held_bytes -= size
-            self._pass_on(command)
+    def _forward_queued(self) -> None:
+        while self._queued and self._has_quorum():
+            command, size = self._queued.popleft()
+            self.queued_bytes -= size
+            self._forward(command)
 
-    def _pass_on(self, command: wire.Command) -> None:
+    def _forward(self, command: wire.Command) -> None:
         """A command for the brokers, of which there are enough."""
         if isinstance(command, wire.TransactionInfo):
             self._transaction(command)
             return
         to_primary = self._is_for_primary(command)
         self._remember(command)
-        targets = [self.primary] if to_primary and self.primary is not None else self.online()
+        targets = [self.primary] if to_primary and self.primary is not None else self.online_branches()
         self._send(command, targets, 1 if to_primary else self.policy.min_ack_count, to_primary)
 
     def _send(self, command: wire.Command, targets: list[Branch], needed: int, to_primary: bool) -> None:
         if isinstance(command, wire.BaseCommand) and command.response_required:
-            if self._is_farewell(command) or isinstance(command, wire.RemoveInfo):
+            if self._is_connection_removal(command) or isinstance(command, wire.RemoveInfo):
                 needed = min(needed, len(targets))
             if needed <= 0:
-                self._tell(wire.Response(command.command_id))
+                self._send_to_client(wire.Response(command.command_id))
                 return
             self._pending[command.command_id] = Pending(command, needed, to_primary)
         for branch in targets:
@@ -234,8 +236,8 @@ class FanoutHub:
         """A transaction lives at the brokers that were there at its beginning; it fails when they become too few."""
         key = str_id(command.transaction_id)
         if command.type == BEGIN:
-            self._transactions[key] = set(self.online())
-        members = [branch for branch in self.online() if branch in self._transactions.get(key, set())]
+            self._transactions[key] = set(self.online_branches())
+        members = [branch for branch in self.online_branches() if branch in self._transactions.get(key, set())]
         if command.type in COMMITS or command.type in ROLLBACKS:
             self._transactions.pop(key, None)
         if command.type not in COMMITS or len(members) >= self.policy.min_ack_count:
@@ -247,7 +249,7 @@ class FanoutHub:
             branch.send(undo)
         thrown = Throwable(ROLLED_BACK, f"{len(members)} of the brokers of the transaction are left, "
                                         f"minAckCount is {self.policy.min_ack_count}")  # fmt: skip
-        self._tell(wire.ExceptionResponse(correlation_id=command.command_id, exception=thrown))
+        self._send_to_client(wire.ExceptionResponse(correlation_id=command.command_id, exception=thrown))
 
     def add(self, address: BrokerAddress) -> Branch:
         """A broker that may be connected to."""
@@ -260,24 +262,24 @@ class FanoutHub:
         if branch in self.branches:
             self.branches.remove(branch)
 
-    def opened(self, branch: Branch, now: float) -> None:
+    def on_connected(self, branch: Branch, now: float) -> None:
         """There is a way to the broker."""
         branch.failure = None
         branch.link = Link(branch.address.settings.wire_format, branch, now)
 
-    def received(self, branch: Branch, data: bytes, now: float) -> None:
+    def on_data(self, branch: Branch, data: bytes, now: float) -> None:
         """Bytes of a broker. Raises `JmsError` or `ProtocolError` when its link is of no use any more."""
         if branch.link is not None:
             branch.link.receive_data(data, now)
 
-    def lost(self, branch: Branch) -> None:
+    def on_disconnected(self, branch: Branch) -> None:
         """The way to the broker is gone; another one becomes the primary if it was that."""
         branch.link = None
         branch.is_online = False
         for members in self._transactions.values():
             members.discard(branch)
         if self.primary is branch:
-            online = self.online()
+            online = self.online_branches()
             self.primary = online[0] if online else None
             if self.primary is not None:
                 self._replay_consumers(self.primary)
@@ -302,53 +304,53 @@ class FanoutHub:
         info.response_required = True
         branch.send(info)
 
-    def commanded(self, branch: Branch, command: DataStructure) -> None:
+    def on_command(self, branch: Branch, command: DataStructure) -> None:
         """What a broker says. Raises `JmsError` when it does not let the client in."""
         login = self._login
         if isinstance(command, wire.Response):
             if login is not None and command.correlation_id == login.command_id:
-                self._let_in(branch, login, command)
+                self._on_login_response(branch, login, command)
             else:
-                self._answered(branch, command)
+                self._on_response(branch, command)
         elif isinstance(command, wire.KeepAliveInfo):
             if command.response_required:
                 branch.send(wire.KeepAliveInfo())
         elif isinstance(command, (wire.ConnectionError, wire.ProducerAck)):
             if branch is self.primary or isinstance(command, wire.ConnectionError):
-                self._tell(command)
+                self._send_to_client(command)
         elif isinstance(command, wire.ConsumerControl) and branch is self.primary:
-            self._tell(command)
+            self._send_to_client(command)
 
-    def _let_in(self, branch: Branch, login: wire.ConnectionInfo, response: wire.Response) -> None:
+    def _on_login_response(self, branch: Branch, login: wire.ConnectionInfo, response: wire.Response) -> None:
         if isinstance(response, wire.ExceptionResponse):
             branch.failure = refusal(response.exception, logging_in=True)
             if not self._is_logged_in and isinstance(branch.failure, AuthenticationError):
-                self._tell(response)  # who is refused by one of the brokers is told at once
+                self._send_to_client(response)  # who is refused by one of the brokers is told at once
             raise branch.failure
         assert branch.link is not None
         branch.link.authenticated()
         branch.is_online = True
         if self.primary is None:
             self.primary = branch
-        waiting = self._waiting()
+        waiting = self._unanswered()
         for command in (*self._temporary.values(), *self._sessions.values(), *self._producers.values()):
             if command.command_id not in waiting:
                 branch.send(command)
         if self.primary is branch:
             self._replay_consumers(branch)
         self._replay_pending(branch, False)
-        if not self._is_logged_in and self._is_enough():
+        if not self._is_logged_in and self._has_quorum():
             self._is_logged_in = True
-            self._tell(wire.Response(login.command_id))
-        self._release()
+            self._send_to_client(wire.Response(login.command_id))
+        self._forward_queued()
 
     def _replay_consumers(self, branch: Branch) -> None:
-        waiting = self._waiting()
+        waiting = self._unanswered()
         for info in (*self._consumers.values(), *self._pulls.values()):
             if info.command_id not in waiting:
                 branch.send(info)
 
-    def _waiting(self) -> set[int]:
+    def _unanswered(self) -> set[int]:
         """The requests that are told again by themselves."""
         return set(self._pending)
 
@@ -360,7 +362,7 @@ class FanoutHub:
             if pending.to_primary == only_primary or (pending.to_primary and branch is self.primary):
                 branch.send(command)
 
-    def _answered(self, branch: Branch, response: wire.Response) -> None:
+    def _on_response(self, branch: Branch, response: wire.Response) -> None:
         pending = self._pending.get(response.correlation_id)
         if isinstance(response, wire.ExceptionResponse):
             logger.warning("the broker at %s reports: %s", branch.address.url, refusal(response.exception))
@@ -375,17 +377,19 @@ class FanoutHub:
             return
         del self._pending[response.correlation_id]
         if pending.refusal is not None:
-            self._tell(wire.ExceptionResponse(correlation_id=response.correlation_id, exception=pending.refusal))
+            self._send_to_client(
+                wire.ExceptionResponse(correlation_id=response.correlation_id, exception=pending.refusal)
+            )
         else:
-            self._tell(pending.result if pending.result is not None else response)
+            self._send_to_client(pending.result if pending.result is not None else response)
 
-    def dispatched(self, branch: Branch, consumer: wire.ConsumerId | None, raw: bytes, redelivery_count: int) -> None:
+    def on_dispatch(self, branch: Branch, consumer: wire.ConsumerId | None, raw: bytes, redelivery_count: int) -> None:
         """A message for one of the client's consumers, or the end of a browse."""
         if branch is not self.primary or branch.link is None or consumer is None:
             return
         message = decode_message(raw, branch.link.wire_format.version) if raw else None
         self._pulls.pop(str_id(consumer), None)
-        self._tell(
+        self._send_to_client(
             wire.MessageDispatch(
                 consumer_id=consumer,
                 destination=None if message is None else message.destination,

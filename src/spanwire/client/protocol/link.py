@@ -33,17 +33,17 @@ MAX_HEAD_OCTETS: Final = 2048  # of consumer and destination that are compared w
 class LinkReceiver(Protocol):
     """Whoever understands what comes over a link."""
 
-    def negotiated(self, wire_format: WireFormat) -> None:
+    def on_negotiated(self, wire_format: WireFormat) -> None:
         """Both sides have said what they can; commands may be sent."""
         ...
 
-    def dispatched(
+    def on_dispatch(
         self, consumer: wire.ConsumerId | None, destination: bytes, raw: bytes, redelivery_count: int
     ) -> None:
         """A message for a consumer, loose and uncached; no octets: the end of a browse, or nothing for a pull."""
         ...
 
-    def commanded(self, command: DataStructure) -> None:
+    def on_command(self, command: DataStructure) -> None:
         """Any other command."""
         ...
 
@@ -107,7 +107,7 @@ class Link:
         self.out = BytesWriter()
         return data
 
-    def sent(self, now: float) -> None:
+    def on_written(self, now: float) -> None:
         """Something was written."""
         self._monitor.written(now)
 
@@ -158,24 +158,24 @@ class Link:
             if isinstance(command, wire.MessageDispatch):
                 self._convert_dispatch(command)
             elif command is not None:
-                self._receiver.commanded(command)
+                self._receiver.on_command(command)
 
     def _negotiate(self, info: wire.WireFormatInfo, now: float) -> None:
-        found = negotiate(self._preferences, info)
-        self.wire_format = found
+        agreed = negotiate(self._preferences, info)
+        self.wire_format = agreed
         self.is_negotiated = True
-        self._decoder = StructureDecoder(found)
-        self._encoder = FrameEncoder(found)
-        self.passes_messages = found.passes_messages()
-        self._reader = LooseReader(found.version, found.stack_traces)
-        delay = found.max_inactivity_initial_delay_ms / 1000
-        self._monitor = InactivityMonitor(found.max_inactivity_ms / 1000, delay, now)
-        self._receiver.negotiated(found)
+        self._decoder = StructureDecoder(agreed)
+        self._encoder = FrameEncoder(agreed)
+        self.passes_messages = agreed.passes_messages()
+        self._reader = LooseReader(agreed.version, agreed.stack_traces)
+        delay = agreed.max_inactivity_initial_delay_ms / 1000
+        self._monitor = InactivityMonitor(agreed.max_inactivity_ms / 1000, delay, now)
+        self._receiver.on_negotiated(agreed)
 
     def _take_dispatch(self, octets: bytes, start: i64, end: i64) -> None:
-        place: i64 = start + HEAD_START
-        head_end: i64 = place + len(self._head)
-        if not self._head or head_end >= end or octets[place:head_end] != self._head:
+        position: i64 = start + HEAD_START
+        head_end: i64 = position + len(self._head)
+        if not self._head or head_end >= end or octets[position:head_end] != self._head:
             head_end = self._read_head(octets, start, end)
         if head_end + 1 + COUNTER_OCTETS > end:
             raise OpenWireProtocolError("a dispatch ends inside its fields")
@@ -188,7 +188,7 @@ class Link:
         elif head_end + 1 != message_end:
             raise OpenWireProtocolError(f"{message_end - head_end - 1} bytes are left over in a dispatch")
         count: int = read_i32_be(octets, message_end)
-        self._receiver.dispatched(self._head_consumer, self._head_destination, raw, count if count > 0 else 0)
+        self._receiver.on_dispatch(self._head_consumer, self._head_destination, raw, count if count > 0 else 0)
 
     def _read_head(self, octets: bytes, start: i64, end: i64) -> i64:
         reader = self._reader
@@ -218,7 +218,7 @@ class Link:
         writer = LooseWriter(version, False)
         writer.write_nested(command.destination)
         count = command.redelivery_counter
-        self._receiver.dispatched(command.consumer_id, writer.out.getvalue(), raw, count if count > 0 else 0)
+        self._receiver.on_dispatch(command.consumer_id, writer.out.getvalue(), raw, count if count > 0 else 0)
 
     def suspend(self, is_suspended: bool, now: float) -> None:
         """While nobody reads, the broker's silence proves nothing."""

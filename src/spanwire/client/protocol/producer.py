@@ -19,7 +19,7 @@ from spanwire.client.messages.message_encoder import (
 )
 from spanwire.client.messages.message_template import MessageTemplate
 from spanwire.client.protocol.link import Link
-from spanwire.client.protocol.response_correlator import Line, Request
+from spanwire.client.protocol.response_correlator import Request, ResponseCorrelator
 from spanwire.client.protocol.transaction import LocalTransaction
 from spanwire.model.destination import Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, MessageFormatError
@@ -57,7 +57,7 @@ class ClientProducer:
 
     def __init__(
         self,
-        line: Line,
+        correlator: ResponseCorrelator,
         transaction: LocalTransaction,
         producer_id: wire.ProducerId,
         destination: Destination | None,
@@ -71,7 +71,7 @@ class ClientProducer:
         self.destination: Final[Destination | None] = destination
         self.is_closed = False
         self._announced: Request | None = None
-        self._line: Final[Line] = line
+        self._correlator: Final[ResponseCorrelator] = correlator
         self._transaction: Final[LocalTransaction] = transaction
         self._id: Final[wire.ProducerId] = producer_id
         self._id_octets: Final[bytes] = nested_octets(producer_id)
@@ -87,7 +87,7 @@ class ClientProducer:
         self._in_window: Final[deque[int]] = deque()  # sizes of what the broker has not acknowledged
         self._in_window_bytes = 0
         self._always_waits: Final[bool] = settings.always_sync_send or settings.send_timeout_ms > 0
-        self._is_plain: Final[bool] = not settings.use_compression and self._window_bytes == 0 and not line.caches
+        self._is_plain: Final[bool] = not settings.use_compression and self._window_bytes == 0 and not correlator.caches
         self._template: MessageTemplate | None = None
         self._template_key = 0
         self._template_transaction = NULL
@@ -107,7 +107,7 @@ class ClientProducer:
 
     def announce(self) -> Request:
         """Tell the broker, which may refuse."""
-        request = self._line.request(self.announcement(), owner=self.session)
+        request = self._correlator.request(self.announcement(), owner=self.session)
         self._announced = request
         return request
 
@@ -143,9 +143,9 @@ class ClientProducer:
         `NOT_POSTED`, and nothing has happened: `send` is for messages that are answered, and tells why there is no
         link. Raises `JmsError` for a message that cannot be sent.
         """
-        line = self._line
-        link = line.link
-        if wait or link is None or not line.is_online or self.is_closed:
+        correlator = self._correlator
+        link = correlator.link
+        if wait or link is None or not correlator.is_online or self.is_closed:
             return NOT_POSTED
         is_persistent = self._defaults.persistent if persistent is None else persistent
         if wait is None and self._waits(is_persistent, self._transaction.is_transacted):
@@ -182,17 +182,17 @@ class ClientProducer:
         """As `post`, for one message after the other from index ``start`` on, until ``limit`` bytes wait to be written.
         Where it ended: at the end, at the limit, or at a message that `send` is for.
         """
-        line = self._line
+        correlator = self._correlator
         index = start
         while index < len(messages):
-            link = line.link
-            if link is None or not line.is_online or self.is_closed or len(link.out) >= limit:
+            link = correlator.link
+            if link is None or not correlator.is_online or self.is_closed or len(link.out) >= limit:
                 break
             outgoing = messages[index]
             persistent = self._defaults.persistent if outgoing.persistent is None else outgoing.persistent
             if self._waits(persistent, self._transaction.is_transacted):
                 break
-            if not self._append_given(link, outgoing, persistent, wall_ms):
+            if not self._append_addressed(link, outgoing, persistent, wall_ms):
                 self.send(outgoing, False, wall_ms)
             index += 1
         return index
@@ -200,9 +200,9 @@ class ClientProducer:
     def _is_ready(self, link: Link) -> bool:
         """Whether messages can be written over a template."""
         transaction = self._transaction
-        if not self._is_plain or not link.passes_messages or transaction.is_broken or self._line.deleted:
+        if not self._is_plain or not link.passes_messages or transaction.is_broken or self._correlator.deleted:
             return False
-        return not transaction.is_kept and link.wire_format.version == self._encoder.version
+        return not transaction.is_replayable and link.wire_format.version == self._encoder.version
 
     def _append_plain(
         self, link: Link, body: object, properties: Mapping[str, object] | bytes | None, persistent: bool, wall_ms: int
@@ -221,7 +221,7 @@ class ClientProducer:
             template = self._prepare(key, type_id, self._own_octets, persistent, self._defaults.priority)
         return self._append(link, template, content, octets, self._defaults.time_to_live_ms, wall_ms)
 
-    def _append_given(self, link: Link, outgoing: Outgoing, persistent: bool, wall_ms: int) -> bool:
+    def _append_addressed(self, link: Link, outgoing: Outgoing, persistent: bool, wall_ms: int) -> bool:
         """The same for a message that may have a destination, a priority and a time to live of its own."""
         if not outgoing.is_plain or not self._is_ready(link):
             return False
@@ -275,12 +275,12 @@ class ClientProducer:
     def _prepare(self, key: int, type_id: int, destination: bytes, persistent: bool, priority: int) -> MessageTemplate:
         octets = self._transaction.octets
         addressed = self._id_octets + destination + octets
-        found = self._encoder.template(type_id, addressed, self._id_octets, persistent, priority)
-        self._template = found
+        template = self._encoder.template(type_id, addressed, self._id_octets, persistent, priority)
+        self._template = template
         self._template_destination = destination
         self._template_key = key
         self._template_transaction = octets
-        return found
+        return template
 
     def send(self, outgoing: Outgoing, wait: bool | None, wall_ms: int) -> Request | None:
         """One message. None: it is on its way and nothing is to be waited for.
@@ -289,25 +289,25 @@ class ClientProducer:
         """
         if self.is_closed:
             raise IllegalStateError("the producer is closed")
-        line = self._line
-        line.check_open()
+        correlator = self._correlator
+        correlator.check_open()
         envelope = self._envelope(outgoing, wall_ms)
         in_transaction = self._transaction.is_transacted
         answered = wait if wait is not None else self._waits(envelope.persistent, in_transaction)
-        number = line.next_number() if answered else 0
+        number = correlator.next_number() if answered else 0
         encoder = self._encoder
-        if encoder.version != line.version:
-            encoder = MessageEncoder(line.version, self._settings.use_compression, self._settings.nested_values)
+        if encoder.version != correlator.version:
+            encoder = MessageEncoder(correlator.version, self._settings.use_compression, self._settings.nested_values)
             self._encoder = encoder
             self._template = None
         raw = encoder.octets(outgoing, envelope, number, answered)
         if in_transaction and self._transaction.is_broken:
             return None  # its commit fails anyway
-        if self._window_bytes > 0 and not answered and line.is_online:
+        if self._window_bytes > 0 and not answered and correlator.is_online:
             self._in_window.append(len(raw))
             self._in_window_bytes += len(raw)
-        request = line.send_message(raw, number, self.session, in_transaction)
-        if self._transaction.is_kept:
+        request = correlator.send_message(raw, number, self.session, in_transaction)
+        if self._transaction.is_replayable:
             self._transaction.keep(raw, encoder.version, number, self.number)
         return request
 
@@ -325,7 +325,7 @@ class ClientProducer:
         time_to_live_ms = lives_ms(outgoing, defaults.time_to_live_ms, wall_ms)
         check_time_to_live(time_to_live_ms)
         reply_to = outgoing.reply_to
-        if self._line.deleted:
+        if self._correlator.deleted:
             self._check_exists(outgoing)
         self._transaction.begin()
         self._sent += 1
@@ -340,9 +340,9 @@ class ClientProducer:
 
     def _check_exists(self, outgoing: Outgoing) -> None:
         """Raises `InvalidDestinationError` for a temporary destination that the broker has said to be deleted."""
-        given = self.destination if outgoing.destination is None else outgoing.destination
-        target = written_destination(given) if isinstance(given, str) else given
-        if target is not None and target.qualified_name in self._line.deleted:
+        named = self.destination if outgoing.destination is None else outgoing.destination
+        target = written_destination(named) if isinstance(named, str) else named
+        if target is not None and target.qualified_name in self._correlator.deleted:
             raise InvalidDestinationError(f"{target} has been deleted")
 
     def _waits(self, persistent: bool, in_transaction: bool) -> bool:
@@ -354,8 +354,8 @@ class ClientProducer:
 
     def _destination_octets(self, outgoing: Outgoing) -> bytes:
         own = self._own_octets
-        given = outgoing.destination
-        if given is None:
+        named = outgoing.destination
+        if named is None:
             if not own:
                 raise InvalidDestinationError("the producer has no destination; name one for each message")
             return own
@@ -363,29 +363,29 @@ class ClientProducer:
             raise IllegalStateError(
                 f"the producer sends to {self.destination}; only one without a destination may choose"
             )
-        return self._octets_of(given)
+        return self._octets_of(named)
 
     def _octets_of(self, destination: Destination | str) -> bytes:
         if destination is self._last_destination:
             return self._last_octets
         key = destination if isinstance(destination, str) else destination.qualified_name
-        found = self._octets.get(key)
-        if found is None:
+        octets = self._octets.get(key)
+        if octets is None:
             parsed = written_destination(destination) if isinstance(destination, str) else destination
-            found = nested_octets(wire_destination(parsed))
+            octets = nested_octets(wire_destination(parsed))
             if len(self._octets) >= MAX_REMEMBERED:
                 self._octets.clear()
-            self._octets[key] = found
+            self._octets[key] = octets
         self._last_destination = destination
-        self._last_octets = found
-        return found
+        self._last_octets = octets
+        return octets
 
     def close(self) -> Request | None:
         """The producer leaves; None when the broker has nothing to do for it."""
         if self.is_closed:
             return None
         self.is_closed = True
-        return self._line.remove(wire.RemoveInfo(object_id=self._id), self.session)
+        return self._correlator.remove(wire.RemoveInfo(object_id=self._id), self.session)
 
 
 def check_priority(priority: int) -> None:
@@ -405,5 +405,5 @@ def lives_ms(outgoing: Outgoing, default_ms: int, wall_ms: int) -> int:
     end_ms = outgoing.expires_at_ms
     if end_ms is not None:
         return max(SOONEST_MS, min(end_ms - wall_ms, MAX_TIME_TO_LIVE_MS))
-    given_ms = outgoing.time_to_live_ms
-    return default_ms if given_ms is None else given_ms
+    named_ms = outgoing.time_to_live_ms
+    return default_ms if named_ms is None else named_ms

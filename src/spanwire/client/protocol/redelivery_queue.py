@@ -9,7 +9,7 @@ from spanwire.client.addressing.options import ClientSettings
 from spanwire.client.messages.message import Message
 
 
-class RolledBack:
+class RedeliveryQueue:
     """What waits, by when it is due. ``resume_at`` is the next time in monotonic seconds, 0 for none.
 
     Without ``jms.nonBlockingRedelivery`` everything behind waits, too: there is one time for all, and one order.
@@ -27,29 +27,29 @@ class RolledBack:
         if self.is_blocking and waiting:
             waiting[0] = (due_at, messages + waiting[0][1])
         else:
-            place = len(waiting)
-            while place > 0 and waiting[place - 1][0] > due_at:
-                place -= 1
-            waiting.insert(place, (due_at, messages))
+            index = len(waiting)
+            while index > 0 and waiting[index - 1][0] > due_at:
+                index -= 1
+            waiting.insert(index, (due_at, messages))
         self.resume_at = waiting[0][0]
 
     def due(self, now: float) -> list[Message]:
         """Those whose time has come; they wait no longer."""
-        found: list[Message] = []
+        due_messages: list[Message] = []
         waiting = self._waiting
         while waiting and waiting[0][0] <= now:
-            found += waiting.popleft()[1]
+            due_messages += waiting.popleft()[1]
         self.resume_at = waiting[0][0] if waiting else 0.0
-        return found
+        return due_messages
 
     def last(self) -> Message | None:
         """The one that the broker dispatched last."""
-        found: Message | None = None
+        latest: Message | None = None
         for _, messages in self._waiting:
             for message in messages:
-                if found is None or message.broker_sequence > found.broker_sequence:
-                    found = message
-        return found
+                if latest is None or message.broker_sequence > latest.broker_sequence:
+                    latest = message
+        return latest
 
     def clear(self) -> None:
         """Nothing waits."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.client.protocol.response_correlator import Line
+from spanwire.client.protocol.response_correlator import ResponseCorrelator
 from spanwire.model.acks import STANDARD_ACK
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.model.errors import InvalidDestinationError
@@ -28,9 +28,9 @@ REMOVE: Final = 1
 class TemporaryWatch:
     """The consumer of these topics. It belongs to the connection, which announces it over each link."""
 
-    def __init__(self, line: Line, connection_id: str, number: int) -> None:
+    def __init__(self, correlator: ResponseCorrelator, connection_id: str, number: int) -> None:
         self.number: Final[int] = number
-        self._line: Final[Line] = line
+        self._correlator: Final[ResponseCorrelator] = correlator
         self._id: Final[wire.ConsumerId] = wire.ConsumerId(
             connection_id=connection_id, session_id=SESSION, value=number
         )
@@ -48,13 +48,13 @@ class TemporaryWatch:
             no_local=True,
         )
 
-    def dispatched(self, raw: bytes) -> None:
+    def on_dispatch(self, raw: bytes) -> None:
         """One advisory message. Raises `ProtocolError` for octets that are no message."""
-        message = decode_message(raw, self._line.version)
-        told = message.data_structure
-        if isinstance(told, wire.DestinationInfo) and told.destination is not None:
+        message = decode_message(raw, self._correlator.version)
+        info = message.data_structure
+        if isinstance(info, wire.DestinationInfo) and info.destination is not None:
             try:
-                self._told(told.operation_type, destination_of(told.destination).qualified_name)
+                self._update(info.operation_type, destination_of(info.destination).qualified_name)
             except InvalidDestinationError:
                 pass  # a name that nothing can be sent to
         if self._count == 0:
@@ -69,11 +69,11 @@ class TemporaryWatch:
                 last_message_id=message.message_id,
                 message_count=self._count,
             )
-            self._line.send(acknowledgement)
+            self._correlator.send(acknowledgement)
             self._count = 0
 
-    def _told(self, operation: int, name: str) -> None:
-        deleted = self._line.deleted
+    def _update(self, operation: int, name: str) -> None:
+        deleted = self._correlator.deleted
         if operation == ADD:
             deleted.pop(name, None)
         elif operation == REMOVE:

@@ -1,7 +1,8 @@
 """What a connection sends, over however many links: commands with their numbers, and who waits for an answer.
 
-Sessions, producers and consumers talk to the `Line`; it knows whether there is a link just now. While there is none,
-what is one-way and can be told again from the client's state is dropped, and what waits for an answer is kept.
+Sessions, producers and consumers talk to the `ResponseCorrelator`, which knows whether there is a link just now. While
+there is none, what is one-way and can be told again from the client's state is dropped, and what waits for an answer is
+kept.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Request:
             raise self.error
 
 
-class Line:
+class ResponseCorrelator:
     """The connection's way out. With ``cache_bytes`` it keeps that much of the last one-way sends, for the next broker:
     nobody says which of them this one has stored. ``keeps_transactions``: what is sent in open ones is kept, too, and
     with ``keeps_producers`` also that of producers that are closed before.
@@ -63,7 +64,7 @@ class Line:
         self.epoch = 0
         self.version = 0
         self.failure: JmsError | None = None
-        self.held_bytes = 0  # of messages that were dispatched and the application has not taken
+        self.buffered_bytes = 0  # of messages that were dispatched and the application has not taken
         self.deleted: Final[dict[str, None]] = {}  # temporary destinations that are known to be gone
         self.requests: Final[dict[int, Request]] = {}
         self.woken: list[int] = []  # consumers that have something for whoever waits
@@ -133,7 +134,7 @@ class Line:
         link = self.link
         if number == 0:
             if self._cache_bytes > 0 and not in_transaction:
-                self._keep(raw)
+                self._cache_send(raw)
             if link is not None and self.is_online:
                 link.send_message(raw)
             return None
@@ -146,25 +147,25 @@ class Line:
         self.requests[number] = request
         return request
 
-    def _keep(self, raw: bytes) -> None:
-        kept = Request(0, MESSAGE, 0)
-        kept.raw = raw
-        kept.version = self.version
-        self._cached.append(kept)
+    def _cache_send(self, raw: bytes) -> None:
+        cached = Request(0, MESSAGE, 0)
+        cached.raw = raw
+        cached.version = self.version
+        self._cached.append(cached)
         self._cached_bytes += len(raw)
         while self._cached_bytes > self._cache_bytes:
             self._cached_bytes -= len(self._cached.popleft().raw)
 
     def resend_cached(self) -> None:
         """The one-way sends that are kept, once more, over a new link. What this broker cannot take is forgotten."""
-        for kept in self._cached:
+        for cached in self._cached:
             try:
-                self.resend(kept)
+                self.resend(cached)
             except JmsError:
-                kept.raw = b""
-        if any(not kept.raw for kept in self._cached):
-            self._cached = deque([kept for kept in self._cached if kept.raw])
-            self._cached_bytes = sum([len(kept.raw) for kept in self._cached])
+                cached.raw = b""
+        if any(not cached.raw for cached in self._cached):
+            self._cached = deque([cached for cached in self._cached if cached.raw])
+            self._cached_bytes = sum([len(cached.raw) for cached in self._cached])
 
     def resend(self, request: Request) -> None:
         """A request once more, over a new link."""

@@ -8,7 +8,7 @@ from spanwire.client.addressing.options import ClientSettings
 from spanwire.client.messages.message import Message, MessageAcknowledger
 from spanwire.client.protocol.consumer import AUTO, CLIENT, DUPS_OK, INDIVIDUAL, TRANSACTED, ClientConsumer
 from spanwire.client.protocol.producer import ClientProducer, SendDefaults
-from spanwire.client.protocol.response_correlator import Line, Request
+from spanwire.client.protocol.response_correlator import Request, ResponseCorrelator
 from spanwire.client.protocol.transaction import LocalTransaction
 from spanwire.client.protocol.xa import ReceivedMessages, XaBranches, XaTransaction
 from spanwire.documents.spelling import suggestion
@@ -40,7 +40,12 @@ class ClientSession:
     """What one thread of work does. Its ids come from the connection, its commands go over the line."""
 
     def __init__(
-        self, line: Line, session_id: wire.SessionId, mode: int, settings: ClientSettings, is_xa: bool = False
+        self,
+        correlator: ResponseCorrelator,
+        session_id: wire.SessionId,
+        mode: int,
+        settings: ClientSettings,
+        is_xa: bool = False,
     ) -> None:
         assert session_id.connection_id is not None
         self.number: Final[int] = session_id.value
@@ -48,24 +53,24 @@ class ClientSession:
         self.is_closed = False
         self.producers: Final[dict[int, ClientProducer]] = {}
         self.consumers: Final[dict[int, ClientConsumer]] = {}
-        self._left: list[ClientConsumer] = []
-        branch = XaTransaction(line, session_id.connection_id, session_id.value) if is_xa else None
+        self._closed_consumers: list[ClientConsumer] = []
+        branch = XaTransaction(correlator, session_id.connection_id, session_id.value) if is_xa else None
         self.xa: Final[XaBranches | None] = (
-            None if branch is None else XaBranches(line, branch, self._end_of_branch, self._close_leaving)
+            None if branch is None else XaBranches(correlator, branch, self._acknowledge_received, self._close_leaving)
         )
         self.transaction: Final[LocalTransaction] = (
             LocalTransaction(
-                line,
+                correlator,
                 session_id.connection_id,
                 session_id.value,
                 mode == TRANSACTED,
-                mode == TRANSACTED and line.keeps_transactions,
+                mode == TRANSACTED and correlator.keeps_transactions,
             )
             if branch is None
             else branch
         )
         self._id: Final[wire.SessionId] = session_id
-        self._line: Final[Line] = line
+        self._correlator: Final[ResponseCorrelator] = correlator
         self._settings: Final[ClientSettings] = settings
 
     def announcement(self) -> wire.SessionInfo:
@@ -76,13 +81,15 @@ class ClientSession:
         """Raises for a closed session or a connection that failed."""
         if self.is_closed:
             raise IllegalStateError("the session is closed")
-        self._line.check_open()
+        self._correlator.check_open()
 
     def add_producer(self, number: int, destination: Destination | None, defaults: SendDefaults) -> ClientProducer:
         """A producer; `ClientProducer.announce` tells the broker."""
         self.check_open()
         producer_id = wire.ProducerId(connection_id=self._id.connection_id, value=number, session_id=self.number)
-        producer = ClientProducer(self._line, self.transaction, producer_id, destination, defaults, self._settings)
+        producer = ClientProducer(
+            self._correlator, self.transaction, producer_id, destination, defaults, self._settings
+        )
         self.producers[number] = producer
         return producer
 
@@ -101,7 +108,7 @@ class ClientSession:
             if not name.startswith(f"{self._id.connection_id}:"):
                 raise InvalidDestinationError(f"{name} is a temporary destination of another connection")
         info.consumer_id = wire.ConsumerId(connection_id=self._id.connection_id, session_id=self.number, value=number)
-        consumer = ClientConsumer(self._line, info, self.mode, self._settings, acknowledger)
+        consumer = ClientConsumer(self._correlator, info, self.mode, self._settings, acknowledger)
         self.consumers[number] = consumer
         return consumer
 
@@ -116,8 +123,10 @@ class ClientSession:
     def close_producer(self, producer: ClientProducer) -> Request | None:
         """The producer leaves."""
         self.producers.pop(producer.number, None)
-        if self.transaction.is_kept:
-            self.transaction.producer_leaves(producer.number, producer.announcement(), self._line.keeps_producers)
+        if self.transaction.is_replayable:
+            self.transaction.on_producer_closed(
+                producer.number, producer.announcement(), self._correlator.keeps_producers
+            )
         return producer.close()
 
     def abandon_consumer(self, consumer: ClientConsumer) -> None:
@@ -138,7 +147,7 @@ class ClientSession:
         """What `Message.acknowledge` means in this mode: all so far, this one, or nothing."""
         self.check_open()
         if self.mode == CLIENT:
-            if message.epoch == self._line.epoch:
+            if message.epoch == self._correlator.epoch:
                 self.acknowledge_all()
         elif self.mode == INDIVIDUAL:
             consumer = self.consumers.get(message.consumer_number)
@@ -182,27 +191,27 @@ class ClientSession:
         self._roll_consumers_back(now)
         return request
 
-    def commit_answered(self, error: JmsError | None, now: Time) -> None:
+    def on_commit_answered(self, error: JmsError | None, now: Time) -> None:
         """The broker has committed, or refused and so rolled back."""
         if error is None:
             for consumer in self.consumers.values():
-                consumer.settled()
+                consumer.on_committed()
             self._close_leaving()
         else:
             self._roll_consumers_back(now)
 
-    def interrupted(self) -> None:
+    def on_interrupted(self) -> None:
         """The link is gone, and with it the transaction, unless everything that was done in it is kept."""
         transaction = self.transaction
         if self.xa is not None:
-            self.xa.interrupted()
+            self.xa.on_interrupted()
         elif self.mode == TRANSACTED and self._has_delivered():
             transaction.begin()  # what was delivered in it is lost to it, too
             transaction.forget()
-        if not transaction.is_kept:
-            transaction.broke()
+        if not transaction.is_replayable:
+            transaction.mark_broken()
         for consumer in self.consumers.values():
-            consumer.interrupted()
+            consumer.on_interrupted()
         self._close_leaving()
 
     def _check_transacted(self) -> None:
@@ -219,7 +228,7 @@ class ClientSession:
             raise IllegalStateError('only a session("xa") works in branches of distributed transactions')
         return self.xa
 
-    def _end_of_branch(self) -> ReceivedMessages:
+    def _acknowledge_received(self) -> ReceivedMessages:
         """Acknowledge in the branch what was received since it began, and give it."""
         self.acknowledge_all()
         return [(consumer, consumer.take_delivered()) for consumer in self.consumers.values()]
@@ -237,27 +246,27 @@ class ClientSession:
             if consumer.closes_with_transaction:
                 self.consumers.pop(consumer.number, None)
                 consumer.close()
-                self._left.append(consumer)
+                self._closed_consumers.append(consumer)
 
-    def take_left(self) -> list[ClientConsumer]:
+    def take_closed_consumers(self) -> list[ClientConsumer]:
         """Consumers that left with a transaction since the last call; the connection may forget them, too."""
-        left = self._left
-        if left:
-            self._left = []
-        return left
+        consumers = self._closed_consumers
+        if consumers:
+            self._closed_consumers = []
+        return consumers
 
     def close(self) -> Request | None:
         """The session leaves with all it has; an open transaction is rolled back."""
         if self.is_closed:
             return None
         self.is_closed = True
-        if self._line.is_online:
+        if self._correlator.is_online:
             if self.transaction.is_begun:
                 self.transaction.rollback()
         else:
-            self._line.complete_in_transaction(self.number, IllegalStateError(CLOSED_OFFLINE))
+            self._correlator.complete_in_transaction(self.number, IllegalStateError(CLOSED_OFFLINE))
             self.transaction.forget()
-            self.transaction.ended()
+            self.transaction.reset()
         last_delivered = LAST_DELIVERED_UNSET
         for consumer in self.consumers.values():
             consumer.leave_with_owner()
@@ -267,7 +276,7 @@ class ClientSession:
             producer.is_closed = True
         self.consumers.clear()
         self.producers.clear()
-        return self._line.remove(
+        return self._correlator.remove(
             wire.RemoveInfo(object_id=self._id, last_delivered_sequence_id=last_delivered), self.number
         )
 
@@ -276,6 +285,6 @@ def mode_of(acknowledge: str) -> int:
     """The number of an acknowledgement mode; raises `ConfigurationError` with the closest known word."""
     mode = MODES.get(acknowledge)
     if mode is None:
-        shown = str(acknowledge)[:40]
-        raise ConfigurationError(f"unknown acknowledgement mode {shown!r}{suggestion(shown, MODES, ', ')}")
+        word = str(acknowledge)[:40]
+        raise ConfigurationError(f"unknown acknowledgement mode {word!r}{suggestion(word, MODES, ', ')}")
     return mode

@@ -12,9 +12,9 @@ from typing import Final
 from spanwire.client.messages.message_template import ONE_WAY
 from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.client.protocol.link import Link
-from spanwire.client.protocol.response_correlator import COMMIT, XA, Line, Request, same_layout
+from spanwire.client.protocol.response_correlator import COMMIT, XA, Request, ResponseCorrelator, same_layout
 from spanwire.client.protocol.session import ClientSession
-from spanwire.client.protocol.transaction import KeptSend, LocalTransaction
+from spanwire.client.protocol.transaction import LocalTransaction, TransactedSend
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, ProtocolError, TransactionRolledBackError
 from spanwire.protocols.openwire.codec import _marshallers as wire
@@ -24,26 +24,26 @@ from spanwire.protocols.openwire.messages.identities import wire_destination
 ADD: Final = 0
 
 
-def settle_interrupted(line: Line, sessions: list[ClientSession]) -> None:
+def settle_interrupted(correlator: ResponseCorrelator, sessions: list[ClientSession]) -> None:
     """The link is gone: end what cannot be told again, keep what can."""
     survivors: set[int] = set()
     for session in sessions:
-        session.interrupted()
-        if session.transaction.is_kept and session.transaction.is_begun:
+        session.on_interrupted()
+        if session.transaction.is_replayable and session.transaction.is_begun:
             survivors.add(session.number)
-    for request in list(line.requests.values()):
+    for request in list(correlator.requests.values()):
         doubt = in_doubt(request)
         if doubt is not None:
             if request.kind == COMMIT:
                 for session in sessions:
                     if session.number == request.owner:
                         session.transaction.is_broken = False  # this answer tells of it
-            line.complete(request, doubt)
+            correlator.complete(request, doubt)
         elif request.in_transaction and request.owner in survivors:
             continue
         elif request.in_transaction or isinstance(request.command, (wire.TransactionInfo, wire.RemoveInfo)):
-            line.complete(request, None)  # the broker did it when the connection ended
-    line.epoch += 1
+            correlator.complete(request, None)  # the broker did it when the connection ended
+    correlator.epoch += 1
 
 
 def in_doubt(request: Request) -> JmsError | None:
@@ -58,15 +58,15 @@ def in_doubt(request: Request) -> JmsError | None:
 
 
 def replay(
-    line: Line,
+    correlator: ResponseCorrelator,
     connection_id: str,
     temporary: list[Destination],
     sessions: list[ClientSession],
 ) -> list[tuple[ClientConsumer, Request]]:
     """Tell everything over the new link; gives the consumers that the broker has still to accept."""
-    link = line.link
+    link = correlator.link
     assert link is not None
-    waiting = sorted(line.requests.values(), key=request_number)
+    waiting = sorted(correlator.requests.values(), key=request_number)
     for destination in temporary:
         link.send(temporary_info(connection_id, destination))
     for session in sessions:
@@ -74,17 +74,17 @@ def replay(
         for producer in session.producers.values():
             if producer.is_announced:
                 link.send(producer.announcement())
-    line.is_online = True
+    correlator.is_online = True
     consumers = replay_consumers(sessions)
-    line.resend_cached()
+    correlator.resend_cached()
     for session in sessions:
-        replay_transaction(line, link, session)
+        replay_transaction(correlator, link, session)
     for request in waiting:
         if not request.in_transaction:
             try:
-                line.resend(request)
+                correlator.resend(request)
             except JmsError as error:
-                line.complete(request, error)  # this broker takes no message so large, say; the others go on
+                correlator.complete(request, error)  # this broker takes no message so large, say; the others go on
     return consumers
 
 
@@ -98,41 +98,41 @@ def replay_consumers(sessions: list[ClientSession]) -> list[tuple[ClientConsumer
     return consumers
 
 
-def replay_transaction(line: Line, link: Link, session: ClientSession) -> None:
+def replay_transaction(correlator: ResponseCorrelator, link: Link, session: ClientSession) -> None:
     """Everything that was sent in an open transaction, once more, by the producers that sent it. One that the new
     broker cannot take breaks the transaction, of which nothing stays there.
     """
     transaction = session.transaction
-    if not transaction.is_kept or not transaction.is_begun:
+    if not transaction.is_replayable or not transaction.is_begun:
         return
     if not transaction.fits(link.wire_format.max_frame_size):
-        give_up(line, transaction)
+        give_up(correlator, transaction)
         return
-    left = transaction.left
-    link.send(transaction.beginning())
+    left = transaction.closed_producers
+    link.send(transaction.begin_command())
     for info in left.values():
         link.send(info)
     try:
-        for sent in transaction.kept:
-            resend_kept(line, link, sent)
+        for sent in transaction.sends:
+            resend_transacted(correlator, link, sent)
     except (JmsError, ProtocolError):
-        link.send(transaction.undoing())
-        give_up(line, transaction)
+        link.send(transaction.rollback_command())
+        give_up(correlator, transaction)
     for info in left.values():
         link.send(wire.RemoveInfo(object_id=info.producer_id))
 
 
-def give_up(line: Line, transaction: LocalTransaction) -> None:
+def give_up(correlator: ResponseCorrelator, transaction: LocalTransaction) -> None:
     """It is lost, which the commit tells; nobody waits for anything else."""
     transaction.forget()
-    transaction.broke()
-    line.complete_in_transaction(transaction.session, None)
+    transaction.mark_broken()
+    correlator.complete_in_transaction(transaction.session, None)
 
 
-def resend_kept(line: Line, link: Link, sent: KeptSend) -> None:
+def resend_transacted(correlator: ResponseCorrelator, link: Link, sent: TransactedSend) -> None:
     """One message of a transaction; it is answered if somebody waits for that still."""
     raw = sent.raw
-    if sent.number not in line.requests:
+    if sent.number not in correlator.requests:
         raw = raw[:1] + ONE_WAY + raw[1 + len(ONE_WAY) :]
     if same_layout(sent.version, link.wire_format.version):
         link.send_message(raw)

@@ -17,7 +17,7 @@ from typing import Final
 from spanwire.client.messages.message import Message
 from spanwire.client.messages.message_encoder import nested_octets
 from spanwire.client.protocol.consumer import ClientConsumer
-from spanwire.client.protocol.response_correlator import XA, Line, Request
+from spanwire.client.protocol.response_correlator import XA, Request, ResponseCorrelator
 from spanwire.client.protocol.transaction import BEGIN, COMMIT_ONE_PHASE, ROLLBACK, LocalTransaction
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, JmsError, TransactionRolledBackError
@@ -40,8 +40,8 @@ ReceivedMessages = list[tuple[ClientConsumer, list[Message]]]
 class XaTransaction(LocalTransaction):
     """The branch in which a session works just now, if any."""
 
-    def __init__(self, line: Line, connection_id: str, session: int) -> None:
-        super().__init__(line, connection_id, session, True)
+    def __init__(self, correlator: ResponseCorrelator, connection_id: str, session: int) -> None:
+        super().__init__(correlator, connection_id, session, True)
         self.branch: XaTransactionId | None = None
 
     def begin(self) -> None:
@@ -59,9 +59,9 @@ class XaTransaction(LocalTransaction):
         """Nothing belongs to a branch."""
         self.branch = None
         self.is_broken = False
-        self.ended()
+        self.reset()
 
-    def broke(self) -> None:
+    def mark_broken(self) -> None:
         """The link is gone, and with it the branch, which has yet to be ended."""
         self.is_broken = self.branch is not None
 
@@ -82,12 +82,12 @@ class XaBranches:
 
     def __init__(
         self,
-        line: Line,
+        correlator: ResponseCorrelator,
         transaction: XaTransaction,
         acknowledge: Callable[[], ReceivedMessages],
         leave: Callable[[], None],
     ) -> None:
-        self._line: Final[Line] = line
+        self._correlator: Final[ResponseCorrelator] = correlator
         self._transaction: Final[XaTransaction] = transaction
         self._acknowledge: Final[Callable[[], ReceivedMessages]] = acknowledge
         self._leave: Final[Callable[[], None]] = leave
@@ -111,7 +111,7 @@ class XaBranches:
         transaction.join(xid)
         return request
 
-    def start_refused(self) -> None:
+    def on_start_refused(self) -> None:
         """There is no such branch."""
         self._transaction.leave()
 
@@ -137,13 +137,13 @@ class XaBranches:
 
     def prepare(self, xid: XaTransactionId) -> Request:
         """Ask for the broker's vote, which is the request's result."""
-        self._check_left(xid)
+        self._check_not_current(xid)
         self._check_whole(xid)
         return self._ask(PREPARE, xid)
 
     def commit(self, xid: XaTransactionId, one_phase: bool) -> Request:
         """Commit what is prepared, or with ``one_phase`` what is not."""
-        self._check_left(xid)
+        self._check_not_current(xid)
         self._check_whole(xid)
         return self._ask(COMMIT_ONE_PHASE if one_phase else COMMIT_TWO_PHASE, xid)
 
@@ -157,12 +157,12 @@ class XaBranches:
             return None
         request = self._ask(ROLLBACK, xid)
         if work is not None:
-            come_again(work, now)
+            redeliver_received(work, now)
         return request
 
     def forget(self, xid: XaTransactionId) -> Request:
         """Forget a branch that was completed heuristically."""
-        self._check_left(xid)
+        self._check_not_current(xid)
         self._work.pop(xid.key, None)
         return self._ask(FORGET, xid)
 
@@ -170,7 +170,7 @@ class XaBranches:
         """Ask for all prepared branches: the request's structures."""
         return self._ask(RECOVER, None)
 
-    def answered(self, request: Request, error: JmsError | None, now: Time) -> None:
+    def on_answer(self, request: Request, error: JmsError | None, now: Time) -> None:
         """The broker has answered a step, or the link broke before it did."""
         step, key = self._steps.pop(request.number, (END, b""))
         work = self._work.get(key)
@@ -178,13 +178,13 @@ class XaBranches:
             return
         if isinstance(error, TransactionRolledBackError):
             del self._work[key]
-            come_again(work, now)
+            redeliver_received(work, now)
         elif error is None and step == PREPARE and request.result == XA_OK:
             work.is_prepared = True
         elif error is None:
             del self._work[key]
 
-    def interrupted(self) -> None:
+    def on_interrupted(self) -> None:
         """The link is gone: with it every branch that is not prepared."""
         for work in self._work.values():
             work.received = []
@@ -192,11 +192,11 @@ class XaBranches:
 
     def _ask(self, step: int, xid: XaTransactionId | None) -> Request:
         command = self._transaction.step(step, None if xid is None else wire_xa_transaction_id(xid))
-        request = self._line.request(command, XA, self._transaction.session)
+        request = self._correlator.request(command, XA, self._transaction.session)
         self._steps[request.number] = (step, b"" if xid is None else xid.key)
         return request
 
-    def _check_left(self, xid: XaTransactionId) -> None:
+    def _check_not_current(self, xid: XaTransactionId) -> None:
         check_xid(xid)
         if self._transaction.branch == xid:
             raise IllegalStateError(f"the session works in {xid}; xa.end it first")
@@ -208,7 +208,7 @@ class XaBranches:
             raise TransactionRolledBackError(BROKEN_BRANCH)
 
 
-def come_again(work: BranchWork, now: Time) -> None:
+def redeliver_received(work: BranchWork, now: Time) -> None:
     """What was received in a branch comes again from its consumers."""
     for consumer, messages in work.received:
         consumer.redeliver(messages, now)
@@ -224,12 +224,12 @@ def check_xid(xid: XaTransactionId) -> None:
 
 def branches_of(request: Request) -> list[XaTransactionId]:
     """The prepared branches that a broker has told."""
-    found: list[XaTransactionId] = []
+    branches: list[XaTransactionId] = []
     for structure in request.structures:
         if isinstance(structure, wire.XATransactionId):
-            found.append(
+            branches.append(
                 XaTransactionId(
                     structure.format_id, structure.global_transaction_id or b"", structure.branch_qualifier or b""
                 )
             )
-    return found
+    return branches

@@ -59,7 +59,7 @@ class QueueSource(MessageSource):
         try:
             self._session: Final = connection.session(acknowledge="client")
             self._consumer: Final = self._create_consumer(options)
-            self._consumer.core.keep_nothing()  # only the broker redelivers unacknowledged messages
+            self._consumer.core.discard_delivered()  # only the broker redelivers unacknowledged messages
         except BaseException:
             self.close()
             raise
@@ -95,7 +95,7 @@ class QueueSource(MessageSource):
 
     def _is_same_connection(self, epoch: int) -> bool:
         core = self._connection.shared.core
-        return core.is_online and core.line.epoch == epoch
+        return core.is_online and core.correlator.epoch == epoch
 
     def is_connected(self) -> bool:
         """Return False while a ``failover:`` URL looks for a broker."""

@@ -102,7 +102,7 @@ def batch_of_stream(query: str | None, run: str | None, number: str | None) -> B
 
 def is_spanwire(connection: blocking.Connection) -> bool:
     """Return True if the broker's provider name is Spanwire's."""
-    link = connection.shared.core.line.link
+    link = connection.shared.core.correlator.link
     return link is not None and link.wire_format.provider_name == PROVIDER_NAME
 
 
