@@ -16,12 +16,17 @@ from spanwire.broker.dispatch.fan_out import (
     STEPS_OF_REQUEST,
     selector_steps,
 )
+from spanwire.broker.dispatch.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings
+from spanwire.model.destination import MAX_COMPOSITE_PARTS, QUEUE, TOPIC, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION
 from tests.support.dialogue.broker_dialogue import Listener, Stage
 from tests.support.dialogue.spoken_advisories import SpokenAdvisories
 
 FULL: Final = "as many consumers as one message may go to.*use several topics, or queues behind a virtual topic"
+A: Final = Destination(QUEUE, "A")
+T: Final = Destination(TOPIC, "T")
+U: Final = Destination(TOPIC, "U")
 TOO_WILD: Final = "name topics, or use fewer wildcards"
 HEAVY: Final = "a = 1 OR b = '" + "x" * (8_000 - 15) + "'"
 
@@ -37,7 +42,7 @@ def crowd(stage: Stage, destination: str, count: int = MAX_FAN_OUT) -> list[List
 
 def heavy_crowd(stage: Stage, destination: str) -> list[Listener]:
     """As many consumers with long selectors as a topic takes."""
-    peer = stage.peer("heavy")
+    peer = stage.peer(f"heavy at {destination}")
     return [peer.consumes(destination, selector=HEAVY) for _ in range(MAX_FAN_OUT // (1 + selector_steps(HEAVY)))]
 
 
@@ -184,6 +189,21 @@ def test_an_advisory_goes_to_so_many_listeners_in_one_slice_and_a_further_listen
         peer.flushes()
     stage.runs()
     assert {tuple(listener.out) for listener in listeners} == {("+queue://A", "+queue://B")}
+
+
+def test_a_message_to_several_topics_goes_to_only_so_many_consumers_together() -> None:
+    stage = Stage(virtual=VirtualSettings((), (CompositeDestination(A, (ForwardTo(T), ForwardTo(U))),)))
+    listeners = [*heavy_crowd(stage, "topic://T"), *heavy_crowd(stage, "topic://U")]
+    producer = stage.peer("p")
+    for together in ("topic://T,topic://U", "topic://*", "queue://A", "queue://A,queue://B"):
+        with pytest.raises(ResourceAllocationError, match="send to fewer"):
+            producer.sends(together, "together", properties={"a": 1})
+    others = ",".join(f"queue://Q.{number}" for number in range(MAX_COMPOSITE_PARTS - 1))
+    for alone in ("topic://T", "topic://U", f"topic://T,{others}"):
+        producer.sends(alone, alone, properties={"a": 1})
+    assert listeners[0].out == ["topic://T", f"topic://T,{others}"]
+    assert listeners[-1].out == ["topic://U"]
+    assert stage.view("queue://Q.0").enqueued == 1
 
 
 def test_the_load_of_topics_is_nothing_when_everybody_has_left() -> None:

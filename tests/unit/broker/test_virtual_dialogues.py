@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND
 from spanwire.broker.dispatch.virtual_route import awaited
 from spanwire.broker.dispatch.virtual_settings import (
     CompositeDestination,
@@ -16,9 +17,9 @@ from spanwire.broker.dispatch.virtual_settings import (
 )
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import ADMIN, NO_TOKEN, WRITE
-from spanwire.broker.routing.virtual_destinations import MAX_HOPS
+from spanwire.broker.routing.virtual_destinations import MAX_AWAITED, MAX_HOPS
 from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination
-from spanwire.model.errors import AuthorizationError, InvalidSelectorError
+from spanwire.model.errors import AuthorizationError, InvalidSelectorError, ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Stage
 from tests.support.dialogue.text_format import original_of
 from tests.support.recording_authorizer import RecordingAuthorizer
@@ -412,3 +413,58 @@ def test_temporary_queues_are_mirrored_only_if_the_settings_say_so() -> None:
         watcher = stage.peer("w").consumes("topic://VirtualTopic.Mirror." + queue.removeprefix("temp-queue://"))
         stage.peer("p").sends(queue, "1")
         assert watcher.takes() == (["1"] if temporary else [])
+
+
+def test_so_many_queues_listen_to_a_virtual_topic_and_a_message_to_more_is_refused() -> None:
+    stage = Stage()
+    count = MAX_FAN_OUT // COPY_STEPS
+    for number in range(count):
+        stage.broker.configure_destination(parse_destination(f"queue://Consumer.{number}.VirtualTopic.Orders"))
+    producer = stage.peer("p")
+    before = stage.broker.steps
+    producer.sends(ORDERS, "1", persistent=False)
+    assert count < stage.broker.steps - before < 2 * count
+    assert stage.view(f"queue://Consumer.{count - 1}.VirtualTopic.Orders").pending == 1
+    for number in range(count, MAX_STEPS_OF_SEND // COPY_STEPS):
+        stage.broker.configure_destination(parse_destination(f"queue://Consumer.{number}.VirtualTopic.Orders"))
+    with pytest.raises(ResourceAllocationError, match="look at the virtual destinations of the configuration"):
+        producer.sends(ORDERS, "2", persistent=False)
+    assert stage.view("queue://Consumer.0.VirtualTopic.Orders").pending == 1
+
+
+def test_composites_that_lead_to_each_other_on_countless_ways_refuse_a_message() -> None:
+    names = [f"queue://C.{number}" for number in range(MAX_HOPS)]
+    settings = [CompositeDestination(parse_destination(name), forwards(*names)) for name in names]
+    stage = Stage(virtual=VirtualSettings((), tuple(settings)))
+    with pytest.raises(ResourceAllocationError, match="look at the virtual destinations of the configuration"):
+        stage.peer("p").sends(names[0], "1")
+
+
+def test_one_message_makes_only_so_many_queues_that_consumers_of_patterns_wait_for() -> None:
+    stage = Stage()
+    peer = stage.peer("c0")
+    for number in range(MAX_AWAITED):
+        if number % 1_000 == 999:
+            peer = stage.peer(f"c{number}")
+        peer.consumes(f"queue://Consumer.{number}.VirtualTopic.>")
+    late = stage.peer("late").consumes("queue://Consumer.late.VirtualTopic.>")
+    producer = stage.peer("p")
+    with pytest.raises(ResourceAllocationError, match=f"more than {MAX_AWAITED} queues.*make them before"):
+        producer.sends(ORDERS, "1")
+    assert not stage.has("queue://Consumer.0.VirtualTopic.Orders")
+    late.leaves()
+    producer.sends(ORDERS, "2", persistent=False)
+    assert stage.view(f"queue://Consumer.{MAX_AWAITED - 1}.VirtualTopic.Orders").enqueued == 1
+
+
+def test_a_selector_aware_virtual_topic_asks_only_so_many_consumers() -> None:
+    stage = Stage(virtual=VirtualSettings((VirtualTopic(selector_aware=True),)))
+    peer = stage.peer("c")
+    selector = "a = '" + "x" * 8_000 + "'"
+    count = MAX_STEPS_OF_SEND // (2 + len(selector) // 32)
+    for number in range(count + 1):
+        if number == count:
+            stage.peer("p").sends(ORDERS, "1")
+        peer.consumes(TAX, selector=selector)
+    with pytest.raises(ResourceAllocationError, match="look at the virtual destinations"):
+        stage.peer("q").sends(ORDERS, "2")

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.model.destination import MAX_COMPOSITE_PARTS
+
 MAX_FAN_OUT: Final = 20_000  # steps of one message: two consumers for each of 10,000 connections
-COPY_STEPS: Final = 4  # for each destination or durable subscription that gets a copy, which the store may take
+COPY_STEPS: Final = 4  # for each queue or durable subscription that gets a copy, which the store may take
+TOPIC_STEPS: Final = 2  # for each topic of several, its consumers not counted
+MAX_STEPS_OF_SEND: Final = (
+    MAX_FAN_OUT + MAX_COMPOSITE_PARTS * COPY_STEPS
+)  # so that a full topic can be one of the parts
 CHARACTERS_PER_STEP: Final = 32  # of a selector, which is evaluated for each message
 STEPS_OF_REQUEST: Final = 16  # of these steps, which are one of those that a connection's requests have in a turn
 

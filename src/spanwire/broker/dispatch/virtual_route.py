@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.dispatch.fan_out import selector_steps
 from spanwire.broker.dispatch.virtual_settings import (
     CompositeDestination,
     MirroredQueues,
@@ -26,14 +27,17 @@ class ListeningRule:
 
 
 class ForwardRule:
-    """One target of a composite destination with its selector compiled."""
+    """One target of a composite destination with its selector compiled, and the steps that evaluating that takes."""
 
-    __slots__ = ("destination", "keeps_address", "selector")
+    __slots__ = ("destination", "keeps_address", "selector", "steps")
 
-    def __init__(self, destination: Destination, selector: Selector | None, keeps_address: bool) -> None:
+    def __init__(
+        self, destination: Destination, selector: Selector | None, keeps_address: bool, steps: int = 0
+    ) -> None:
         self.destination: Final[Destination] = destination
         self.selector: Final[Selector | None] = selector
         self.keeps_address: Final[bool] = keeps_address
+        self.steps: Final[int] = steps
 
 
 class VirtualRoute:
@@ -111,7 +115,8 @@ class VirtualRoutes:
     def _add_forwards(self, route: VirtualRoute, composite: CompositeDestination) -> None:
         for forward in composite.forward_to:
             selector = self._selectors[forward.selector] if forward.selector else None
-            route.forwards.append(ForwardRule(forward.destination, selector, not composite.copy_message))
+            steps = selector_steps(forward.selector or None)
+            route.forwards.append(ForwardRule(forward.destination, selector, not composite.copy_message, steps))
         if composite.forward_only:
             route.stays = False
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from spanwire.model.destination import TOPIC, Destination
 
+MAX_FORWARDS: Final = 1_000  # targets of one composite destination; the first message makes them, 8 microseconds each
 DEFAULT_VIRTUAL_TOPICS: Final = Destination(TOPIC, "VirtualTopic.>")
 
 

@@ -11,6 +11,7 @@ from spanwire.broker.connections.transaction import TransactedSend, Transaction
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND, TOPIC_STEPS
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.persistence.network_copies import COPY, NEARER, NEW
@@ -230,10 +231,13 @@ class Sending(ParkedSender):
         homes = self._resolve(state, message.destination)
         if any(home.fans_out for home in homes):
             targets = self._virtual.expand(state, homes, message)
+            self._context.steps += len(targets)
             for target in targets:
                 if target.home.fans_out:
                     check_apart(target.home.destination)
             return targets
+        if len(homes) > 1:
+            _check_fan_out(message.destination, homes)
         return [Target(home, home.destination) for home in homes]
 
     def copies(self, targets: list[Target], message: Message) -> list[Message]:
@@ -455,3 +459,15 @@ class Sending(ParkedSender):
             return self.answer_when_stored(state, token)
         self.withhold(Waiting(store.position(), state.outlet, token, [WithheldMessage(home, message, sequence)]))
         return token == NO_TOKEN
+
+
+def _check_fan_out(destination: Destination, homes: list[BrokerDestination]) -> None:
+    """Raise `ResourceAllocationError` when one message to all of these would take too many steps."""
+    steps = 0
+    for home in homes:
+        steps += home.load + (TOPIC_STEPS if isinstance(home, Topic) else COPY_STEPS)
+    if steps > MAX_STEPS_OF_SEND:
+        raise ResourceAllocationError(
+            f"a message to {destination} would be handed to more than {MAX_FAN_OUT} consumers: "
+            f"send to fewer destinations at once"
+        )

@@ -16,6 +16,7 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND, TOPIC_STEPS
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.dispatch.virtual_route import ForwardRule, ListeningRule, awaited
 from spanwire.broker.queue.queue import Queue
@@ -27,7 +28,7 @@ from spanwire.model.errors import IllegalStateError, ResourceAllocationError
 from spanwire.model.message import Message
 
 MAX_HOPS: Final = 16  # virtual destinations that one message may go through in a row
-MAX_TARGETS: Final = 50_000  # copies of one send: as many as there may be destinations
+MAX_AWAITED: Final = 1_000  # queues that one message makes for consumers of wildcards, 8 microseconds each
 
 
 class Target:
@@ -63,6 +64,7 @@ class VirtualDestinations:
         self._values: Final[BoundMessageValues] = values
         self._audiences: Final[dict[str, list[BrokerDestination]]] = {}
         self._changes = -1
+        self._steps = 0  # of the message for which targets are looked for
 
     def expand(self, state: ConnectionState, homes: list[BrokerDestination], message: Message) -> list[Target]:
         """All physical targets of a message that is sent to ``homes``, in the order of the settings.
@@ -70,6 +72,9 @@ class VirtualDestinations:
         Raises `JmsError` when one of them is refused; destinations that the settings name are made then already.
         """
         targets: list[Target] = []
+        self._steps = 0
+        if len(homes) == 1 and homes[0].route is None:
+            self._steps = -homes[0].load  # it was asked for when its consumers came
         for home in homes:
             self._follow(state, home, message, Target(home, home.destination), targets, [])
         return targets
@@ -87,6 +92,7 @@ class VirtualDestinations:
         if route is None:
             self._add(target, message, targets)
             return
+        self._look(home.destination, 1)
         if home in path or len(path) >= MAX_HOPS:
             return
         path.append(home)
@@ -113,6 +119,7 @@ class VirtualDestinations:
         path: list[BrokerDestination],
     ) -> None:
         selector = forward.selector
+        self._look(forward.destination, forward.steps)
         if selector is not None and not self._values.matches(selector, message, message.redelivery_count):
             return
         self._rights.check_write(state, forward.destination)
@@ -161,6 +168,7 @@ class VirtualDestinations:
         """Make the queues that consumers of patterns wait for: ``Consumer.A.VirtualTopic.>`` stands for a queue of each
         topic. Where there is no room for one more, or no right to it, there is none.
         """
+        wanted: dict[str, Destination] = {}
         for entry in self._map.patterns():
             if entry.pattern.kind != QUEUE:
                 continue
@@ -169,6 +177,13 @@ class VirtualDestinations:
                 continue
             if not self._rights.may_make(entry.subscription.principal, queue):
                 continue
+            wanted[queue.qualified_name] = queue
+            if len(wanted) > MAX_AWAITED:
+                raise ResourceAllocationError(
+                    f"a message would make more than {MAX_AWAITED} queues that consumers of wildcards wait for under "
+                    f"{listening}: make them before it is sent"
+                )
+        for queue in wanted.values():
             try:
                 self._map.check_room([queue])
             except (IllegalStateError, ResourceAllocationError):
@@ -179,24 +194,30 @@ class VirtualDestinations:
         if not isinstance(home, Queue):
             return False
         reference = MessageReference(home, message, 0, 0, message.redelivery_count)
-        return any(subscription.accepts(reference) for subscription in home.subscriptions())
+        for subscription in home.subscriptions():
+            self._look(home.destination, subscription.weight)
+            if subscription.accepts(reference):
+                return True
+        return False
 
     def _add(self, target: Target, message: Message, targets: list[Target]) -> None:
         """The destination itself, and the durable subscriptions that it serves."""
         home = target.home
+        self._look(home.destination, home.load + (TOPIC_STEPS if isinstance(home, Topic) else COPY_STEPS))
         if isinstance(home, Topic):
             for durable in home.durables:
                 if durable.wants(message):
-                    self._count(target, targets)
                     targets.append(Target(durable.line, target.address, target.via))
-        self._count(target, targets)
         targets.append(target)
 
-    def _count(self, target: Target, targets: list[Target]) -> None:
-        if len(targets) >= MAX_TARGETS:
+    def _look(self, destination: Destination, steps: int) -> None:
+        """Count what one message takes on its ways, those that end without a copy among them."""
+        self._steps += steps
+        if self._steps > MAX_STEPS_OF_SEND:
             raise ResourceAllocationError(
-                f"a message to {target.home.destination} would be copied more than {MAX_TARGETS} times: "
-                f"look at the virtual destinations of the configuration"
+                f"a message that comes to {destination}, and to others before, would be copied to more than "
+                f"{MAX_FAN_OUT // COPY_STEPS} queues, or handed to more than {MAX_FAN_OUT} consumers: send to fewer at "
+                f"once, and look at the virtual destinations of the configuration"
             )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.broker.dispatch.virtual_settings import (
+    MAX_FORWARDS,
     CompositeDestination,
     ForwardTo,
     MirroredQueues,
@@ -111,6 +112,12 @@ forward_to.queue = [{physical_name = "A"}]
         (
             '<compositeQueue name="IN"><forwardTo><filteredDestination selector="a = 1"/></forwardTo></compositeQueue>',
             "must name either a queue or a topic",
+        ),
+        (
+            '<compositeQueue name="IN"><forwardTo>'
+            + "".join(f'<queue physicalName="Q.{number}"/>' for number in range(MAX_FORWARDS + 1))
+            + "</forwardTo></compositeQueue>",
+            f"forwards to {MAX_FORWARDS + 1} destinations, {MAX_FORWARDS} are the most",
         ),
         ('<virtualTopic prefix=""/>', "needs a prefix or a postfix"),
         ('<virtualTopic prefx="A."/>', "did you mean prefix?"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spanwire.broker.dispatch.virtual_settings import (
+    MAX_FORWARDS,
     CompositeDestination,
     ForwardTo,
     MirroredQueues,
@@ -141,6 +142,12 @@ class VirtualReader:
             forwards += self._filtered_forwards(holder)
         if not forwards:
             self.findings.error(element.line, f"<{element.name}> has no <forwardTo> with a queue or topic in it")
+        if len(forwards) > MAX_FORWARDS:
+            self.findings.error(
+                element.line,
+                f"<{element.name}> forwards to {len(forwards)} destinations, {MAX_FORWARDS} are the most: "
+                f"let queues listen to a virtual topic",
+            )
         if name is None:
             return None
         return CompositeDestination(
