@@ -84,7 +84,7 @@ class Condition:
         for due, _, home in self.context._alarms:
             if due <= self.context.monotonic:
                 self.woken[home.destination.name] += 1
-                self.bridge.go_on(home)
+                self.bridge.resume(home)
         self.context.ring()
 
 
@@ -196,4 +196,4 @@ def test_a_queue_that_is_woken_again_has_nothing_to_offer_that_it_has_not_offere
     condition = Condition("Q", policy=BridgePolicy(replays=True, replay_delay_ms=500))
     condition.lets_through(condition.came_back("Q", 1))
     condition.context.monotonic += 0.5
-    assert [condition.bridge.go_on(condition.home("Q")) for _ in range(2)] == [True, False]
+    assert [condition.bridge.resume(condition.home("Q")) for _ in range(2)] == [True, False]

@@ -6,7 +6,7 @@ import pytest
 
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.queue_policy import QueuePolicy
-from spanwire.broker.queue.browser import MAX_OUT_SHOWN
+from spanwire.broker.queue.browser import MAX_IN_FLIGHT_SHOWN
 from spanwire.model.acks import DELIVERED_ACK
 from spanwire.model.errors import InvalidDestinationError
 from tests.support.dialogue.broker_dialogue import Stage, destination
@@ -314,17 +314,17 @@ def test_a_browser_that_only_tells_what_it_has_shown_keeps_no_bodies() -> None:
 def test_a_browser_shows_no_more_of_what_is_out_than_its_limit() -> None:
     stage = Stage()
     producer = stage.peer("p")
-    producer.sends(QUEUE, *[str(number) for number in range(MAX_OUT_SHOWN + 5)], persistent=False)
+    producer.sends(QUEUE, *[str(number) for number in range(MAX_IN_FLIGHT_SHOWN + 5)], persistent=False)
     keeper = stage.peer("c").consumes(QUEUE, prefetch=32_766)
     for _ in range(20):
         keeper.peer.flushes()
         stage.settle()
-    assert stage.view(QUEUE).in_flight == MAX_OUT_SHOWN + 5
+    assert stage.view(QUEUE).in_flight == MAX_IN_FLIGHT_SHOWN + 5
     browser = stage.peer("b").consumes(QUEUE, browser=True, prefetch=32_766)
     for _ in range(20):
         browser.peer.flushes()
         stage.settle()
-    assert (len(browser.takes()), browser.ends) == (MAX_OUT_SHOWN, 1)
+    assert (len(browser.takes()), browser.ends) == (MAX_IN_FLIGHT_SHOWN, 1)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

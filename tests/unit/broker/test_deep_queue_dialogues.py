@@ -8,7 +8,7 @@ import pytest
 
 from spanwire.broker.policy.policy_entry import DeadLetterStrategy, PolicyEntry
 from spanwire.broker.policy.queue_policy import QueuePolicy
-from spanwire.broker.queue.page import CHUNK_MESSAGES, SLICE_MESSAGES
+from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, SLICE_MESSAGES
 from spanwire.broker.queue.pending_messages import MAX_RESIDENT_MESSAGES
 from spanwire.broker.queue.queue import Queue
 from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
@@ -46,12 +46,12 @@ def test_a_selective_consumer_looks_at_the_whole_queue_and_memory_stays_small() 
     highest = 0
     while stage.store.reads:
         stage.store.answer(stage.broker, stage.now)
-        highest = max(highest, queue_of(listener).walk()[0].loaded)
+        highest = max(highest, queue_of(listener).pending_lists()[0].loaded)
         while stage.broker.next_timeout() == 0.0:
             stage.runs()
         listener.peer.flushes()
     assert listener.takes() == [str(number) for number in range(99, DEEP, 100)]
-    assert highest <= MAX_RESIDENT_MESSAGES + 2 * CHUNK_MESSAGES
+    assert highest <= MAX_RESIDENT_MESSAGES + 2 * MAX_PAGE_MESSAGES
     assert stage.view(QUEUE).pending == DEEP
 
 
@@ -61,7 +61,7 @@ def test_a_new_message_reaches_a_selective_consumer_at_once_behind_many_that_nob
     producer = stage.peer("p")
     for number in range(2 * MAX_RESIDENT_MESSAGES):
         producer.sends(QUEUE, str(number), properties={"kind": "b"})
-    assert queue_of(listener).walk()[0].loaded <= MAX_RESIDENT_MESSAGES + CHUNK_MESSAGES
+    assert queue_of(listener).pending_lists()[0].loaded <= MAX_RESIDENT_MESSAGES + MAX_PAGE_MESSAGES
     producer.sends(QUEUE, "wanted", properties={"kind": "a"})
     assert listener.takes() == ["wanted"]
     assert stage.store.reads == []
@@ -233,7 +233,7 @@ def test_a_purge_forgets_how_often_messages_were_delivered() -> None:
     again.reads()
     queue.purge()
     again.settle()
-    assert queue._backlog._redeliveries == {}
+    assert queue._pending_messages._redeliveries == {}
 
 
 # Slices
@@ -274,20 +274,20 @@ def test_a_browser_with_a_selector_looks_through_a_deep_queue_in_slices() -> Non
 def test_what_waits_in_a_removed_queue_leaves_memory_a_piece_at_a_time() -> None:
     stage = Stage(persistent=False)
     producer = stage.peer("p")
-    for number in range(4 * CHUNK_MESSAGES):
+    for number in range(4 * MAX_PAGE_MESSAGES):
         producer.sends(QUEUE, str(number), persistent=False)
     stage.settle()
     home = stage.broker.home_of(destination(QUEUE))
     assert home is not None
     used = [home.usage.used_bytes]
-    each = used[0] // (4 * CHUNK_MESSAGES)
+    each = used[0] // (4 * MAX_PAGE_MESSAGES)
     producer.removes(QUEUE)
     producer.sends(QUEUE, "new", persistent=False)
     used.append(home.usage.used_bytes)
     while stage.broker.next_timeout() == 0.0:
         stage.runs()
         used.append(home.usage.used_bytes)
-    assert max(before - after for before, after in pairwise(used)) <= (CHUNK_MESSAGES + 10) * each
+    assert max(before - after for before, after in pairwise(used)) <= (MAX_PAGE_MESSAGES + 10) * each
     assert used[-1] == 0
     assert stage.peer("c").consumes(QUEUE).takes() == ["new"]
 

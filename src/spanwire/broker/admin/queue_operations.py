@@ -1,6 +1,6 @@
 """What an operator does to the messages of a queue: remove those that a selector chooses, retry dead letters.
 
-Each is one walk over what waits in the queue at the moment of the call, in memory and on the disk, a slice at a time.
+Each is one scan over what waits in the queue at the moment of the call, in memory and on the disk, a slice at a time.
 What consumers hold is left alone, and so is what comes in meanwhile. No rights are asked: an operator is no client.
 """
 
@@ -15,9 +15,9 @@ from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.persistence.unsynced_bytes import Unstored
-from spanwire.broker.queue.page import KEPT, SLICE_MESSAGES, TAKEN, Chunk, Packed
+from spanwire.broker.queue.page import UNSTORED, SLICE_MESSAGES, REMOVED, Page, PagedOut
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.queue.queue_tasks import LineWalk
+from spanwire.broker.queue.queue_tasks import ListScan
 from spanwire.broker.reserved_destinations import is_control
 from spanwire.broker.routing.dead_letters import CAUSE, restore
 from spanwire.broker.topic.durable_subscription import SubscriptionTerms
@@ -29,7 +29,7 @@ from spanwire.model.message import Message
 from spanwire.selector.expression import Selector
 from spanwire.selector.parser import parse_selector
 
-PAGE_MESSAGES: Final = 100  # messages read back at a time for one walk
+PAGE_MESSAGES: Final = 100  # messages read back at a time for one scan
 REMOVAL_BYTES: Final = 512  # of memory that a removal takes until it is written
 READ_POLL_SECONDS: Final = 0.02  # between two looks at a piece that the queue itself is reading
 
@@ -208,10 +208,10 @@ class SelectiveWalk(BrokerDestination):
         self._values: Final[BoundMessageValues] = values
         self._context: Final[BrokerContext] = context
         self._observer: Final[OperationObserver] = observer
-        self._walks: Final[list[LineWalk]] = [LineWalk(line) for line in queue.walk() if line.count > 0]
-        self._chunk: Chunk | None = None
-        self._packed: Packed | None = None
-        self._page: list[int] = []  # indexes into the packed piece that is being read
+        self._scans: Final[list[ListScan]] = [ListScan(line) for line in queue.pending_lists() if line.count > 0]
+        self._page_read: Page | None = None
+        self._paged_out: PagedOut | None = None
+        self._read_indexes: list[int] = []  # indexes into the paged_out piece that is being read
         self._expected: list[int] = []  # the numbers that stood there
         self._page_end = 0
         self._count = 0
@@ -224,21 +224,21 @@ class SelectiveWalk(BrokerDestination):
             self._context.wake_at(self, self._context.monotonic + READ_POLL_SECONDS)
             return False
         budget = SLICE_MESSAGES
-        while budget > 0 and self._walks and self._left > 0 and not self._queue.removed:
-            walk = self._walks[0]
-            chunk = walk.chunk()
-            if chunk is None:
-                walk.close()
-                self._walks.pop(0)
+        while budget > 0 and self._scans and self._left > 0 and not self._queue.removed:
+            scan = self._scans[0]
+            page = scan.page()
+            if page is None:
+                scan.close()
+                self._scans.pop(0)
                 continue
-            if chunk.reading:
+            if page.reading:
                 self._context.wake_at(self, self._context.monotonic + READ_POLL_SECONDS)
                 return False
-            if chunk.packed is None:
-                budget -= self._in_memory(walk, chunk, budget)
+            if page.paged_out is None:
+                budget -= self._in_memory(scan, page, budget)
             elif self._selector is None and self._disposal.is_blind:
-                budget -= self._unread(walk, chunk, chunk.packed, budget)
-            elif self._ask(walk, chunk, chunk.packed):
+                budget -= self._unread(scan, page, page.paged_out, budget)
+            elif self._ask(scan, page, page.paged_out):
                 return False
             else:
                 budget -= 1
@@ -254,65 +254,65 @@ class SelectiveWalk(BrokerDestination):
         if self._done:
             return
         self._done = True
-        for walk in self._walks:
-            walk.close()
-        self._walks.clear()
+        for scan in self._scans:
+            scan.close()
+        self._scans.clear()
         self._observer.finished(self._count, self._passed)
 
-    def _in_memory(self, walk: LineWalk, chunk: Chunk, budget: int) -> int:
-        cursor = walk.cursor
-        start = cursor.offset
-        end = walk.end(chunk, budget)
+    def _in_memory(self, scan: ListScan, page: Page, budget: int) -> int:
+        position = scan.position
+        start = position.offset
+        end = scan.end(page, budget)
         references: list[MessageReference] = []
         prepared: list[Message] = []
         index = start
         while index < end and self._left > 0:
-            item = chunk.items[index]
+            item = page.items[index]
             if item is not None:
                 made = self._choose(item.message, item.redelivery_count)
                 if made is not None:
                     references.append(item)
                     prepared.append(made)
-                    chunk.items[index] = None
+                    page.items[index] = None
             index += 1
-        cursor.offset = index
-        walk.line.taken(chunk, len(references))
+        position.offset = index
+        scan.pending_list.note_removed(page, len(references))
         for place, reference in enumerate(references):
             self._disposal.dispose(self._queue, reference, prepared[place])
         return end - start
 
-    def _unread(self, walk: LineWalk, chunk: Chunk, packed: Packed, budget: int) -> int:
+    def _unread(self, scan: ListScan, page: Page, paged_out: PagedOut, budget: int) -> int:
         """Messages on the disk that are removed whatever they are need not be read."""
         store = self._context.store
         queue = self._queue
-        cursor = walk.cursor
-        start = cursor.offset
-        end = walk.end(chunk, budget)
+        position = scan.position
+        start = position.offset
+        end = scan.end(page, budget)
         index = start
         while index < end and self._left > 0:
-            number = TAKEN if packed.numbers[index] == TAKEN else walk.line.take_packed(chunk, index)
-            if number == KEPT:
-                queue.discard(packed.kept.pop(index))
-            elif number != TAKEN and store is not None:
+            number = REMOVED if paged_out.numbers[index] == REMOVED else scan.pending_list.remove_paged_out(page, index)
+            if number == UNSTORED:
+                queue.discard(paged_out.kept.pop(index))
+            elif number != REMOVED and store is not None:
                 queue.removed_on_disk(number)
                 store.remove(queue.destination, number)
                 self._unstored.add(REMOVAL_BYTES)
-            if number != TAKEN:
+            if number != REMOVED:
                 self._count += 1
                 self._left -= 1
             index += 1
-        cursor.offset = index
+        position.offset = index
         return end - start
 
-    def _ask(self, walk: LineWalk, chunk: Chunk, packed: Packed) -> bool:
-        """Read the next page of a packed piece; False when there was nothing on the disk to read."""
-        start = walk.cursor.offset
-        end = self._queue.page_end(packed, start, walk.end(chunk, PAGE_MESSAGES))
-        self._page = [index for index in range(start, end) if packed.numbers[index] != TAKEN]
-        self._expected = [packed.numbers[index] for index in self._page]
+    def _ask(self, scan: ListScan, page: Page, paged_out: PagedOut) -> bool:
+        """Read the next page of a paged_out piece; False when there was nothing on the disk to read."""
+        start = scan.position.offset
+        end = self._queue.page_end(paged_out, start, scan.end(page, PAGE_MESSAGES))
+        self._read_indexes = [index for index in range(start, end) if paged_out.numbers[index] != REMOVED]
+        self._expected = [paged_out.numbers[index] for index in self._read_indexes]
         self._page_end = end
-        self._chunk = chunk
-        self._packed = packed
+        self._page_read = page
+        self._paged_out = paged_out
         sequences = [number for number in self._expected if number > 0]
         if sequences:
             self._context.fetch(self, self.destination, sequences)
@@ -323,55 +323,55 @@ class SelectiveWalk(BrokerDestination):
     def fetched(self, request: int, messages: list[Message | None]) -> None:
         """A page is here."""
         self._queue.note_page(messages)
-        if not self._queue.removed and self._walks:
+        if not self._queue.removed and self._scans:
             self._show(messages)
         self._context.schedule(self)
 
     def _show(self, messages: list[Message | None]) -> None:
         """Choose among a page, unless the piece has been read or cut meanwhile: then it is looked at again."""
-        walk = self._walks[0]
-        chunk = self._chunk
-        packed = self._packed
-        self._chunk = None
-        self._packed = None
-        assert chunk is not None and packed is not None
-        if walk.chunk() is not chunk or chunk.packed is not packed or chunk.reading:
+        scan = self._scans[0]
+        page = self._page_read
+        paged_out = self._paged_out
+        self._page_read = None
+        self._paged_out = None
+        assert page is not None and paged_out is not None
+        if scan.page() is not page or page.paged_out is not paged_out or page.reading:
             return
         references: list[MessageReference] = []
         prepared: list[Message] = []
         read = 0
-        for place, index in enumerate(self._page):
+        for place, index in enumerate(self._read_indexes):
             number = self._expected[place]
             message: Message | None = None
             if number > 0:
                 message = messages[read]
                 read += 1
-            if index >= len(packed.numbers) or packed.numbers[index] != number or self._left <= 0:
+            if index >= len(paged_out.numbers) or paged_out.numbers[index] != number or self._left <= 0:
                 continue
-            found = self._waiting(packed, index, message)
+            found = self._waiting(paged_out, index, message)
             made = None if found is None else self._choose(found.message, found.redelivery_count)
             if found is not None and made is not None:
-                self._take(walk, chunk, packed, index, found)
+                self._take(scan, page, paged_out, index, found)
                 references.append(found)
                 prepared.append(made)
-        walk.cursor.offset = min(self._page_end, len(chunk))
+        scan.position.offset = min(self._page_end, len(page))
         for place, reference in enumerate(references):
             self._disposal.dispose(self._queue, reference, prepared[place])
 
-    def _waiting(self, packed: Packed, index: int, message: Message | None) -> MessageReference | None:
+    def _waiting(self, paged_out: PagedOut, index: int, message: Message | None) -> MessageReference | None:
         """The message at ``index``: one that only memory has, or ``message`` as the store gave it."""
-        if packed.numbers[index] == KEPT:
-            return packed.kept[index]
+        if paged_out.numbers[index] == UNSTORED:
+            return paged_out.kept[index]
         if message is None:
             return None
-        return self._queue.from_disk(message, packed.numbers[index])
+        return self._queue.from_disk(message, paged_out.numbers[index])
 
-    def _take(self, walk: LineWalk, chunk: Chunk, packed: Packed, index: int, found: MessageReference) -> None:
+    def _take(self, scan: ListScan, page: Page, paged_out: PagedOut, index: int, found: MessageReference) -> None:
         if found.sequence > 0:
             self._queue.took_from_disk(found)
         else:
-            packed.kept.pop(index)
-        walk.line.take_packed(chunk, index)
+            paged_out.kept.pop(index)
+        scan.pending_list.remove_paged_out(page, index)
 
     def _choose(self, message: Message, redelivery_count: int) -> Message | None:
         selector = self._selector
@@ -443,7 +443,7 @@ class Operations:
         """Remove the waiting messages that ``selector`` chooses, at most ``limit``. Raises `InvalidSelectorError` and
         `InvalidDestinationError`.
         """
-        self._walk(destination, selector, limit, self._discarding, observer, now)
+        self._scan(destination, selector, limit, self._discarding, observer, now)
 
     def retry(
         self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
@@ -451,9 +451,9 @@ class Operations:
         """Send the waiting dead letters that ``selector`` chooses back to where they came from, at most ``limit``.
         Raises as `remove`.
         """
-        self._walk(destination, selector, limit, self._retrying, observer, now)
+        self._scan(destination, selector, limit, self._retrying, observer, now)
 
-    def _walk(
+    def _scan(
         self,
         destination: Destination,
         selector: str | None,
@@ -469,8 +469,8 @@ class Operations:
         self._context.wall_ms = now.wall_ms
         self._context.monotonic = now.monotonic
         values = BoundMessageValues(self._formats)
-        walk = SelectiveWalk(queue, chooser, limit, disposal, self._unstored, values, self._context, observer)
-        self._context.schedule(walk)
+        scan = SelectiveWalk(queue, chooser, limit, disposal, self._unstored, values, self._context, observer)
+        self._context.schedule(scan)
 
 
 def _name_of(destination: Destination) -> str:

@@ -15,7 +15,7 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.exactly_once.cursor import Cursor, is_name
 from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.requests import number_text
-from spanwire.broker.queue.browser_home import BrowserHome
+from spanwire.broker.queue.browser_destination import BrowserDestination
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import MALFORMED, refusal
 from spanwire.broker.routing.consumers import RangeReads
@@ -61,7 +61,7 @@ class CursorRanges(RangeReads):
         RangeRead(cursor, home, asked, subscription, self._context)
 
 
-class RangeRead(BrowserHome):
+class RangeRead(BrowserDestination):
     """One browser's way through a range: the home of what is dispatched to it, so that acknowledging it changes
     nothing but the memory that counts for it. It ends early when the cursor moves past it, or is taken over.
     """

@@ -1,4 +1,4 @@
-"""The way of messages from a queue's line to a cursor, and back.
+"""The way of messages from a queue's pending_list to a cursor, and back.
 
 Nothing is read for it: what is on the disk moves as a number. What only memory has is written down first.
 """
@@ -12,9 +12,9 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.exactly_once.reserved_messages import HeldMessages
 from spanwire.broker.persistence.unsynced_bytes import Unstored
-from spanwire.broker.queue.page import KEPT, PACKED_MESSAGES, TAKEN, Chunk, Packed
+from spanwire.broker.queue.page import UNSTORED, MAX_PAGED_OUT_MESSAGES, REMOVED, Page, PagedOut
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.queue.queue_tasks import LineWalk
+from spanwire.broker.queue.queue_tasks import ListScan
 from spanwire.broker.routing.flow_control import FlowControl
 
 UNBOUNDED_BYTES: Final = 0
@@ -47,12 +47,12 @@ class Taking:
         self._counts_bytes = at_most_bytes > 0
         if self._counts_bytes:
             self._bytes_left = at_most_bytes - sum(self._sizes(list(self._held.sequences)))
-        for place, line in enumerate(self._queue.walk()):
-            if line.count == 0:
+        for place, pending_list in enumerate(self._queue.pending_lists()):
+            if pending_list.count == 0:
                 continue
-            walk = LineWalk(line)
-            is_done = self._take_from(walk, place)
-            walk.close()
+            scan = ListScan(pending_list)
+            is_done = self._take_from(scan, place)
+            scan.close()
             if not is_done:
                 break
         came = len(self._held) - before
@@ -60,18 +60,18 @@ class Taking:
             self._queue.taken_away(came)
         return came
 
-    def _take_from(self, walk: LineWalk, place: int) -> bool:
+    def _take_from(self, scan: ListScan, place: int) -> bool:
         """False when no more is to be taken."""
         while not self._is_full():
-            chunk = walk.chunk()
-            if chunk is None:
+            page = scan.page()
+            if page is None:
                 return True
-            if chunk.reading:
+            if page.reading:
                 return False
-            if chunk.packed is None:
-                self._from_memory(walk, chunk, place)
+            if page.paged_out is None:
+                self._from_memory(scan, page, place)
             else:
-                self._from_disk(walk, chunk, chunk.packed, place)
+                self._from_disk(scan, page, page.paged_out, place)
         return False
 
     def _is_full(self) -> bool:
@@ -96,26 +96,26 @@ class Taking:
         if self._counts_bytes:
             self._bytes_left -= sum(self._sizes([sequence]))
 
-    def _from_memory(self, walk: LineWalk, chunk: Chunk, place: int) -> None:
-        start = walk.cursor.offset
-        end = walk.end(chunk, PACKED_MESSAGES)
+    def _from_memory(self, scan: ListScan, page: Page, place: int) -> None:
+        start = scan.position.offset
+        end = scan.end(page, MAX_PAGED_OUT_MESSAGES)
         index = start
         taken: list[MessageReference] = []
         expired: list[MessageReference] = []
         while index < end and not self._is_full():
-            item = chunk.items[index]
+            item = page.items[index]
             if item is not None:
                 if not self._fits(item):
                     break
-                chunk.items[index] = None
+                page.items[index] = None
                 if item.message.is_expired(self._context.wall_ms):
                     expired.append(item)
                 else:
                     taken.append(item)
                     self._hold(self._stored(item), item.order, place, item.message.expiration_ms)
             index += 1
-        walk.cursor.offset = index
-        walk.line.taken(chunk, len(taken) + len(expired))
+        scan.position.offset = index
+        scan.pending_list.note_removed(page, len(taken) + len(expired))
         for reference in taken:
             self._queue.release(reference.message)
         for reference in expired:
@@ -134,46 +134,46 @@ class Taking:
         self._queue.note_deliveries(sequence, reference.redelivery_count)
         return sequence
 
-    def _from_disk(self, walk: LineWalk, chunk: Chunk, packed: Packed, place: int) -> None:
+    def _from_disk(self, scan: ListScan, page: Page, paged_out: PagedOut, place: int) -> None:
         """What is over its time stays for the look for such messages."""
-        end = walk.end(chunk, PACKED_MESSAGES)
-        index = walk.cursor.offset
-        orders = packed.orders
+        end = scan.end(page, MAX_PAGED_OUT_MESSAGES)
+        index = scan.position.offset
+        orders = paged_out.orders
         while index < end and not self._is_full():
-            number = packed.numbers[index]
-            due_ms = packed.dues[index] if len(packed.dues) > 0 else 0
-            if number == TAKEN or 0 < due_ms <= self._context.wall_ms:
+            number = paged_out.numbers[index]
+            due_ms = paged_out.dues[index] if len(paged_out.dues) > 0 else 0
+            if number == REMOVED or 0 < due_ms <= self._context.wall_ms:
                 index += 1
                 continue
-            if number == KEPT and not self._fits(packed.kept[index]):
+            if number == UNSTORED and not self._fits(paged_out.kept[index]):
                 break
             order = orders[index] if len(orders) > 0 else self._context.next_order()
-            walk.cursor.offset = index + 1
-            walk.line.take_packed(chunk, index)
-            if number == KEPT:
-                kept = packed.kept.pop(index)
+            scan.position.offset = index + 1
+            scan.pending_list.remove_paged_out(page, index)
+            if number == UNSTORED:
+                kept = paged_out.kept.pop(index)
                 number = self._stored(kept)
                 self._queue.release(kept.message)
             self._hold(number, order, place, due_ms)
             index += 1
-        walk.cursor.offset = index
+        scan.position.offset = index
 
 
 def put_back(queue: Queue, held: HeldMessages, context: BrokerContext) -> None:
-    """Everything that is ``held`` takes its old place in the line, as delivered once more; nobody holds it then."""
+    """Everything that is ``held`` takes its old place in the pending_list, as delivered once more; nobody holds it then."""
     store = context.store
-    lines = queue.walk()
-    for place, line in enumerate(lines):
+    pending_lists = queue.pending_lists()
+    for place, pending_list in enumerate(pending_lists):
         found: list[tuple[int, int]] = []
         for index, order in enumerate(held.orders):
-            if min(held.places[index], len(lines) - 1) == place:
+            if min(held.places[index], len(pending_lists) - 1) == place:
                 found.append((order, held.sequences[index]))
         found.sort()
         numbers = array("q", [sequence for _, sequence in found])
         orders = array("q", [order for order, _ in found])
         dues = array("q", [held.dues.get(sequence, 0) for sequence in numbers])
         if len(numbers) > 0:
-            line.give_back_packed(numbers, orders, dues)
+            pending_list.put_back_paged_out(numbers, orders, dues)
     for sequence in held.sequences:
         count = queue.redeliveries_of(sequence) + 1
         queue.note_deliveries(sequence, count)

@@ -1,4 +1,4 @@
-"""Under which further conditions a bridge gets a message: back to where it came from, and how many in a time.
+"""Under which further conditions a bridge gets a message: back to where it message_added from, and how many in a time.
 
 A message does not go to a broker that it has passed. When its consumers have moved there meanwhile it would be stuck;
 so a policy may let it go back once nobody consumes here (ActiveMQ's ``conditionalNetworkBridgeFilterFactory``).
@@ -40,19 +40,19 @@ class BridgeCondition(MessageCondition):
         self._is_closed = False  # it had its share, and takes nothing until the time is over
 
     def add(
-        self, home: BrokerDestination, consumers: QueueConsumers, policy: BridgePolicy, arrivals: Arrivals | None
+        self, queue: BrokerDestination, consumers: QueueConsumers, policy: BridgePolicy, arrivals: Arrivals | None
     ) -> None:
-        """It consumes from ``home``, too, besides ``consumers``."""
-        name = home.destination.qualified_name
+        """It consumes from ``queue``, too, besides ``consumers``."""
+        name = queue.destination.qualified_name
         self._policies[name] = policy
-        self._homes[name] = home
+        self._homes[name] = queue
         self._consumers[name] = consumers
         if arrivals is not None:
             self._arrivals[name] = arrivals
 
-    def forget(self, home: BrokerDestination) -> None:
-        """It consumes from ``home`` no more."""
-        name = home.destination.qualified_name
+    def forget(self, queue: BrokerDestination) -> None:
+        """It consumes from ``queue`` no more."""
+        name = queue.destination.qualified_name
         self._policies.pop(name, None)
         self._homes.pop(name, None)
         self._consumers.pop(name, None)
@@ -70,15 +70,15 @@ class BridgeCondition(MessageCondition):
         message = reference.message
         name = message.destination.qualified_name
         policy = self._policies.get(name)
-        home = self._homes.get(name)
+        queue = self._homes.get(name)
         path = message.broker_path
-        if policy is None or home is None:
+        if policy is None or queue is None:
             return self._filter.passes(path)
         if self._filter.target_broker_id in path:
             if not policy.replays or len(path) >= MAX_PATH or _is_wanted_here(self._consumers[name], message, policy):
                 self._filter.refusals.path += 1
                 return False
-            if not self._was_long_here(name, home, reference):
+            if not self._was_long_here(name, queue, reference):
                 self._filter.refusals.replay += 1
                 return False
         elif not self._filter.passes(path):
@@ -87,19 +87,19 @@ class BridgeCondition(MessageCondition):
             self._count_in_window(policy)
         return True
 
-    def _was_long_here(self, name: str, home: BrokerDestination, reference: MessageReference) -> bool:
+    def _was_long_here(self, name: str, queue: BrokerDestination, reference: MessageReference) -> bool:
         arrivals = self._arrivals.get(name)
         if arrivals is None:
             return True
         due = arrivals.due(reference)
         if due > self._context.monotonic:
             self._passed_by.add(name)
-            self._wake_at(home, due)
+            self._wake_at(queue, due)
             return False
         return True
 
     def _count_in_window(self, policy: BridgePolicy) -> None:
-        """One message goes. The last of so many closes the subscription, which keeps its place in each line."""
+        """One message goes. The last of so many closes the subscription, which keeps its place in each pending_list."""
         now = self._context.monotonic
         if now >= self._window_end:
             self._window_end = now + policy.rate_duration_ms / 1000
@@ -109,12 +109,12 @@ class BridgeCondition(MessageCondition):
             self._filter.refusals.rate += 1
             self._is_closed = True
             self._subscription.started = False
-            for home in self._homes.values():
-                self._wake_at(home, self._window_end)
+            for queue in self._homes.values():
+                self._wake_at(queue, self._window_end)
 
-    def go_on(self, home: BrokerDestination) -> bool:
-        """``home`` is woken. True when messages were passed by there that may go now."""
-        name = home.destination.qualified_name
+    def resume(self, queue: BrokerDestination) -> bool:
+        """``queue`` is woken. True when messages were passed by there that may go now."""
+        name = queue.destination.qualified_name
         if self._is_closed and self._context.monotonic >= self._window_end:
             self._is_closed = False
             self._subscription.started = not self._subscription.removed
@@ -123,26 +123,26 @@ class BridgeCondition(MessageCondition):
         self._passed_by.discard(name)
         return True
 
-    def _wake_at(self, home: BrokerDestination, due: float) -> None:
+    def _wake_at(self, queue: BrokerDestination, due: float) -> None:
         """One alarm of a queue at a time is enough: what is due later asks again then."""
-        name = home.destination.qualified_name
+        name = queue.destination.qualified_name
         alarm = self._alarms.get(name, FAR_OFF)
         if alarm <= self._context.monotonic or due < alarm:
             self._alarms[name] = due
-            self._context.wake_at(home, due)
+            self._context.wake_at(queue, due)
 
 
 def add_condition(
-    home: BrokerDestination,
+    queue: BrokerDestination,
     subscription: Subscription,
     consumers: QueueConsumers,
     arrivals: Arrivals | None,
     context: BrokerContext,
 ) -> None:
-    """``subscription`` comes to ``home``: if it is a bridge's, and the policy of ``home`` has something to say of
+    """``subscription`` comes to ``queue``: if it is a bridge's, and the policy of ``queue`` has something to say of
     bridges, that holds for it from now on.
     """
-    policy = home.policy.queue.bridges
+    policy = queue.policy.queue.bridges
     network_filter = subscription.network_filter
     if policy is None or network_filter is None:
         return
@@ -150,22 +150,22 @@ def add_condition(
     if not isinstance(condition, BridgeCondition):
         condition = BridgeCondition(network_filter, context, subscription)
         subscription.bridge_condition = condition
-    condition.add(home, consumers, policy, arrivals)
+    condition.add(queue, consumers, policy, arrivals)
 
 
-def forget_condition(home: BrokerDestination, subscription: Subscription) -> None:
-    """``subscription`` leaves ``home``."""
+def forget_condition(queue: BrokerDestination, subscription: Subscription) -> None:
+    """``subscription`` leaves ``queue``."""
     condition = subscription.bridge_condition
     if isinstance(condition, BridgeCondition):
-        condition.forget(home)
+        condition.forget(queue)
 
 
-def let_go_on(home: BrokerDestination, consumers: QueueConsumers) -> bool:
+def let_go_on(queue: BrokerDestination, consumers: QueueConsumers) -> bool:
     """Time has passed: bridges that had their share take more. True when one passed by what it may have now."""
     found = False
     for consumer in consumers.all:
         condition = consumer.subscription.bridge_condition
-        if isinstance(condition, BridgeCondition) and condition.go_on(home):
+        if isinstance(condition, BridgeCondition) and condition.resume(queue):
             found = True
     return found
 

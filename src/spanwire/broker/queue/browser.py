@@ -11,15 +11,15 @@ from typing import Final
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.queue.browser_home import BrowserHome
-from spanwire.broker.queue.page import KEPT, SLICE_MESSAGES, TAKEN, Chunk
-from spanwire.broker.queue.pending_list import MessageLine
+from spanwire.broker.queue.browser_destination import BrowserDestination
+from spanwire.broker.queue.page import UNSTORED, SLICE_MESSAGES, REMOVED, Page
+from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.queue.queue_tasks import LineWalk
+from spanwire.broker.queue.queue_tasks import ListScan
 from spanwire.model.message import Message
 
 MAX_BROWSE_PAGE: Final = 100  # messages read back at a time for one browser
-MAX_OUT_SHOWN: Final = 10_000  # messages out at consumers that one browser shows; their bodies stay until it has
+MAX_IN_FLIGHT_SHOWN: Final = 10_000  # messages out at consumers that one browser shows; their bodies stay until it has
 
 
 class Shown:
@@ -32,28 +32,28 @@ class Shown:
         self.redelivery_count: Final[int] = redelivery_count
 
 
-class LineBrowse:
-    """What is left to be shown of one line: what is out, in order, and the walk down the line.
+class ListBrowse:
+    """What is left to be shown of one pending_list: what is out, in order, and the scan down the pending_list.
 
-    ``out`` runs from ``next_out``; ``returned_orders`` and ``returned_sequences`` know those that may stand in the line
-    again. The walk has come to ``order`` and ``sequence``, and ends at ``last_order`` and ``last_sequence``.
+    ``out`` runs from ``next_out``; ``returned_orders`` and ``returned_sequences`` know those that may stand in the pending_list
+    again. The scan has come to ``order`` and ``sequence``, and ends at ``last_order`` and ``last_sequence``.
     """
 
     __slots__ = (
         "last_order",
         "last_sequence",
-        "line",
+        "pending_list",
         "next_out",
         "order",
         "out",
         "returned_orders",
         "returned_sequences",
         "sequence",
-        "walk",
+        "scan",
     )
 
-    def __init__(self, line: MessageLine, out: list[MessageReference], last_order: int) -> None:
-        self.line: Final[MessageLine] = line
+    def __init__(self, pending_list: PendingList, out: list[MessageReference], last_order: int) -> None:
+        self.pending_list: Final[PendingList] = pending_list
         self.out: Final[list[MessageReference]] = out
         self.next_out = 0
         self.returned_orders: Final[set[int]] = {reference.order for reference in out}
@@ -61,22 +61,22 @@ class LineBrowse:
         self.order = 0
         self.sequence = 0
         self.last_order: Final[int] = last_order
-        self.last_sequence: Final[int] = line.last_sequence()
-        self.walk: LineWalk | None = LineWalk(line) if line.count > 0 else None
+        self.last_sequence: Final[int] = pending_list.last_sequence()
+        self.scan: ListScan | None = ListScan(pending_list) if pending_list.count > 0 else None
 
     def passed(self, order: int, sequence: int) -> None:
-        """The walk has come to this message."""
+        """The scan has come to this message."""
         self.order = max(self.order, order)
         self.sequence = max(self.sequence, sequence)
 
     def has_passed(self, order: int, sequence: int) -> bool:
-        """Whether this message stands before where the walk has been: it was out and came back behind the walk's back,
-        its old piece of the line being gone. ``order`` is 0 for one that is not in memory.
+        """Whether this message stands before where the scan has been: it was out and message_added back behind the scan's back,
+        its old piece of the pending_list being gone. ``order`` is 0 for one that is not in memory.
         """
         return sequence <= self.sequence and order <= self.order
 
     def misses(self, reference: MessageReference) -> bool:
-        """Whether one that was dispatched after the beginning left the line before the walk came to it."""
+        """Whether one that was dispatched after the beginning left the pending_list before the scan message_added to it."""
         if reference.order in self.returned_orders:
             return False
         if reference.sequence > 0:
@@ -91,24 +91,24 @@ class LineBrowse:
             self.returned_sequences.add(reference.sequence)
 
     def is_before(self, reference: MessageReference, order: int, sequence: int) -> bool:
-        """Whether one that is out stood before one in the line; ``order`` is 0 for one that is not in memory."""
+        """Whether one that is out stood before one in the pending_list; ``order`` is 0 for one that is not in memory."""
         if order > 0:
             return reference.order < order
         return reference.sequence < sequence
 
     def close(self) -> None:
-        """The walk is over."""
-        if self.walk is not None:
-            self.walk.close()
-            self.walk = None
+        """The scan is over."""
+        if self.scan is not None:
+            self.scan.close()
+            self.scan = None
 
 
-class Browse(BrowserHome):
-    """One browser's walk down a queue: the home of what is dispatched to it, so acknowledging it changes nothing but
+class Browse(BrowserDestination):
+    """One browser's scan down a queue: the home of what is dispatched to it, so acknowledging it changes nothing but
     the memory that counts for it.
 
-    It shows what stood in the line or was out at the moment of the call, each message once and as far as possible in
-    the order of the line, and leaves out what is gone before the walk comes to it. One that is dispatched meanwhile is
+    It shows what stood in the pending_list or was out at the moment of the call, each message once and as far as possible in
+    the order of the pending_list, and leaves out what is gone before the scan comes to it. One that is dispatched meanwhile is
     shown as well, unless it comes back before the browser's next turn.
     """
 
@@ -119,10 +119,10 @@ class Browse(BrowserHome):
         self._subscription: Final[Subscription] = subscription
         self._dispatched: Final[dict[Subscription, int]] = {}  # by each consumer, at the last look
         self._looked_at = queue.dispatched
-        self._lines: Final[list[LineBrowse]] = self._begin()
+        self._pending_lists: Final[list[ListBrowse]] = self._begin()
         self._ready: list[Shown] = []
         self._next_ready = 0
-        self._page: list[Shown | None] = []  # None: being read
+        self._read_page: list[Shown | None] = []  # None: being read
         self._sequences: list[int] = []
         self._request = 0
         self._ended = False
@@ -131,25 +131,29 @@ class Browse(BrowserHome):
         queue.visits += 1
         subscription.homes[self] = None
 
-    def _begin(self) -> list[LineBrowse]:
+    def _begin(self) -> list[ListBrowse]:
         """Hold what is out, so that its bodies count as memory as long as they are kept for the browser."""
-        found = self._queue.out(MAX_OUT_SHOWN)
+        found = self._queue.out(MAX_IN_FLIGHT_SHOWN)
         found.sort(key=_order)
         for reference in found:
             self.hold(reference.message)
         for subscription in self._queue.subscriptions():
             self._dispatched[subscription] = subscription.dispatched_total
         last_order = self._context.next_order()
-        lines = self._queue.walk()
-        if len(lines) == 1:
-            return [LineBrowse(lines[0], found, last_order)]
+        pending_lists = self._queue.pending_lists()
+        if len(pending_lists) == 1:
+            return [ListBrowse(pending_lists[0], found, last_order)]
         return [
-            LineBrowse(line, [reference for reference in found if self._queue.line_of(reference) is line], last_order)
-            for line in lines
+            ListBrowse(
+                pending_list,
+                [reference for reference in found if self._queue.list_of(reference) is pending_list],
+                last_order,
+            )
+            for pending_list in pending_lists
         ]
 
     def _look_again(self) -> None:
-        """What has been dispatched since the last look, before the walk came to it, is out now."""
+        """What has been dispatched since the last look, before the scan message_added to it, is out now."""
         self._looked_at = self._queue.dispatched
         for subscription in self._queue.subscriptions():
             total = subscription.dispatched_total
@@ -162,11 +166,14 @@ class Browse(BrowserHome):
                     self._note_dispatched(reference)
 
     def _note_dispatched(self, reference: MessageReference) -> None:
-        for line in self._lines:
-            if line.line is self._queue.line_of(reference):
-                if line.misses(reference) and len(line.out) - line.next_out < MAX_OUT_SHOWN:
+        for pending_list in self._pending_lists:
+            if pending_list.pending_list is self._queue.list_of(reference):
+                if (
+                    pending_list.misses(reference)
+                    and len(pending_list.out) - pending_list.next_out < MAX_IN_FLIGHT_SHOWN
+                ):
                     self.hold(reference.message)
-                    line.add_out(reference)
+                    pending_list.add_out(reference)
                 return
 
     def fill(self) -> None:
@@ -188,28 +195,28 @@ class Browse(BrowserHome):
                 self.release(shown.message)
                 budget -= 1
                 continue
-            if not self._lines:
+            if not self._pending_lists:
                 break
-            if self._go_on(self._lines[0]):
+            if self._go_on(self._pending_lists[0]):
                 return
-        if not self._lines and self._next_ready >= len(self._ready) and subscription.outlet.writable:
+        if not self._pending_lists and self._next_ready >= len(self._ready) and subscription.outlet.writable:
             self._ended = True
             subscription.consumer.dispatch_end()
             subscription.outlet.mark_dirty()
 
-    def _go_on(self, line: LineBrowse) -> bool:
-        """Take the next messages of ``line`` to be shown; True when the store must be asked for them first."""
-        walk = line.walk
-        chunk = None if walk is None else walk.chunk()
-        if walk is not None and chunk is not None:
-            return self._gather(line, walk, chunk)
-        line.close()
-        if line.next_out < len(line.out):
+    def _go_on(self, pending_list: ListBrowse) -> bool:
+        """Take the next messages of ``pending_list`` to be shown; True when the store must be asked for them first."""
+        scan = pending_list.scan
+        page = None if scan is None else scan.page()
+        if scan is not None and page is not None:
+            return self._gather(pending_list, scan, page)
+        pending_list.close()
+        if pending_list.next_out < len(pending_list.out):
             ready: list[Shown] = []
-            self._take_out(line, ready, min(len(line.out), line.next_out + MAX_BROWSE_PAGE))
+            self._take_out(pending_list, ready, min(len(pending_list.out), pending_list.next_out + MAX_BROWSE_PAGE))
             self._is_ready(ready)
         else:
-            self._lines.pop(0)
+            self._pending_lists.pop(0)
         return False
 
     def _show(self, shown: Shown) -> None:
@@ -219,39 +226,39 @@ class Browse(BrowserHome):
                 self.hold(shown.message)
                 self._subscription.dispatch(reference)
 
-    def _take_out(self, line: LineBrowse, ready: list[Shown], end: int) -> None:
+    def _take_out(self, pending_list: ListBrowse, ready: list[Shown], end: int) -> None:
         """Those that are out, up to the index ``end``. One that nobody but this browser holds was acknowledged."""
-        for reference in line.out[line.next_out : end]:
+        for reference in pending_list.out[pending_list.next_out : end]:
             if reference.message.holders > 1:
                 ready.append(Shown(reference.message, reference.redelivery_count))
                 self.hold(reference.message)  # until it is shown
             self.release(reference.message)
-        line.next_out = end
+        pending_list.next_out = end
 
-    def _take_out_before(self, line: LineBrowse, ready: list[Shown], order: int, sequence: int) -> bool:
-        """Those that are out before one in the line; False when there are more than a page takes."""
-        end = line.next_out
-        most = min(len(line.out), end + MAX_BROWSE_PAGE - len(ready))
-        while end < most and line.is_before(line.out[end], order, sequence):
+    def _take_out_before(self, pending_list: ListBrowse, ready: list[Shown], order: int, sequence: int) -> bool:
+        """Those that are out before one in the pending_list; False when there are more than a page takes."""
+        end = pending_list.next_out
+        most = min(len(pending_list.out), end + MAX_BROWSE_PAGE - len(ready))
+        while end < most and pending_list.is_before(pending_list.out[end], order, sequence):
             end += 1
-        if end > line.next_out:
-            self._take_out(line, ready, end)
-        return end == len(line.out) or not line.is_before(line.out[end], order, sequence)
+        if end > pending_list.next_out:
+            self._take_out(pending_list, ready, end)
+        return end == len(pending_list.out) or not pending_list.is_before(pending_list.out[end], order, sequence)
 
-    def _is_next(self, line: LineBrowse, order: int, sequence: int) -> bool:
-        """Whether one that stands in the line is to be shown. One that was out and has come back is shown in one place
+    def _is_next(self, pending_list: ListBrowse, order: int, sequence: int) -> bool:
+        """Whether one that stands in the pending_list is to be shown. One that was out and has come back is shown in one place
         of both.
         """
-        if line.has_passed(order, sequence):
+        if pending_list.has_passed(order, sequence):
             return False
-        line.passed(order, sequence)
-        if order not in line.returned_orders and sequence not in line.returned_sequences:
+        pending_list.passed(order, sequence)
+        if order not in pending_list.returned_orders and sequence not in pending_list.returned_sequences:
             return True
-        if line.next_out < len(line.out):
-            reference = line.out[line.next_out]
+        if pending_list.next_out < len(pending_list.out):
+            reference = pending_list.out[pending_list.next_out]
             if reference.order == order or (order == 0 and reference.sequence == sequence):
                 self.release(reference.message)
-                line.next_out += 1
+                pending_list.next_out += 1
                 return True
         return False
 
@@ -260,59 +267,59 @@ class Browse(BrowserHome):
         self._ready = ready
         self._next_ready = 0
 
-    def _gather(self, line: LineBrowse, walk: LineWalk, chunk: Chunk) -> bool:
-        """The next messages of ``chunk``, and those that are out before them; True when the store is asked."""
-        start = walk.cursor.offset
-        packed = chunk.packed
-        end = walk.end(chunk, MAX_BROWSE_PAGE)
-        if packed is not None:
-            return self._gather_packed(line, walk, chunk, self._queue.page_end(packed, start, end))
+    def _gather(self, pending_list: ListBrowse, scan: ListScan, page: Page) -> bool:
+        """The next messages of ``page``, and those that are out before them; True when the store is asked."""
+        start = scan.position.offset
+        paged_out = page.paged_out
+        end = scan.end(page, MAX_BROWSE_PAGE)
+        if paged_out is not None:
+            return self._gather_paged_out(pending_list, scan, page, self._queue.page_end(paged_out, start, end))
         ready: list[Shown] = []
         for index in range(start, end):
-            item = chunk.items[index]
+            item = page.items[index]
             if item is None:
                 continue
-            if not self._take_out_before(line, ready, item.order, item.sequence):
+            if not self._take_out_before(pending_list, ready, item.order, item.sequence):
                 end = index
                 break
-            if self._is_next(line, item.order, item.sequence):
+            if self._is_next(pending_list, item.order, item.sequence):
                 self._add(ready, item.message, item.redelivery_count)
-        walk.cursor.offset = end
+        scan.position.offset = end
         self._is_ready(ready)
         return False
 
-    def _gather_packed(self, line: LineBrowse, walk: LineWalk, chunk: Chunk, end: int) -> bool:
-        packed = chunk.packed
-        assert packed is not None
+    def _gather_paged_out(self, pending_list: ListBrowse, scan: ListScan, page: Page, end: int) -> bool:
+        paged_out = page.paged_out
+        assert paged_out is not None
         ready: list[Shown] = []
         sequences: list[int] = []
-        page: list[Shown | None] = []
-        for index in range(walk.cursor.offset, end):
-            number = packed.numbers[index]
-            kept = packed.kept[index] if number == KEPT else None
-            if number == TAKEN:
+        read_page: list[Shown | None] = []
+        for index in range(scan.position.offset, end):
+            number = paged_out.numbers[index]
+            kept = paged_out.kept[index] if number == UNSTORED else None
+            if number == REMOVED:
                 continue
             order = 0 if kept is None else kept.order
             sequence = number if kept is None else kept.sequence
-            if not self._take_out_before(line, ready, order, sequence):
+            if not self._take_out_before(pending_list, ready, order, sequence):
                 end = index
                 break
-            if not self._is_next(line, order, sequence):
+            if not self._is_next(pending_list, order, sequence):
                 continue
             if kept is not None:
                 self._add(ready, kept.message, kept.redelivery_count)
             else:
-                page.extend(ready)
+                read_page.extend(ready)
                 ready = []
-                page.append(None)
+                read_page.append(None)
                 sequences.append(number)
-        walk.cursor.offset = end
-        page.extend(ready)
+        scan.position.offset = end
+        read_page.extend(ready)
         if not sequences:
-            self._is_ready([shown for shown in page if shown is not None])
+            self._is_ready([shown for shown in read_page if shown is not None])
             return False
         self._is_ready([])
-        self._page = page
+        self._read_page = read_page
         self._sequences = sequences
         self._request = self._context.fetch(self, self.destination, sequences)
         return True
@@ -331,7 +338,7 @@ class Browse(BrowserHome):
         self._queue.note_page(messages)
         index = 0
         ready: list[Shown] = []
-        for kept in self._page:
+        for kept in self._read_page:
             if kept is not None:
                 ready.append(kept)
                 continue
@@ -339,7 +346,7 @@ class Browse(BrowserHome):
             if message is not None:
                 self._add(ready, message, self._queue.redeliveries_of(self._sequences[index]))
             index += 1
-        self._page = []
+        self._read_page = []
         self._is_ready(ready)
         self._context.schedule(self)
 
@@ -350,21 +357,21 @@ class Browse(BrowserHome):
             return
         self._gone = True
         self._queue.visitors -= 1
-        for line in self._lines:
-            line.close()
-            for reference in line.out[line.next_out :]:
+        for pending_list in self._pending_lists:
+            pending_list.close()
+            for reference in pending_list.out[pending_list.next_out :]:
                 self.release(reference.message)
-        self._lines.clear()
+        self._pending_lists.clear()
         for shown in self._ready[self._next_ready :]:
             self.release(shown.message)
-        for kept in self._page:
+        for kept in self._read_page:
             if kept is not None:
                 self.release(kept.message)
-        self._page = []
+        self._read_page = []
         self._is_ready([])
 
     def is_searching(self) -> bool:
-        """The end of the line has not been reached."""
+        """The end of the pending_list has not been reached."""
         return not self._ended
 
 

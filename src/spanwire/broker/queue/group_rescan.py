@@ -1,7 +1,7 @@
 """When consumers go back for messages that they passed by because these belonged to a group that has lost its owner.
 
 To go back costs a look at everything between. Where groups are closed again and again in a deep queue that would be
-looks without end, so there is an account of them: messages that are taken and time pay in, each return is paid from it.
+scanned without end, so there is an account of them: messages that are note_removed and time pay in, each return is paid from it.
 Until there is enough, or its time has come, a closed group stays with the consumer that closed it.
 """
 
@@ -11,30 +11,36 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import BrokerDestination
-from spanwire.broker.queue.page import CHUNK_MESSAGES
-from spanwire.broker.queue.pending_list import MessageLine
+from spanwire.broker.queue.page import MAX_PAGE_MESSAGES
+from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.queue_consumers import QueueConsumer, QueueConsumers
-from spanwire.broker.queue.scan_position import LineCursor
+from spanwire.broker.queue.scan_position import ScanPosition
 
-LOOKS_PER_MESSAGE: Final = 8  # second looks that one message taken pays for
-LOOKS_PER_SECOND: Final = 100_000  # that time pays for: some percent of what one processor does
-SAVED_LOOKS: Final = 100_000  # above this time pays for nothing more
+SCANS_PER_MESSAGE: Final = 8  # second scanned that one message note_removed pays for
+SCANS_PER_SECOND: Final = 100_000  # that time pays for: some percent of what one processor does
+MAX_SAVED_SCANS: Final = 100_000  # above this time pays for nothing more
 
 
-class Handover:
-    """Remembers how far back the consumers of ``home`` have to go, and when they may. Who owns which group is left to
+class GroupRescan:
+    """Remembers how far back the consumers of ``queue`` have to go, and when they may. Who owns which group is left to
     `MessageGroups`.
     """
 
     def __init__(
-        self, home: BrokerDestination, lines: list[MessageLine], consumers: QueueConsumers, context: BrokerContext
+        self,
+        queue: BrokerDestination,
+        pending_lists: list[PendingList],
+        consumers: QueueConsumers,
+        context: BrokerContext,
     ) -> None:
-        self._home: Final[BrokerDestination] = home
-        self._lines: Final[list[MessageLine]] = lines
+        self._queue: Final[BrokerDestination] = queue
+        self._pending_lists: Final[list[PendingList]] = pending_lists
         self._consumers: Final[QueueConsumers] = consumers
         self._context: Final[BrokerContext] = context
-        self._marks: list[LineCursor] = []  # for each line: before it nobody has to look; none: nobody goes back
-        self._saved = float(SAVED_LOOKS)
+        self._marks: list[
+            ScanPosition
+        ] = []  # for each pending_list: before it nobody has to look; none: nobody goes back
+        self._saved = float(MAX_SAVED_SCANS)
         self._saved_at = context.monotonic
         self._due = 0.0
         self._alarm_at = 0.0
@@ -45,50 +51,52 @@ class Handover:
         return len(self._marks) > 0
 
     def earn(self) -> None:
-        """A message of a group was taken."""
-        self._saved += LOOKS_PER_MESSAGE
+        """A message of a group was note_removed."""
+        self._saved += SCANS_PER_MESSAGE
 
     def lost(self, owner: QueueConsumer) -> None:
         """``owner`` lost a group. Before where it stands there is nothing left of the group, unless its selector may
         have left it there.
         """
-        from_front = self._consumers.selective > 0 or not owner.cursors
+        from_front = self._consumers.selective > 0 or not owner.positions
         is_new = not self._marks
-        for place, line in enumerate(self._lines):
+        for place, pending_list in enumerate(self._pending_lists):
             if is_new:
-                self._marks.append(line.open(True) if from_front else line.open_beside(owner.cursors[place]))
+                self._marks.append(
+                    pending_list.open(True) if from_front else pending_list.open_beside(owner.positions[place])
+                )
             elif from_front:
-                line.start_over(self._marks[place])
-            elif owner.cursors[place].is_before(self._marks[place]):
-                self._marks[place].go_to(owner.cursors[place])
+                pending_list.start_over(self._marks[place])
+            elif owner.positions[place].is_before(self._marks[place]):
+                self._marks[place].go_to(owner.positions[place])
         if is_new:
             self._due = -1.0
 
     def is_due(self) -> bool:
         """Whether they may go back now; if not, the destination is woken when they may at the latest."""
         now = self._context.monotonic
-        if self._saved < SAVED_LOOKS:
-            self._saved = min(SAVED_LOOKS, self._saved + (now - self._saved_at) * LOOKS_PER_SECOND)
+        if self._saved < MAX_SAVED_SCANS:
+            self._saved = min(MAX_SAVED_SCANS, self._saved + (now - self._saved_at) * SCANS_PER_SECOND)
         self._saved_at = now
         missing = self._price() - self._saved
         if missing <= 0:
             return True
         if self._due < 0.0:
-            self._due = now + missing / LOOKS_PER_SECOND
+            self._due = now + missing / SCANS_PER_SECOND
         if now >= self._due:
             return True
         if self._alarm_at <= now or self._alarm_at > self._due:
             self._alarm_at = self._due
-            self._context.wake_at(self._home, self._due)
+            self._context.wake_at(self._queue, self._due)
         return False
 
     def _price(self) -> int:
-        """About how many looks it takes."""
+        """About how many scanned it takes."""
         price = 0
         for consumer in self._consumers.all:
-            for place, cursor in enumerate(consumer.cursors):
+            for place, position in enumerate(consumer.positions):
                 mark = self._marks[place]
-                price += max(0, (cursor.place - mark.place) * CHUNK_MESSAGES + cursor.offset - mark.offset)
+                price += max(0, (position.place - mark.place) * MAX_PAGE_MESSAGES + position.offset - mark.offset)
         return price
 
     def go_back(self) -> bool:
@@ -96,16 +104,16 @@ class Handover:
         self._saved -= self._price()
         found = False
         for consumer in self._consumers.all:
-            for place, cursor in enumerate(consumer.cursors):
+            for place, position in enumerate(consumer.positions):
                 mark = self._marks[place]
-                if mark.is_before(cursor):
-                    cursor.go_to(mark)
+                if mark.is_before(position):
+                    position.go_to(mark)
                     found = True
         self.cancel()
         return found
 
     def cancel(self) -> None:
-        """Nobody has to go back: all look at the whole line anyway."""
+        """Nobody has to go back: all look at the whole pending_list anyway."""
         for place, mark in enumerate(self._marks):
-            self._lines[place].close(mark)
+            self._pending_lists[place].close(mark)
         self._marks = []

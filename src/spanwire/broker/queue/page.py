@@ -1,4 +1,4 @@
-"""A piece of a queue's line: some hundred messages in a row, in memory or packed to eight bytes each."""
+"""A piece of a queue's pending_list: some hundred messages in a row, in memory or paged_out to eight bytes each."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Final
 
 from spanwire.broker.dispatch.message_reference import MessageReference
 
-CHUNK_MESSAGES: Final = 500  # messages of a piece in memory, and of one read
-SLICE_MESSAGES: Final = 64  # messages that one slice of a job looks at: half a millisecond with a selector
-PACKED_MESSAGES: Final = 4_096  # messages of a packed piece; what is read is cut off its front
+MAX_PAGE_MESSAGES: Final = 500  # messages of a piece in memory, and of one read
+SLICE_MESSAGES: Final = 64  # messages that one slice of a job scanned at: half a millisecond with a selector
+MAX_PAGED_OUT_MESSAGES: Final = 4_096  # messages of a paged_out piece; what is read is cut off its front
 NEVER_LOADED: Final = (
     1 << 62
 )  # the order of messages that were not in memory since the broker started: behind all others
-TAKEN: Final = 0  # stands for a message that left the line
-KEPT: Final = -1  # stands for a message that the store does not have
+REMOVED: Final = 0  # stands for a message that left the pending_list
+UNSTORED: Final = -1  # stands for a message that the store does not have
 
 
-class Packed:
+class PagedOut:
     """What memory knows of messages whose bodies are on the disk only.
 
-    ``numbers`` are their sequences, `TAKEN`, or `KEPT` for those in ``kept`` that only memory has. ``orders`` is empty
+    ``numbers`` are their sequences, `REMOVED`, or `UNSTORED` for those in ``kept`` that only memory has. ``orders`` is empty
     unless they had places in the dispatch order before; ``dues`` is empty unless some of them expire, else wall
     milliseconds with 0 for never, of which ``earliest`` is the smallest (0: none).
     """
@@ -44,9 +44,9 @@ class Packed:
         if due_ms > 0 and (self.earliest == 0 or due_ms < self.earliest):
             self.earliest = due_ms
 
-    def split(self, count: int) -> Packed:
+    def split(self, count: int) -> PagedOut:
         """Keep the first ``count`` messages and give the others."""
-        rest = Packed(self.numbers[count:])
+        rest = PagedOut(self.numbers[count:])
         self.numbers = self.numbers[:count]
         if len(self.orders) > 0:
             rest.orders = self.orders[count:]
@@ -66,7 +66,7 @@ class Packed:
     def take(self, index: int) -> int:
         """Remove one message; gives its number."""
         number = self.numbers[index]
-        self.numbers[index] = TAKEN
+        self.numbers[index] = REMOVED
         if len(self.dues) > 0:
             self.dues[index] = 0
         return number
@@ -74,7 +74,7 @@ class Packed:
     def lowest(self) -> int:
         """The order of the first that is left, where there are orders; when none is left, of the first that was."""
         for index, number in enumerate(self.numbers):
-            if number != TAKEN:
+            if number != REMOVED:
                 return self.orders[index]
         return self.orders[0]
 
@@ -83,49 +83,49 @@ class Packed:
         self.earliest = min([due for due in self.dues if due > 0], default=0)
 
     def note_earliest_after(self, wall_ms: int) -> None:
-        """All that was due up to ``wall_ms`` was taken: look for the next."""
+        """All that was due up to ``wall_ms`` was note_removed: look for the next."""
         self.earliest = min([due for due in self.dues if due > wall_ms], default=0)
 
     def live(self) -> int:
         """How many messages are left."""
-        return len(self.numbers) - self.numbers.count(TAKEN)
+        return len(self.numbers) - self.numbers.count(REMOVED)
 
 
-class Chunk:
-    """Messages in a row: either ``items`` in memory, None where one was taken, or ``packed``.
+class Page:
+    """Messages in a row: either ``items`` in memory, None where one was note_removed, or ``paged_out``.
 
-    ``start`` is an index before which nothing is left, ``live`` counts what is. ``epoch`` is that of the line when
-    something came back into this piece; ``reading`` says that the store was asked for it, ``returned`` is what came
+    ``start`` is an index before which nothing is left, ``live`` counts what is. ``epoch`` is that of the pending_list when
+    something message_added back into this piece; ``reading`` says that the store was asked for it, ``returned`` is what message_added
     back meanwhile.
     """
 
-    __slots__ = ("epoch", "items", "live", "packed", "reading", "returned", "start")
+    __slots__ = ("epoch", "items", "live", "paged_out", "reading", "returned", "start")
 
     def __init__(self) -> None:
         self.items: list[MessageReference | None] = []
         self.start = 0
         self.live = 0
-        self.packed: Packed | None = None
+        self.paged_out: PagedOut | None = None
         self.reading = False
         self.returned: list[MessageReference] = []
         self.epoch = 0
 
     def __len__(self) -> int:
-        packed = self.packed
-        return len(self.items) if packed is None else len(packed.numbers)
+        paged_out = self.paged_out
+        return len(self.items) if paged_out is None else len(paged_out.numbers)
 
     def last_sequence(self) -> int:
         """The largest sequence in it; 0 when the store has none of its messages."""
-        packed = self.packed
-        if packed is not None:
-            return max(0, max(packed.numbers, default=0))
+        paged_out = self.paged_out
+        if paged_out is not None:
+            return max(0, max(paged_out.numbers, default=0))
         return max([item.sequence for item in self.items if item is not None], default=0)
 
     def lowest(self) -> int:
         """The smallest order in it; `NEVER_LOADED` when it has none."""
-        packed = self.packed
-        if packed is not None:
-            return packed.lowest() if len(packed.orders) > 0 else NEVER_LOADED
+        paged_out = self.paged_out
+        if paged_out is not None:
+            return paged_out.lowest() if len(paged_out.orders) > 0 else NEVER_LOADED
         for item in self.items:
             if item is not None:
                 return item.order
@@ -139,39 +139,39 @@ class Chunk:
 
     def highest(self) -> int:
         """The largest order in it; `NEVER_LOADED` when it was not in memory yet, -1 when it is empty."""
-        packed = self.packed
-        if packed is not None:
+        paged_out = self.paged_out
+        if paged_out is not None:
             if self.live == 0:
                 return -1
-            return packed.orders[-1] if len(packed.orders) > 0 else NEVER_LOADED
+            return paged_out.orders[-1] if len(paged_out.orders) > 0 else NEVER_LOADED
         for index in range(len(self.items) - 1, -1, -1):
             item = self.items[index]
             if item is not None:
                 return item.order
         return -1
 
-    def pack(self) -> list[MessageReference]:
+    def page_out(self) -> list[MessageReference]:
         """Forget the bodies that the store has; gives the references that left memory."""
-        packed = Packed(array("q"))
+        paged_out = PagedOut(array("q"))
         left: list[MessageReference] = []
         for item in self.items:
             if item is None:
                 continue
-            packed.orders.append(item.order)
+            paged_out.orders.append(item.order)
             if item.sequence > 0:
-                packed.add(item.sequence, item.message.expiration_ms)
+                paged_out.add(item.sequence, item.message.expiration_ms)
                 left.append(item)
             else:
-                packed.kept[len(packed.numbers)] = item
-                packed.add(KEPT, item.message.expiration_ms)
-        self.packed = packed
+                paged_out.kept[len(paged_out.numbers)] = item
+                paged_out.add(UNSTORED, item.message.expiration_ms)
+        self.paged_out = paged_out
         self.items = []
         self.start = 0
         return left
 
     def load(self, items: list[MessageReference | None]) -> None:
         """The messages are here; those that are missing are None."""
-        self.packed = None
+        self.paged_out = None
         self.reading = False
         self.items = items
         self.start = 0

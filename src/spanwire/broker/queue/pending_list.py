@@ -1,7 +1,7 @@
 """The messages of one queue that wait for a consumer, oldest first.
 
-A line is a row of pieces (`Chunk`): those at which consumers are, or where new messages come in, are in memory, the
-others are packed to eight bytes for each message. A reader of the line keeps its place in a `LineCursor`: the number of
+A pending_list is a row of pieces (`Page`): those at which consumers are, or where new messages come in, are in memory, the
+others are paged_out to eight bytes for each message. A reader of the pending_list keeps its place in a `ScanPosition`: the number of
 a piece, counted from the beginning of time, and an index into it.
 """
 
@@ -12,28 +12,35 @@ from bisect import bisect_left
 from typing import Final
 
 from spanwire.broker.dispatch.message_reference import MessageReference
-from spanwire.broker.queue.page import CHUNK_MESSAGES, NEVER_LOADED, PACKED_MESSAGES, SLICE_MESSAGES, Chunk, Packed
-from spanwire.broker.queue.scan_position import LineCursor
+from spanwire.broker.queue.page import (
+    MAX_PAGE_MESSAGES,
+    NEVER_LOADED,
+    MAX_PAGED_OUT_MESSAGES,
+    SLICE_MESSAGES,
+    Page,
+    PagedOut,
+)
+from spanwire.broker.queue.scan_position import ScanPosition
 
-LEAST_CHUNKS: Final = 64  # pieces below which the empty ones among them are not worth looking for
-PASSED_LOOKS: Final = 64  # pieces behind readers that are looked at for some to be packed
-MAX_PIECES_BACK: Final = 20  # looked through for the youngest stored message: 10,000 messages at most
+MIN_PAGES_COMPACTED: Final = 64  # pieces below which the empty ones among them are not worth looking for
+MAX_PAGES_EXAMINED: Final = 64  # pieces behind readers that are looked at for some to be paged_out
+MAX_PAGES_BACK: Final = 20  # looked through for the youngest stored message: 10,000 messages at most
 
 
-class MessageLine:
-    """Appends at the end, takes from the front or from where a cursor stands, puts back by order.
+class PendingList:
+    """Appends at the end, takes from the front or from where a position stands, puts back by order.
 
     Knows nothing of consumers, the store or memory accounting. ``count`` are all waiting messages, ``loaded`` those of
     pieces in memory.
     """
 
-    __slots__ = ("_base", "_chunks", "_compact_at", "_cursors", "count", "epoch", "loaded")
+    __slots__ = ("_base", "_pages", "_compact_at", "_positions", "count", "epoch", "loaded")
 
     def __init__(self) -> None:
-        self._chunks: list[Chunk] = [Chunk()]
+        self._pages: list[Page] = [Page()]
         self._base = 0
-        self._compact_at = LEAST_CHUNKS
-        self._cursors: list[LineCursor] = []
+        self._compact_at = MIN_PAGES_COMPACTED
+        self._positions: list[ScanPosition] = []
         self.count = 0
         self.loaded = 0
         self.epoch = 0
@@ -42,68 +49,73 @@ class MessageLine:
 
     def append(self, reference: MessageReference) -> None:
         """The youngest message, in memory."""
-        tail = self._chunks[-1]
-        if tail.packed is not None or len(tail.items) >= CHUNK_MESSAGES:
-            tail = Chunk()
+        tail = self._pages[-1]
+        if tail.paged_out is not None or len(tail.items) >= MAX_PAGE_MESSAGES:
+            tail = Page()
             self._add(tail)
         tail.items.append(reference)
         tail.live += 1
         self.count += 1
         self.loaded += 1
 
-    def append_packed(self, number: int, due_ms: int) -> None:
+    def append_paged_out(self, number: int, due_ms: int) -> None:
         """The youngest message, which only the store has."""
-        self._packed_tail(number, due_ms)
+        self._paged_out_tail(number, due_ms)
 
-    def append_kept(self, number: int, reference: MessageReference) -> None:
-        """The youngest message, which the store does not have, behind others that are packed."""
-        packed = self._packed_tail(number, reference.message.expiration_ms)
-        packed.kept[len(packed.numbers) - 1] = reference
+    def append_unstored(self, number: int, reference: MessageReference) -> None:
+        """The youngest message, which the store does not have, behind others that are paged_out."""
+        paged_out = self._paged_out_tail(number, reference.message.expiration_ms)
+        paged_out.kept[len(paged_out.numbers) - 1] = reference
 
-    def _packed_tail(self, number: int, due_ms: int) -> Packed:
-        tail = self._chunks[-1]
-        packed = tail.packed
-        if packed is None or tail.reading or len(packed.numbers) >= PACKED_MESSAGES or len(packed.orders) > 0:
-            packed = Packed(array("q"))
-            tail = Chunk()
-            tail.packed = packed
+    def _paged_out_tail(self, number: int, due_ms: int) -> PagedOut:
+        tail = self._pages[-1]
+        paged_out = tail.paged_out
+        if (
+            paged_out is None
+            or tail.reading
+            or len(paged_out.numbers) >= MAX_PAGED_OUT_MESSAGES
+            or len(paged_out.orders) > 0
+        ):
+            paged_out = PagedOut(array("q"))
+            tail = Page()
+            tail.paged_out = paged_out
             tail.live = 1
             self._add(tail)
         else:
             tail.live += 1
-        packed.add(number, due_ms)
+        paged_out.add(number, due_ms)
         self.count += 1
-        return packed
+        return paged_out
 
     def extend(self, sequences: array[int], expiring: array[int], dues: array[int]) -> None:
         """Recovered messages by ascending sequence; ``dues`` are the wall milliseconds of those in ``expiring``."""
-        for start in range(0, len(sequences), PACKED_MESSAGES):
-            packed = Packed(sequences[start : start + PACKED_MESSAGES])
-            numbers = packed.numbers
+        for start in range(0, len(sequences), MAX_PAGED_OUT_MESSAGES):
+            paged_out = PagedOut(sequences[start : start + MAX_PAGED_OUT_MESSAGES])
+            numbers = paged_out.numbers
             first = bisect_left(expiring, numbers[0])
             last = bisect_left(expiring, numbers[-1] + 1)
             if first < last:
-                packed.dues = array("q", bytes(8 * len(numbers)))
+                paged_out.dues = array("q", bytes(8 * len(numbers)))
                 for place in range(first, last):
                     index = bisect_left(numbers, expiring[place])
                     if index < len(numbers) and numbers[index] == expiring[place]:
-                        packed.dues[index] = dues[place]
-                packed.note_earliest()
-            chunk = Chunk()
-            chunk.packed = packed
-            chunk.live = len(numbers)
-            self._add(chunk)
+                        paged_out.dues[index] = dues[place]
+                paged_out.note_earliest()
+            page = Page()
+            page.paged_out = paged_out
+            page.live = len(numbers)
+            self._add(page)
             self.count += len(numbers)
 
-    def _add(self, chunk: Chunk) -> None:
-        self._chunks.append(chunk)
-        if len(self._chunks) >= self._compact_at:
+    def _add(self, page: Page) -> None:
+        self._pages.append(page)
+        if len(self._pages) >= self._compact_at:
             self._compact()
-        if self._chunks[0].live == 0:
-            self._settle_head()
+        if self._pages[0].live == 0:
+            self._drop_empty_head()
 
-    def give_back(self, references: list[MessageReference]) -> None:
-        """Put ``references``, by ascending order, back where they were; cursors that look back go there."""
+    def put_back(self, references: list[MessageReference]) -> None:
+        """Put ``references``, by ascending order, back where they were; positions that look back go there."""
         self.epoch += 1
         self.count += len(references)
         self.loaded += len(references)
@@ -112,15 +124,15 @@ class MessageLine:
         index = 0
         while done < len(references):
             order = references[done].order
-            while index < len(self._chunks) and self._chunks[index].highest() < order:
+            while index < len(self._pages) and self._pages[index].highest() < order:
                 index += 1
-            inside = index < len(self._chunks) and self._chunks[index].lowest() < order
-            if inside and self._chunks[index].packed is not None and not self._chunks[index].reading:
-                index = self._open_inside(index, order)
+            inside = index < len(self._pages) and self._pages[index].lowest() < order
+            if inside and self._pages[index].paged_out is not None and not self._pages[index].reading:
+                index = self._split_paged_out(index, order)
                 inside = False
             bound = NEVER_LOADED
-            if index < len(self._chunks):
-                bound = self._chunks[index].highest() if inside else self._chunks[index].lowest()
+            if index < len(self._pages):
+                bound = self._pages[index].highest() if inside else self._pages[index].lowest()
             end = done + 1
             while end < len(references) and references[end].order < bound:
                 end += 1
@@ -130,18 +142,18 @@ class MessageLine:
                 self._insert(index, references[done:end])
             lowest = index if lowest < 0 else lowest
             done = end
-        self._look_back(lowest)
+        self._revisit(lowest)
 
-    def _look_back(self, lowest: int) -> None:
-        """Something came back, first into the piece at ``lowest``."""
+    def _revisit(self, lowest: int) -> None:
+        """Something message_added back, first into the piece at ``lowest``."""
         first = self._base + lowest
-        for cursor in self._cursors:
-            if cursor.looks_back and cursor.place >= first:
-                cursor.place = first
-                cursor.offset = 0
-        self._settle_head()
+        for position in self._positions:
+            if position.revisits and position.place >= first:
+                position.place = first
+                position.offset = 0
+        self._drop_empty_head()
 
-    def give_back_packed(self, numbers: array[int], orders: array[int], dues: array[int]) -> None:
+    def put_back_paged_out(self, numbers: array[int], orders: array[int], dues: array[int]) -> None:
         """The same with messages that only the store has, by ascending order; ``dues`` are 0 for those that do not
         expire.
         """
@@ -151,60 +163,60 @@ class MessageLine:
         done = 0
         index = 0
         while done < len(numbers):
-            while index < len(self._chunks) and self._chunks[index].highest() < orders[done]:
+            while index < len(self._pages) and self._pages[index].highest() < orders[done]:
                 index += 1
-            index = self._part_at(index, orders[done])
-            bound = NEVER_LOADED if index == len(self._chunks) else self._chunks[index].bound()
-            end = min(max(bisect_left(orders, bound, done), done + 1), done + PACKED_MESSAGES)
-            packed = Packed(array("q"))
+            index = self._split_at(index, orders[done])
+            bound = NEVER_LOADED if index == len(self._pages) else self._pages[index].bound()
+            end = min(max(bisect_left(orders, bound, done), done + 1), done + MAX_PAGED_OUT_MESSAGES)
+            paged_out = PagedOut(array("q"))
             for place in range(done, end):
-                packed.add(numbers[place], dues[place])
-            packed.orders = orders[done:end]
-            chunk = Chunk()
-            chunk.packed = packed
-            chunk.live = end - done
-            self._insert_chunk(index, chunk)
+                paged_out.add(numbers[place], dues[place])
+            paged_out.orders = orders[done:end]
+            page = Page()
+            page.paged_out = paged_out
+            page.live = end - done
+            self._insert_page(index, page)
             lowest = index if lowest < 0 else lowest
             index += 1
             done = end
-        self._look_back(lowest)
+        self._revisit(lowest)
 
-    def _part_at(self, index: int, order: int) -> int:
+    def _split_at(self, index: int, order: int) -> int:
         """Make room for ``order`` in the piece at ``index``; gives the index before which it belongs. A piece that is
         being read stays whole.
         """
-        if index == len(self._chunks) or self._chunks[index].reading or self._chunks[index].lowest() >= order:
+        if index == len(self._pages) or self._pages[index].reading or self._pages[index].lowest() >= order:
             return index
-        chunk = self._chunks[index]
-        if chunk.packed is not None:
-            return self._open_inside(index, order)
+        page = self._pages[index]
+        if page.paged_out is not None:
+            return self._split_paged_out(index, order)
         count = 0
-        for place, item in enumerate(chunk.items):
+        for place, item in enumerate(page.items):
             if item is not None and item.order < order:
                 count = place + 1
-        rest = Chunk()
-        rest.load(chunk.items[count:])
-        rest.epoch = chunk.epoch
-        chunk.items = chunk.items[:count]
-        chunk.live -= rest.live
+        rest = Page()
+        rest.load(page.items[count:])
+        rest.epoch = page.epoch
+        page.items = page.items[:count]
+        page.live -= rest.live
         self._insert_rest(index, count, rest)
         return index + 1
 
-    def _open_inside(self, index: int, order: int) -> int:
-        """Make room for ``order`` in a packed piece; gives the index before which it belongs."""
-        packed = self._chunks[index].packed
-        assert packed is not None
-        self._cut(index, bisect_left(packed.orders, order))
+    def _split_paged_out(self, index: int, order: int) -> int:
+        """Make room for ``order`` in a paged_out piece; gives the index before which it belongs."""
+        paged_out = self._pages[index].paged_out
+        assert paged_out is not None
+        self._cut(index, bisect_left(paged_out.orders, order))
         return index + 1
 
     def _merge(self, index: int, references: list[MessageReference]) -> None:
-        chunk = self._chunks[index]
-        chunk.epoch = self.epoch
-        if chunk.reading:
-            chunk.returned.extend(references)
-            chunk.live += len(references)
+        page = self._pages[index]
+        page.epoch = self.epoch
+        if page.reading:
+            page.returned.extend(references)
+            page.live += len(references)
         else:
-            chunk.load(self._merged(index, chunk.items, references))
+            page.load(self._merged(index, page.items, references))
 
     def _merged(
         self, index: int, items: list[MessageReference | None], references: list[MessageReference]
@@ -213,9 +225,9 @@ class MessageLine:
         merged: list[MessageReference | None] = list(references)
         merged.extend([item for item in items if item is not None])
         merged.sort(key=_order_of)
-        for cursor in self._cursors:
-            if cursor.place == self._base + index:
-                cursor.offset = _moved(items, cursor.offset, merged)
+        for position in self._positions:
+            if position.place == self._base + index:
+                position.offset = _moved(items, position.offset, merged)
         return merged
 
     # -- out -----------------------------------------------------------------------------------------------------------
@@ -224,14 +236,14 @@ class MessageLine:
         """The oldest message; None when there is none, or when it is not in memory."""
         if self.loaded == 0:
             return None
-        head = self._chunks[0]
-        if head.packed is not None:
+        head = self._pages[0]
+        if head.paged_out is not None:
             return None
         return head.items[head.start]
 
     def pop(self) -> None:
         """Remove the oldest message, which is in memory."""
-        head = self._chunks[0]
+        head = self._pages[0]
         items = head.items
         start = head.start
         items[start] = None
@@ -239,57 +251,57 @@ class MessageLine:
         self.count -= 1
         self.loaded -= 1
         if head.live == 0:
-            self._settle_head()
+            self._drop_empty_head()
             return
         start += 1
         while items[start] is None:
             start += 1
         head.start = start
 
-    def take(self, chunk: Chunk, index: int) -> None:
+    def take(self, page: Page, index: int) -> None:
         """Remove one message of a piece in memory."""
-        chunk.items[index] = None
-        chunk.live -= 1
+        page.items[index] = None
+        page.live -= 1
         self.count -= 1
         self.loaded -= 1
-        if chunk.live == 0:
-            chunk.items = chunk.items if chunk is self._chunks[-1] else []
-        if chunk is self._chunks[0]:
-            self._settle_head()
+        if page.live == 0:
+            page.items = page.items if page is self._pages[-1] else []
+        if page is self._pages[0]:
+            self._drop_empty_head()
 
-    def taken(self, chunk: Chunk, count: int) -> None:
+    def note_removed(self, page: Page, count: int) -> None:
         """``count`` messages of a piece in memory were replaced by None."""
         if count > 0:
-            chunk.live -= count
+            page.live -= count
             self.count -= count
             self.loaded -= count
-            if chunk is self._chunks[0]:
-                self._settle_head()
+            if page is self._pages[0]:
+                self._drop_empty_head()
 
-    def take_packed(self, chunk: Chunk, index: int) -> int:
-        """Remove one message of a packed piece; gives its number."""
-        packed = chunk.packed
-        assert packed is not None
-        chunk.live -= 1
+    def remove_paged_out(self, page: Page, index: int) -> int:
+        """Remove one message of a paged_out piece; gives its number."""
+        paged_out = page.paged_out
+        assert paged_out is not None
+        page.live -= 1
         self.count -= 1
-        number = packed.take(index)
-        if chunk.live == 0 and chunk is self._chunks[0]:
-            self._settle_head()
+        number = paged_out.take(index)
+        if page.live == 0 and page is self._pages[0]:
+            self._drop_empty_head()
         return number
 
-    def _settle_head(self) -> None:
+    def _drop_empty_head(self) -> None:
         """Keep the oldest message at the front: pieces before it go."""
-        chunks = self._chunks
+        pages = self._pages
         gone = 0
-        while gone < len(chunks) - 1 and chunks[gone].live == 0:
+        while gone < len(pages) - 1 and pages[gone].live == 0:
             gone += 1
         if gone > 0:
-            del chunks[:gone]
+            del pages[:gone]
             self._base += gone
-        head = chunks[0]
-        if head.packed is not None:
+        head = pages[0]
+        if head.paged_out is not None:
             if head.live == 0:
-                chunks[0] = Chunk()
+                pages[0] = Page()
                 self._base += 1
             return
         if head.live == 0:
@@ -301,220 +313,220 @@ class MessageLine:
         while head.items[head.start] is None:
             head.start += 1
 
-    # -- cursors -------------------------------------------------------------------------------------------------------
+    # -- positions -------------------------------------------------------------------------------------------------------
 
-    def open(self, looks_back: bool) -> LineCursor:
+    def open(self, revisits: bool) -> ScanPosition:
         """A new reader, at the front."""
-        cursor = LineCursor(self._base, looks_back)
-        self._cursors.append(cursor)
-        return cursor
+        position = ScanPosition(self._base, revisits)
+        self._positions.append(position)
+        return position
 
-    def open_end(self) -> LineCursor:
+    def open_end(self) -> ScanPosition:
         """A mark behind the youngest message."""
-        cursor = self.open(False)
-        cursor.place = self._base + len(self._chunks) - 1
-        cursor.offset = len(self._chunks[-1])
-        return cursor
+        position = self.open(False)
+        position.place = self._base + len(self._pages) - 1
+        position.offset = len(self._pages[-1])
+        return position
 
-    def open_beside(self, cursor: LineCursor) -> LineCursor:
+    def open_beside(self, position: ScanPosition) -> ScanPosition:
         """A new reader that has looked at the same messages as another."""
-        other = self.open(cursor.looks_back)
-        other.place = cursor.place
-        other.offset = cursor.offset
-        other.seen = cursor.seen
-        other.epoch = cursor.epoch
+        other = self.open(position.revisits)
+        other.place = position.place
+        other.offset = position.offset
+        other.seen = position.seen
+        other.epoch = position.epoch
         return other
 
-    def close(self, cursor: LineCursor) -> None:
+    def close(self, position: ScanPosition) -> None:
         """The reader is gone."""
-        if cursor in self._cursors:
-            self._cursors.remove(cursor)
+        if position in self._positions:
+            self._positions.remove(position)
 
-    def chunk_at(self, cursor: LineCursor) -> Chunk | None:
-        """The piece in which ``cursor`` has more to look at, at its offset; None at the end."""
-        chunks = self._chunks
-        if cursor.place < self._base:
-            cursor.place = self._base
-            cursor.offset = 0
-        index = cursor.place - self._base
+    def page_at(self, position: ScanPosition) -> Page | None:
+        """The piece in which ``position`` has more to look at, at its offset; None at the end."""
+        pages = self._pages
+        if position.place < self._base:
+            position.place = self._base
+            position.offset = 0
+        index = position.place - self._base
         while True:
-            chunk = chunks[index]
-            if cursor.offset < len(chunk) and not (cursor.offset == 0 and self._has_seen(cursor, chunk)):
-                return chunk
-            if index == len(chunks) - 1:
-                cursor.epoch = self.epoch
+            page = pages[index]
+            if position.offset < len(page) and not (position.offset == 0 and self._has_scanned(position, page)):
+                return page
+            if index == len(pages) - 1:
+                position.epoch = self.epoch
                 return None
-            highest = chunk.highest()
-            if cursor.seen < highest < NEVER_LOADED:
-                cursor.seen = highest
+            highest = page.highest()
+            if position.seen < highest < NEVER_LOADED:
+                position.seen = highest
             index += 1
-            cursor.place += 1
-            cursor.offset = 0
+            position.place += 1
+            position.offset = 0
 
-    def _has_seen(self, cursor: LineCursor, chunk: Chunk) -> bool:
-        return chunk.live == 0 or (chunk.epoch <= cursor.epoch and chunk.highest() <= cursor.seen)
+    def _has_scanned(self, position: ScanPosition, page: Page) -> bool:
+        return page.live == 0 or (page.epoch <= position.epoch and page.highest() <= position.seen)
 
-    def is_at_end(self, cursor: LineCursor) -> bool:
-        """Whether there is nothing behind ``cursor``."""
-        index = cursor.place - self._base
-        return self.count == 0 or (index == len(self._chunks) - 1 and cursor.offset >= len(self._chunks[index]))
+    def is_at_end(self, position: ScanPosition) -> bool:
+        """Whether there is nothing behind ``position``."""
+        index = position.place - self._base
+        return self.count == 0 or (index == len(self._pages) - 1 and position.offset >= len(self._pages[index]))
 
-    def is_in_tail(self, cursor: LineCursor) -> bool:
-        """Whether ``cursor`` is in the youngest piece or at its edge, or not far from it."""
-        last = len(self._chunks) - 1
-        index = cursor.place - self._base
+    def is_in_tail(self, position: ScanPosition) -> bool:
+        """Whether ``position`` is in the youngest piece or at its edge, or not far from it."""
+        last = len(self._pages) - 1
+        index = position.place - self._base
         if last == 0 or index >= last or self.count <= SLICE_MESSAGES:
             return True
-        return index == last - 1 and cursor.offset >= len(self._chunks[index])
+        return index == last - 1 and position.offset >= len(self._pages[index])
 
-    def start_over(self, cursor: LineCursor) -> None:
+    def start_over(self, position: ScanPosition) -> None:
         """Look at everything again."""
-        cursor.place = self._base
-        cursor.offset = 0
-        cursor.seen = -1
+        position.place = self._base
+        position.offset = 0
+        position.seen = -1
 
     # -- pieces --------------------------------------------------------------------------------------------------------
 
     def is_blocked(self) -> bool:
         """Whether the oldest message is not in memory, and not being read."""
-        head = self._chunks[0]
-        return self.count > 0 and head.packed is not None and not head.reading
+        head = self._pages[0]
+        return self.count > 0 and head.paged_out is not None and not head.reading
 
-    def first_packed(self, limit: int) -> Chunk | None:
-        """The first packed piece that is not being read, among the ``limit`` first pieces."""
-        for index in range(min(limit, len(self._chunks))):
-            chunk = self._chunks[index]
-            if chunk.packed is not None and not chunk.reading:
-                return chunk
+    def first_paged_out(self, limit: int) -> Page | None:
+        """The first paged_out piece that is not being read, among the ``limit`` first pieces."""
+        for index in range(min(limit, len(self._pages))):
+            page = self._pages[index]
+            if page.paged_out is not None and not page.reading:
+                return page
         return None
 
-    def next_packed(self, cursor: LineCursor, limit: int) -> Chunk | None:
-        """The same among the ``limit`` pieces from ``cursor`` on that it has not seen."""
-        first = max(cursor.place - self._base, 0)
-        for index in range(first, min(first + limit, len(self._chunks))):
-            chunk = self._chunks[index]
-            if chunk.packed is not None and not chunk.reading and not self._has_seen(cursor, chunk):
-                return chunk
+    def next_paged_out(self, position: ScanPosition, limit: int) -> Page | None:
+        """The same among the ``limit`` pieces from ``position`` on that it has not seen."""
+        first = max(position.place - self._base, 0)
+        for index in range(first, min(first + limit, len(self._pages))):
+            page = self._pages[index]
+            if page.paged_out is not None and not page.reading and not self._has_scanned(position, page):
+                return page
         return None
 
-    def cut(self, chunk: Chunk, count: int) -> None:
-        """Shorten a packed piece to ``count`` messages; the rest is a piece behind it."""
-        if len(chunk) > count:
-            self._cut(self._chunks.index(chunk), count)
+    def cut(self, page: Page, count: int) -> None:
+        """Shorten a paged_out piece to ``count`` messages; the rest is a piece behind it."""
+        if len(page) > count:
+            self._cut(self._pages.index(page), count)
 
     def _cut(self, index: int, count: int) -> None:
-        chunk = self._chunks[index]
-        packed = chunk.packed
-        assert packed is not None
-        is_whole = chunk.live == len(packed.numbers)
-        rest = Chunk()
-        rest.packed = packed.split(count)
-        rest.live = len(rest.packed.numbers) if is_whole else rest.packed.live()
-        rest.epoch = chunk.epoch
-        chunk.live -= rest.live
+        page = self._pages[index]
+        paged_out = page.paged_out
+        assert paged_out is not None
+        is_whole = page.live == len(paged_out.numbers)
+        rest = Page()
+        rest.paged_out = paged_out.split(count)
+        rest.live = len(rest.paged_out.numbers) if is_whole else rest.paged_out.live()
+        rest.epoch = page.epoch
+        page.live -= rest.live
         self._insert_rest(index, count, rest)
 
-    def _insert_rest(self, index: int, count: int, rest: Chunk) -> None:
+    def _insert_rest(self, index: int, count: int, rest: Page) -> None:
         """The piece at ``index`` was cut: it has ``count`` messages now, ``rest`` the others."""
         place = self._base + index
-        for cursor in self._cursors:
-            if cursor.place > place:
-                cursor.place += 1
-            elif cursor.place == place and cursor.offset >= count:
-                cursor.place += 1
-                cursor.offset -= count
-        self._chunks.insert(index + 1, rest)
+        for position in self._positions:
+            if position.place > place:
+                position.place += 1
+            elif position.place == place and position.offset >= count:
+                position.place += 1
+                position.offset -= count
+        self._pages.insert(index + 1, rest)
 
     def _insert(self, index: int, references: list[MessageReference]) -> None:
-        chunk = Chunk()
-        chunk.load(list(references))
-        self._insert_chunk(index, chunk)
+        page = Page()
+        page.load(list(references))
+        self._insert_page(index, page)
 
-    def _insert_chunk(self, index: int, chunk: Chunk) -> None:
-        chunk.epoch = self.epoch
+    def _insert_page(self, index: int, page: Page) -> None:
+        page.epoch = self.epoch
         place = self._base + index
-        for cursor in self._cursors:
-            if cursor.place >= place:
-                cursor.place += 1
-        self._chunks.insert(index, chunk)
+        for position in self._positions:
+            if position.place >= place:
+                position.place += 1
+        self._pages.insert(index, page)
 
-    def load(self, chunk: Chunk, items: list[MessageReference | None]) -> None:
-        """The messages of a packed piece are in memory now."""
-        before = chunk.live
-        returned = chunk.returned
+    def load(self, page: Page, items: list[MessageReference | None]) -> None:
+        """The messages of a paged_out piece are in memory now."""
+        before = page.live
+        returned = page.returned
         if returned:
-            chunk.returned = []
-            items = self._merged(self._chunks.index(chunk), items, returned)
-        chunk.load(items)
-        self.loaded += chunk.live - len(returned)
-        self.count += chunk.live - before
-        self._settle_head()
+            page.returned = []
+            items = self._merged(self._pages.index(page), items, returned)
+        page.load(items)
+        self.loaded += page.live - len(returned)
+        self.count += page.live - before
+        self._drop_empty_head()
 
-    def pack_passed(self, at_most: int) -> list[MessageReference]:
+    def page_out_scanned(self, at_most: int) -> list[MessageReference]:
         """Pack up to ``at_most`` pieces in memory that some reader has passed by and at which no reader is; gives the
         references that left memory. Those right behind the last reader go first.
         """
         left: list[MessageReference] = []
         before = -1
-        looks = PASSED_LOOKS
-        for place in sorted({cursor.place - self._base for cursor in self._cursors}):
-            index = min(place, len(self._chunks) - 1) - 1
-            while index > before and looks > 0 and at_most > 0:
-                chunk = self._chunks[index]
-                if chunk.packed is None and chunk.live > 0:
-                    left.extend(chunk.pack())
-                    self.loaded -= chunk.live
+        scanned = MAX_PAGES_EXAMINED
+        for place in sorted({position.place - self._base for position in self._positions}):
+            index = min(place, len(self._pages) - 1) - 1
+            while index > before and scanned > 0 and at_most > 0:
+                page = self._pages[index]
+                if page.paged_out is None and page.live > 0:
+                    left.extend(page.page_out())
+                    self.loaded -= page.live
                     at_most -= 1
-                looks -= 1
+                scanned -= 1
                 index -= 1
             before = max(before, place)
         return left
 
     def _compact(self) -> None:
         """Drop the empty pieces in the middle."""
-        kept: list[Chunk] = []
+        kept: list[Page] = []
         places: list[int] = []  # the new index for each old one
-        for chunk in self._chunks:
+        for page in self._pages:
             places.append(len(kept))
-            if chunk.live > 0 or chunk is self._chunks[-1]:
-                kept.append(chunk)
-        for cursor in self._cursors:
-            index = cursor.place - self._base
+            if page.live > 0 or page is self._pages[-1]:
+                kept.append(page)
+        for position in self._positions:
+            index = position.place - self._base
             if index >= 0:
-                if self._chunks[index].live == 0 and index < len(self._chunks) - 1:
-                    cursor.offset = 0
-                cursor.place = self._base + places[index]
-        self._chunks = kept
-        self._compact_at = max(LEAST_CHUNKS, 2 * len(kept))
+                if self._pages[index].live == 0 and index < len(self._pages) - 1:
+                    position.offset = 0
+                position.place = self._base + places[index]
+        self._pages = kept
+        self._compact_at = max(MIN_PAGES_COMPACTED, 2 * len(kept))
 
     # -- everything ----------------------------------------------------------------------------------------------------
 
-    def snapshot(self, limit: int) -> list[Chunk]:
+    def snapshot(self, limit: int) -> list[Page]:
         """The first pieces that hold ``limit`` messages together, or all."""
-        found: list[Chunk] = []
+        found: list[Page] = []
         messages = 0
-        for chunk in self._chunks:
+        for page in self._pages:
             if messages >= limit:
                 break
-            found.append(chunk)
-            messages += chunk.live
+            found.append(page)
+            messages += page.live
         return found
 
     def last_sequence(self) -> int:
-        """The sequence of the youngest message that the store has; 0 when the last `MAX_PIECES_BACK` pieces know
+        """The sequence of the youngest message that the store has; 0 when the last `MAX_PAGES_BACK` pieces know
         none.
         """
-        for chunk in reversed(self._chunks[-MAX_PIECES_BACK:]):
-            found = chunk.last_sequence()
+        for page in reversed(self._pages[-MAX_PAGES_BACK:]):
+            found = page.last_sequence()
             if found > 0:
                 return found
         return 0
 
-    def clear(self) -> list[Chunk]:
+    def clear(self) -> list[Page]:
         """Remove and give everything."""
-        found = [chunk for chunk in self._chunks if chunk.live > 0]
-        self._base += len(self._chunks)
-        self._chunks = [Chunk()]
+        found = [page for page in self._pages if page.live > 0]
+        self._base += len(self._pages)
+        self._pages = [Page()]
         self.count = 0
         self.loaded = 0
         return found

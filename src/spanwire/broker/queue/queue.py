@@ -1,12 +1,12 @@
 """A queue: each message goes to one consumer, in order, and stays until it is acknowledged.
 
-What waits stands in the `Backlog`, who takes it in `QueueConsumers`. How the two meet depends on what the destination
+What waits stands in the `PendingMessages`, who takes it in `QueueConsumers`. How the two meet depends on what the destination
 uses, so that one that uses nothing pays nothing:
 
 - directly: the oldest message goes to the next consumer in turn that can take one;
-- by priority: the same with a line for each priority, the highest first;
-- by looking: with selectors or message groups each consumer looks at each message once; it remembers how far down the
-  line it has looked, so a consumer that finds nothing holds nobody up, and what all have passed by leaves memory;
+- by priority: the same with a pending_list for each priority, the highest first;
+- by looking: with selectors or message groups each consumer scanned at each message once; it remembers how far down the
+  pending_list it has looked, so a consumer that finds nothing holds nobody up, and what all have passed by leaves memory;
 - held: nothing is dispatched while the queue is paused, is being purged, or waits for its first consumers.
 """
 
@@ -24,18 +24,18 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.queue.bridge_filter import add_condition, forget_condition, let_go_on
-from spanwire.broker.queue.page import SLICE_MESSAGES, Packed
-from spanwire.broker.queue.pending_list import MessageLine
-from spanwire.broker.queue.pending_messages import Backlog
+from spanwire.broker.queue.page import SLICE_MESSAGES, PagedOut
+from spanwire.broker.queue.pending_list import PendingList
+from spanwire.broker.queue.pending_messages import PendingMessages
 from spanwire.broker.queue.queue_consumers import QueueConsumer, QueueConsumers
-from spanwire.broker.queue.queue_tasks import ExpiryWalk, Leftovers, Purge
-from spanwire.broker.queue.selective_dispatch import Looking
+from spanwire.broker.queue.queue_tasks import ExpiryScan, QueueRemoval, Purge
+from spanwire.broker.queue.selective_dispatch import SelectiveDispatch
 from spanwire.model.destination import SUBSCRIPTION, Destination
 from spanwire.model.message import Message
 
 DIRECT: Final = 0
 BY_PRIORITY: Final = 1
-LOOKING: Final = 2
+SELECTIVE: Final = 2
 HELD: Final = 3
 
 MAX_DISPATCHED: Final = 2_000  # messages that one queue dispatches at once: some 2 ms; the rest has the next turn
@@ -50,13 +50,17 @@ class Queue(BrokerDestination):
     ) -> None:
         super().__init__(destination, policy, usage)
         self._context: Final[BrokerContext] = context
-        self._backlog: Final[Backlog] = Backlog(self, context, policy.queue.prioritized_messages)
-        self._line: Final[MessageLine] = self._backlog.lines[0]
-        self._consumers: Final[QueueConsumers] = QueueConsumers(policy.queue, self._backlog.lines)
-        self._expiry: Final[ExpiryWalk] = ExpiryWalk(self, self._backlog, context)
-        self._purge: Final[Purge] = Purge(self, self._backlog, context)
-        self._looking: Final[Looking] = Looking(self, self._backlog, self._consumers, context)
-        self._leftovers: Leftovers | None = None  # of a queue that was removed
+        self._pending_messages: Final[PendingMessages] = PendingMessages(
+            self, context, policy.queue.prioritized_messages
+        )
+        self._pending_list: Final[PendingList] = self._pending_messages.pending_lists[0]
+        self._consumers: Final[QueueConsumers] = QueueConsumers(policy.queue, self._pending_messages.pending_lists)
+        self._expiry: Final[ExpiryScan] = ExpiryScan(self, self._pending_messages, context)
+        self._purge: Final[Purge] = Purge(self, self._pending_messages, context)
+        self._selective_dispatch: Final[SelectiveDispatch] = SelectiveDispatch(
+            self, self._pending_messages, self._consumers, context
+        )
+        self._removal: QueueRemoval | None = None  # of a queue that was removed
         self._arrivals: Final[Arrivals | None] = arrivals_of(policy, context.monotonic)
         self._paused = False
         self._starts_at = 0.0
@@ -72,7 +76,7 @@ class Queue(BrokerDestination):
     # -- messages in ---------------------------------------------------------------------------------------------------
 
     def accept(self, message: Message, sequence: int) -> None:
-        """Put ``message``, stored under ``sequence`` (0: not stored), at the end of the line and dispatch if somebody
+        """Put ``message``, stored under ``sequence`` (0: not stored), at the end of the pending_list and dispatch if somebody
         waits.
         """
         self.enqueued += 1
@@ -82,36 +86,36 @@ class Queue(BrokerDestination):
         if self._mode != DIRECT or message.group_id is not None:
             self._accept_in_mode(message, sequence)
             return
-        line = self._line
-        if line.loaded != line.count or (sequence > 0 and self._backlog.is_full()):
-            self._backlog.spill(line, message, sequence)
+        pending_list = self._pending_list
+        if pending_list.loaded != pending_list.count or (sequence > 0 and self._pending_messages.is_full()):
+            self._pending_messages.spill(pending_list, message, sequence)
             if self._shared:
                 self._tell_shared()
             self._read_ahead()
             return
         reference = MessageReference(self, message, sequence, self._context.next_order(), delivered)
         self.hold(message)
-        if line.count == 0:
+        if pending_list.count == 0:
             subscription = self._consumers.next_taker()
             if subscription is not None:
                 self.dispatched += 1
                 self.in_flight += 1
                 subscription.dispatch(reference)
                 return
-        line.append(reference)
+        pending_list.append(reference)
         if self._shared:
             self._tell_shared()
 
     def _tell_shared(self) -> None:
         """Messages wait here: consumers that have other homes besides come back when they can take some."""
-        if not self._told_shared and self._backlog.waiting() > 0:
+        if not self._told_shared and self._pending_messages.waiting() > 0:
             self._told_shared = True
             for subscription in self._shared:
                 subscription.busy[self] = None
 
     def confirms_idle(self) -> bool:
         """Whether nothing waits here; consumers that have other homes besides are told again when something does."""
-        if self._backlog.waiting() > 0:
+        if self._pending_messages.waiting() > 0:
             return False
         self._told_shared = False
         return True
@@ -127,13 +131,13 @@ class Queue(BrokerDestination):
         return True
 
     def accept_stored(self, first: int, priorities: array[int], dues: array[int], size: int) -> None:
-        """Put messages that only the store has, with sequences from ``first`` on, at the end of the line: with these
+        """Put messages that only the store has, with sequences from ``first`` on, at the end of the pending_list: with these
         priorities and ends (wall milliseconds, 0: never), and about ``size`` bytes together.
         """
         self.enqueued += len(dues)
-        if self._backlog.take_in(first, priorities, dues, size, self._context.wall_ms):
+        if self._pending_messages.take_in(first, priorities, dues, size, self._context.wall_ms):
             self.start_expiry()
-        if self._mode == LOOKING:
+        if self._mode == SELECTIVE:
             self._context.schedule(self)
         if self._shared:
             self._tell_shared()
@@ -142,28 +146,28 @@ class Queue(BrokerDestination):
     def _accept_in_mode(self, message: Message, sequence: int) -> None:
         if message.group_id is not None:
             self._note_groups()
-        backlog = self._backlog
-        line = backlog.line_of(message.priority)
-        if self._spills(line, sequence):
-            backlog.spill(line, message, sequence)
+        pending_messages = self._pending_messages
+        pending_list = pending_messages.list_of(message.priority)
+        if self._spills(pending_list, sequence):
+            pending_messages.spill(pending_list, message, sequence)
         else:
             self.hold(message)
             order = self._context.next_order()
-            line.append(MessageReference(self, message, sequence, order, message.redelivery_count))
+            pending_list.append(MessageReference(self, message, sequence, order, message.redelivery_count))
         if self._shared:
             self._tell_shared()
-        if self._mode == LOOKING:
-            self._looking.came()
+        if self._mode == SELECTIVE:
+            self._selective_dispatch.message_added()
         else:
             self.fill()
 
-    def _spills(self, line: MessageLine, sequence: int) -> bool:
+    def _spills(self, pending_list: PendingList, sequence: int) -> bool:
         """A message stays in memory while there is room and all before it are there; also where a consumer that has
         looked at all before it waits for just this one.
         """
-        if line.loaded == line.count and (sequence == 0 or not self._backlog.is_full()):
+        if pending_list.loaded == pending_list.count and (sequence == 0 or not self._pending_messages.is_full()):
             return False
-        return self._mode != LOOKING or not self._looking.awaits_next(line)
+        return self._mode != SELECTIVE or not self._selective_dispatch.awaits_next(pending_list)
 
     def _note_delivered_before(self, sequence: int, count: int) -> None:
         """What another broker may have delivered already says so after a restart, too."""
@@ -173,13 +177,13 @@ class Queue(BrokerDestination):
 
     def recover(self, found: RecoveredDestination, clean: bool) -> None:
         """The messages that the store kept."""
-        self._backlog.recover(found, clean)
+        self._pending_messages.recover(found, clean)
         if self._shared:
             self._tell_shared()
 
     def note_uncertain(self) -> None:
         """Before a stop in order: what an earlier run may have delivered must still say so in the next one."""
-        self._backlog.note_uncertain()
+        self._pending_messages.note_uncertain()
 
     # -- consumers -----------------------------------------------------------------------------------------------------
 
@@ -200,7 +204,7 @@ class Queue(BrokerDestination):
         subscription.homes[self] = None
         if subscription.shared:
             self._shared[subscription] = None
-            if self._backlog.waiting() > 0:
+            if self._pending_messages.waiting() > 0:
                 subscription.busy[self] = None
         if self.slow_consumers is not None:
             self.slow_consumers.join(subscription, self)
@@ -240,20 +244,20 @@ class Queue(BrokerDestination):
         return [consumer.subscription for consumer in gone]
 
     def _forget(self, gone: QueueConsumer) -> None:
-        self._looking.forget(gone)
+        self._selective_dispatch.forget(gone)
         forget_condition(self, gone.subscription)
 
     def _go_on_without(self) -> None:
         self._choose_mode()
         if self._consumers.conditional > 0:
-            self._look_anew()
-        if self._consumers.all and self._backlog.waiting() > 0:
+            self._rescan()
+        if self._consumers.all and self._pending_messages.waiting() > 0:
             self._context.schedule(self)
 
-    def _look_anew(self) -> None:
+    def _rescan(self) -> None:
         """What was refused to a bridge may go there now."""
-        if self._mode == LOOKING:
-            self._looking.begin(True)
+        if self._mode == SELECTIVE:
+            self._selective_dispatch.begin(True)
 
     def _choose_mode(self) -> None:
         before = self._mode
@@ -265,19 +269,19 @@ class Queue(BrokerDestination):
             or self._starts_at > self._context.monotonic
         ):
             self._mode = HELD
-        elif self._consumers.selective > 0 or self._looking.groups is not None:
-            self._mode = LOOKING
+        elif self._consumers.selective > 0 or self._selective_dispatch.groups is not None:
+            self._mode = SELECTIVE
         else:
-            self._mode = BY_PRIORITY if len(self._backlog.lines) > 1 else DIRECT
-        if self._mode == LOOKING:
-            self._looking.begin(before != LOOKING)
-        elif before == LOOKING:
-            self._looking.end()
+            self._mode = BY_PRIORITY if len(self._pending_messages.pending_lists) > 1 else DIRECT
+        if self._mode == SELECTIVE:
+            self._selective_dispatch.begin(before != SELECTIVE)
+        elif before == SELECTIVE:
+            self._selective_dispatch.end()
 
     def _note_groups(self) -> None:
         """What waits for a durable subscriber has one consumer and no groups."""
-        if self._looking.groups is None and self.destination.kind != SUBSCRIPTION:
-            self._looking.use_groups(self.policy.queue.groups)
+        if self._selective_dispatch.groups is None and self.destination.kind != SUBSCRIPTION:
+            self._selective_dispatch.use_groups(self.policy.queue.groups)
             self._choose_mode()
 
     # -- dispatch ------------------------------------------------------------------------------------------------------
@@ -287,14 +291,14 @@ class Queue(BrokerDestination):
         mode = self._mode
         if mode == HELD or not self._consumers.all:
             return
-        if mode == LOOKING:
-            self._looking.go_on(not self._context.is_scheduled(self))
+        if mode == SELECTIVE:
+            self._selective_dispatch.dispatch(not self._context.is_scheduled(self))
             return
         more = True
         while more:
             if mode == DIRECT:
-                if self._line.loaded > 0:
-                    self._dispatch_oldest(self._line)
+                if self._pending_list.loaded > 0:
+                    self._dispatch_oldest(self._pending_list)
             else:
                 self._dispatch_by_priority()
             more = self._read_ahead()
@@ -303,20 +307,20 @@ class Queue(BrokerDestination):
                 return
 
     def _read_ahead(self) -> bool:
-        """True when messages came that nobody has to wait for."""
-        backlog = self._backlog
-        if self._mode == HELD or not self._consumers.all or backlog.loaded() == backlog.waiting():
+        """True when messages message_added that nobody has to wait for."""
+        pending_messages = self._pending_messages
+        if self._mode == HELD or not self._consumers.all or pending_messages.loaded() == pending_messages.waiting():
             return False
-        came = backlog.read_ahead(self._consumers.is_hungry())
-        if backlog.grouped:
+        message_added = pending_messages.read_ahead(self._consumers.is_hungry())
+        if pending_messages.grouped:
             self._note_groups()
-        return came
+        return message_added
 
-    def _dispatch_oldest(self, line: MessageLine) -> bool:
-        """Dispatch from the front of ``line``; False when nobody takes more, or when many were over their time."""
+    def _dispatch_oldest(self, pending_list: PendingList) -> bool:
+        """Dispatch from the front of ``pending_list``; False when nobody takes more, or when many were over their time."""
         expired = 0
         for _ in range(MAX_DISPATCHED):
-            reference = line.peek()
+            reference = pending_list.peek()
             if reference is None:
                 return True
             if reference.message.is_expired(self._context.wall_ms):
@@ -324,21 +328,21 @@ class Queue(BrokerDestination):
                     self._context.schedule(self)
                     return False
                 expired += 1
-                line.pop()
+                pending_list.pop()
                 self.expire(reference)
                 continue
             subscription = self._consumers.next_taker()
             if subscription is None:
                 return False
-            line.pop()
+            pending_list.pop()
             self.note_dispatched()
             subscription.dispatch(reference)
         self._context.schedule(self)
         return False
 
     def _dispatch_by_priority(self) -> None:
-        for line in self._backlog.lines:
-            if line.count > 0 and (not self._dispatch_oldest(line) or line.count > 0):
+        for pending_list in self._pending_messages.pending_lists:
+            if pending_list.count > 0 and (not self._dispatch_oldest(pending_list) or pending_list.count > 0):
                 return  # nobody takes more, or what comes next must be read first
 
     def note_dispatched(self) -> None:
@@ -350,10 +354,10 @@ class Queue(BrokerDestination):
         """A page arrived, or expired messages for the dead letter queue."""
         if self._expiry.fetched(request, messages):
             return
-        self._backlog.fetched(request, messages)
-        if self._backlog.grouped:
+        self._pending_messages.fetched(request, messages)
+        if self._pending_messages.grouped:
             self._note_groups()
-        if self._mode == LOOKING or self._purge.is_under_way():
+        if self._mode == SELECTIVE or self._purge.is_under_way():
             self._context.schedule(self)
         self.fill()
 
@@ -385,7 +389,7 @@ class Queue(BrokerDestination):
         self.release(reference.message)
 
     def given_back(self, references: list[MessageReference]) -> None:
-        """A consumer left: its messages take their old places in the line again."""
+        """A consumer left: its messages take their old places in the pending_list again."""
         if not references:
             return
         self.in_flight -= len(references)
@@ -395,7 +399,7 @@ class Queue(BrokerDestination):
             return
         for reference in references:
             reference.told = UNTOLD
-        self._backlog.give_back(references)
+        self._pending_messages.put_back(references)
         if self._shared:
             self._tell_shared()
 
@@ -430,13 +434,13 @@ class Queue(BrokerDestination):
             store.note_redelivery(self.destination, reference.sequence, reference.redelivery_count)
 
     def expire(self, reference: MessageReference) -> None:
-        """A message that waited, and left the line, is over its time."""
+        """A message that waited, and left the pending_list, is over its time."""
         self.expired += 1
         self.in_flight += 1
         self._context.dead_letter(reference, "expired")
 
     def discard(self, reference: MessageReference) -> None:
-        """A message that waited, and left the line, is not wanted any more."""
+        """A message that waited, and left the pending_list, is not wanted any more."""
         self.in_flight += 1
         self.settled(reference)
 
@@ -448,7 +452,7 @@ class Queue(BrokerDestination):
         return self._paused
 
     def pause(self) -> None:
-        """Dispatch nothing more; messages are taken in, and what is out may be acknowledged."""
+        """Dispatch nothing more; messages are note_removed in, and what is out may be acknowledged."""
         self._paused = True
         self._choose_mode()
 
@@ -459,20 +463,20 @@ class Queue(BrokerDestination):
         self.fill()
 
     def reserve(self, reserved: bool) -> None:
-        """Keep all that waits from consumers, or no longer: a cursor has the queue for itself."""
+        """Keep all that waits from consumers, or no longer: a position has the queue for itself."""
         if reserved != self._reserved:
             self._reserved = reserved
             self._choose_mode()
             self.fill()
 
     def taken_away(self, count: int) -> None:
-        """A cursor took messages out of the line, of which only the store knows what they are."""
+        """A position note_taker messages out of the pending_list, of which only the store knows what they are."""
         self.in_flight += count
         self.dispatched += count
 
     def came_back(self, sequences: array[int]) -> None:
-        """They stand in the line again."""
-        self._backlog.spare(sequences)
+        """They stand in the pending_list again."""
+        self._pending_messages.note_released(sequences)
         self.in_flight -= len(sequences)
         self._context.schedule(self)
         if self._shared:
@@ -481,13 +485,13 @@ class Queue(BrokerDestination):
 
     def note_deliveries(self, sequence: int, count: int) -> None:
         """A message that only the store has was delivered ``count`` times."""
-        self._backlog.note_deliveries(sequence, count)
+        self._pending_messages.note_deliveries(sequence, count)
 
     def purge(self) -> int:
         """Remove every message that waits, a slice at a time, the first now; gives how many. Nothing is dispatched
         meanwhile.
         """
-        count = self._backlog.waiting()
+        count = self._pending_messages.waiting()
         self._expiry.stop()
         self._purge.start()
         self._choose_mode()
@@ -499,14 +503,14 @@ class Queue(BrokerDestination):
         """The queue is removed, in the store as a whole: forget what waits, a piece at a time, the first now."""
         self._expiry.stop()
         self._purge.stop()
-        self._leftovers = Leftovers(self, self._backlog)
-        if self._leftovers.work():
+        self._removal = QueueRemoval(self, self._pending_messages)
+        if self._removal.work():
             self._context.schedule(self)
 
     # -- jobs and views ------------------------------------------------------------------------------------------------
 
     def start_expiry(self) -> None:
-        """Look through the line for expired messages, a slice at a time."""
+        """Look through the pending_list for expired messages, a slice at a time."""
         if not self._purge.is_under_way() and self._expiry.start():
             self._context.schedule(self)
 
@@ -516,7 +520,7 @@ class Queue(BrokerDestination):
             self._context.schedule(self)
         self._choose_mode()
         if self._consumers.conditional > 0 and let_go_on(self, self._consumers):
-            self._look_anew()
+            self._rescan()
         self.fill()
 
     def work(self) -> bool:
@@ -526,7 +530,7 @@ class Queue(BrokerDestination):
             if self._purge.is_under_way():
                 return more
             self._choose_mode()
-        leftovers = self._leftovers
+        leftovers = self._removal
         if leftovers is not None and leftovers.is_under_way():
             return leftovers.work()
         more = self._expiry.work()
@@ -535,27 +539,27 @@ class Queue(BrokerDestination):
 
     def waiting(self) -> int:
         """How many messages wait for a consumer."""
-        return self._backlog.waiting() + self._expiry.pending
+        return self._pending_messages.waiting() + self._expiry.pending
 
     def is_searching(self) -> bool:
-        """A page is being read, or a look through the line goes on in a later turn."""
-        return self._backlog.is_reading() or self._context.is_scheduled(self)
+        """A page is being read, or a look through the pending_list goes on in a later turn."""
+        return self._pending_messages.is_reading() or self._context.is_scheduled(self)
 
     def look(self, limit: int) -> list[tuple[int, Message | None]]:
         """The oldest messages that wait, at most ``limit``: each with its sequence and, if memory has it, itself."""
-        return self._backlog.look(limit)
+        return self._pending_messages.look(limit)
 
-    def walk(self) -> list[MessageLine]:
-        """The lines, highest priority first, for a reader of its own."""
-        return self._backlog.lines
+    def pending_lists(self) -> list[PendingList]:
+        """The pending_lists, highest priority first, for a reader of its own."""
+        return self._pending_messages.pending_lists
 
-    def page_end(self, packed: Packed, start: int, end: int) -> int:
-        """Up to which of these packed messages a reader of its own should ask the store at a time."""
-        return self._backlog.page(packed, start, end).end
+    def page_end(self, paged_out: PagedOut, start: int, end: int) -> int:
+        """Up to which of these paged_out messages a reader of its own should ask the store at a time."""
+        return self._pending_messages.extent(paged_out, start, end).end
 
-    def line_of(self, reference: MessageReference) -> MessageLine:
-        """The line in which ``reference`` stood, or would stand."""
-        return self._backlog.line_of(reference.message.priority)
+    def list_of(self, reference: MessageReference) -> PendingList:
+        """The pending_list in which ``reference`` stood, or would stand."""
+        return self._pending_messages.list_of(reference.message.priority)
 
     def out(self, at_most: int) -> list[MessageReference]:
         """What its consumers have and did not acknowledge, ``at_most`` so many."""
@@ -571,28 +575,28 @@ class Queue(BrokerDestination):
 
     def redeliveries_of(self, sequence: int) -> int:
         """How often a message that waits on the disk was delivered before."""
-        return self._backlog.redelivery_count(sequence)
+        return self._pending_messages.redelivery_count(sequence)
 
     def from_disk(self, message: Message, sequence: int) -> MessageReference:
         """A message that waits on the disk, as a reader of its own has read it."""
-        return MessageReference(self, message, sequence, 0, self._backlog.redelivery_count(sequence))
+        return MessageReference(self, message, sequence, 0, self._pending_messages.redelivery_count(sequence))
 
     def took_from_disk(self, reference: MessageReference) -> None:
-        """The reader takes it out of the line."""
+        """The reader takes it out of the pending_list."""
         self.hold(reference.message)
-        self._backlog.forget(reference.sequence)
+        self._pending_messages.forget(reference.sequence)
 
     def removed_on_disk(self, sequence: int) -> None:
-        """The reader took a message out of the line that nobody has read."""
-        self._backlog.forget(sequence)
+        """The reader note_taker a message out of the pending_list that nobody has read."""
+        self._pending_messages.forget(sequence)
         self.dequeued += 1
 
     def note_page(self, messages: list[Message | None]) -> None:
         """A reader of its own got these."""
         sizes = [message.size for message in messages if message is not None]
-        self._backlog.note_page(len(sizes), sum(sizes))
+        self._pending_messages.note_page(len(sizes), sum(sizes))
 
     def group_owners(self) -> dict[str, str]:
         """The consumer that owns each message group."""
-        groups = self._looking.groups
+        groups = self._selective_dispatch.groups
         return {} if groups is None else groups.owners()

@@ -6,20 +6,20 @@ from typing import Final
 
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.queue_policy import QueuePolicy
-from spanwire.broker.queue.pending_list import MessageLine
-from spanwire.broker.queue.scan_position import LineCursor
+from spanwire.broker.queue.pending_list import PendingList
+from spanwire.broker.queue.scan_position import ScanPosition
 
 
 class QueueConsumer:
-    """A subscription at one queue, how far down each line it has looked if it looks for itself, how many message
+    """A subscription at one queue, how far down each pending_list it has looked if it scanned for itself, how many message
     groups it owns, and its place among the others.
     """
 
-    __slots__ = ("cursors", "groups", "place", "subscription")
+    __slots__ = ("positions", "groups", "place", "subscription")
 
     def __init__(self, subscription: Subscription) -> None:
         self.subscription: Final[Subscription] = subscription
-        self.cursors: list[LineCursor] = []
+        self.positions: list[ScanPosition] = []
         self.groups = 0
         self.place = 0
 
@@ -31,13 +31,13 @@ class QueueConsumers:
     better one comes it begins once the one before has acknowledged all it had.
     """
 
-    def __init__(self, policy: QueuePolicy, lines: list[MessageLine]) -> None:
+    def __init__(self, policy: QueuePolicy, pending_lists: list[PendingList]) -> None:
         self.all: Final[list[QueueConsumer]] = []
         self.selective = 0
         self.conditional = 0  # bridges that may be refused a message now and get it later
         self.uniform = True
         self._policy: Final[QueuePolicy] = policy
-        self._lines: Final[list[MessageLine]] = lines
+        self._pending_lists: Final[list[PendingList]] = pending_lists
         self._strict: Final[bool] = policy.strict_order_dispatch
         self._next = 0
         self._exclusive: Subscription | None = None
@@ -114,31 +114,31 @@ class QueueConsumers:
             self._exclusive = best
 
     def start_over(self) -> None:
-        """All look at the whole line, each for itself."""
+        """All look at the whole pending_list, each for itself."""
         for consumer in self.all:
-            for place, cursor in enumerate(consumer.cursors):
-                self._lines[place].start_over(cursor)
-        self.open_cursors()
+            for place, position in enumerate(consumer.positions):
+                self._pending_lists[place].start_over(position)
+        self.open_positions()
 
-    def open_cursors(self) -> None:
+    def open_positions(self) -> None:
         """Those that do not look yet begin."""
         for consumer in self.all:
-            if not consumer.cursors:
-                consumer.cursors = [line.open(True) for line in self._lines]
+            if not consumer.positions:
+                consumer.positions = [pending_list.open(True) for pending_list in self._pending_lists]
 
-    def close_cursors(self) -> None:
-        """Nobody looks for itself any more."""
+    def close_positions(self) -> None:
+        """Nobody scanned for itself any more."""
         for consumer in self.all:
             self._close(consumer)
 
     def _close(self, consumer: QueueConsumer) -> None:
-        for place, cursor in enumerate(consumer.cursors):
-            self._lines[place].close(cursor)
-        consumer.cursors = []
+        for place, position in enumerate(consumer.positions):
+            self._pending_lists[place].close(position)
+        consumer.positions = []
 
-    def may_look_together(self) -> bool:
+    def may_share_scan(self) -> bool:
         """Whether it is all the same to the queue who of those that can take a message gets it."""
-        return self._exclusive is None and self.conditional == 0 and not self.in_order and len(self._lines) == 1
+        return self._exclusive is None and self.conditional == 0 and not self.in_order and len(self._pending_lists) == 1
 
     def turns_until(self, consumer: QueueConsumer) -> int:
         """How many others have their turn before it."""
@@ -194,7 +194,7 @@ class QueueConsumers:
         consumers.insert(last, consumers.pop(place))
 
     def in_turn(self, by_groups: bool) -> list[QueueConsumer]:
-        """All that may take a message now, beginning behind the one that took the last; ``by_groups`` those with the
+        """All that may take a message now, beginning behind the one that note_taker the last; ``by_groups`` those with the
         fewest message groups first.
         """
         if self._exclusive is not None:
@@ -206,7 +206,7 @@ class QueueConsumers:
             found.sort(key=_least_groups if self.uniform else _best_with_least_groups)
         return found
 
-    def took(self, consumer: QueueConsumer) -> None:
+    def note_taker(self, consumer: QueueConsumer) -> None:
         """A message of those that consumers choose from went to ``consumer``: the turn is the next one's."""
         if self._strict:
             return

@@ -1,4 +1,4 @@
-"""Sequences of messages that cursors held and gave back, as runs of neighbours."""
+"""Sequences of messages that positions held and gave back, as runs of neighbours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bisect import bisect_right
 from spanwire.broker.exactly_once.reserved_messages import runs_of
 
 
-class SparedSequences:
+class SequenceRanges:
     """Grows only. Who fills it adds nothing but what the store had when the broker started, which is its limit."""
 
     __slots__ = ("_ends", "_starts")

@@ -1,8 +1,8 @@
-"""Dispatch to many consumers that choose: those that have come equally far down the line look at it together.
+"""Dispatch to many consumers that choose: those that have come equally far down the pending_list look at it together.
 
-A party of consumers has one place in the line, and an index over its selectors finds for each message the few that may
-want it; the others cost nothing. Where all that want a message have no room for it, they stay behind as a party of
-their own and the rest goes on; at the end of the line parties become one again.
+A scan_group of consumers has one place in the pending_list, and an index over its selectors finds for each message the few that may
+want it; the others cost nothing. Where all that want a message have no room for it, they stay behind as a scan_group of
+their own and the rest goes on; at the end of the pending_list scan_groups become one again.
 """
 
 from __future__ import annotations
@@ -11,63 +11,67 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
-from spanwire.broker.queue.page import SLICE_MESSAGES, Chunk
-from spanwire.broker.queue.pending_list import MessageLine
-from spanwire.broker.queue.pending_messages import Backlog
+from spanwire.broker.queue.page import SLICE_MESSAGES, Page
+from spanwire.broker.queue.pending_list import PendingList
+from spanwire.broker.queue.pending_messages import PendingMessages
 from spanwire.broker.queue.queue_consumers import QueueConsumer, QueueConsumers
-from spanwire.broker.queue.scan_position import LineCursor
+from spanwire.broker.queue.scan_position import ScanPosition
 from spanwire.broker.queue.selector_index import SelectorGroup, SelectorIndex
 
 BEGIN_INTERVAL: Final = 1.0  # seconds after which newcomers begin though those before them are not at the end yet
 
 
-class Party:
-    """Consumers with one place in the line. ``stuck``: the next message is for them and none had room for it."""
+class ScanGroup:
+    """Consumers with one place in the pending_list. ``stuck``: the next message is for them and none had room for it."""
 
-    __slots__ = ("cursor", "gone", "index", "stuck")
+    __slots__ = ("position", "gone", "index", "stuck")
 
-    def __init__(self, cursor: LineCursor) -> None:
-        self.cursor: Final[LineCursor] = cursor
+    def __init__(self, position: ScanPosition) -> None:
+        self.position: Final[ScanPosition] = position
         self.index: Final[SelectorIndex] = SelectorIndex()
         self.stuck = False
         self.gone = False
 
 
-class LookingTogether:
-    """Shows the one line of ``home`` to its consumers, each message once to each party.
+class SharedScan:
+    """Shows the one pending_list of ``queue`` to its consumers, each message once to each scan_group.
 
     ``grouped`` becomes true when a message belongs to a group: then each consumer has to look for itself, which is left
-    to `Looking`.
+    to `SelectiveDispatch`.
     """
 
     def __init__(
-        self, home: BrokerDestination, backlog: Backlog, consumers: QueueConsumers, context: BrokerContext
+        self,
+        queue: BrokerDestination,
+        pending_messages: PendingMessages,
+        consumers: QueueConsumers,
+        context: BrokerContext,
     ) -> None:
-        self._home: Final[BrokerDestination] = home
-        self._backlog: Final[Backlog] = backlog
-        self._line: Final[MessageLine] = backlog.lines[0]
+        self._queue: Final[BrokerDestination] = queue
+        self._pending_messages: Final[PendingMessages] = pending_messages
+        self._pending_list: Final[PendingList] = pending_messages.pending_lists[0]
         self._consumers: Final[QueueConsumers] = consumers
         self._context: Final[BrokerContext] = context
-        self._parties: Final[list[Party]] = []
-        self._of: Final[dict[QueueConsumer, Party]] = {}
-        self._lead: Party | None = None  # that at the end of the line
-        self._newcomers: Party | None = None  # that which has not begun
-        self._latest: Party | None = None  # that which began last
+        self._scan_groups: Final[list[ScanGroup]] = []
+        self._of: Final[dict[QueueConsumer, ScanGroup]] = {}
+        self._lead: ScanGroup | None = None  # that at the end of the pending_list
+        self._newcomers: ScanGroup | None = None  # that which has not begun
+        self._latest: ScanGroup | None = None  # that which began last
         self._latest_began = 0.0
         self.grouped = False
 
-    # -- who looks -----------------------------------------------------------------------------------------------------
+    # -- who scanned -----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """All look at the whole line."""
+        """All look at the whole pending_list."""
         self.end()
         self.join_all()
 
     def end(self) -> None:
-        """Nobody looks any more."""
-        for party in self._parties:
-            self._line.close(party.cursor)
-        self._parties.clear()
+        """Nobody scanned any more."""
+        for scan_group in self._scan_groups:
+            self._pending_list.close(scan_group.position)
+        self._scan_groups.clear()
         self._of.clear()
         self._lead = None
         self._newcomers = None
@@ -75,88 +79,88 @@ class LookingTogether:
         self.grouped = False
 
     def join_all(self) -> None:
-        """Consumers that do not look yet look at the whole line."""
+        """Consumers that do not look yet look at the whole pending_list."""
         if len(self._of) < len(self._consumers.all):
             for consumer in self._consumers.all:
                 if consumer not in self._of:
                     self._join(consumer)
 
     def _join(self, consumer: QueueConsumer) -> None:
-        party = self._lead
-        if party is None or self._line.count > 0:
-            party = self._newcomers
-            if party is None:
-                party = self._open()
-                self._newcomers = party
-        self._put(consumer, party)
+        scan_group = self._lead
+        if scan_group is None or self._pending_list.count > 0:
+            scan_group = self._newcomers
+            if scan_group is None:
+                scan_group = self._open()
+                self._newcomers = scan_group
+        self._put(consumer, scan_group)
 
     def leave(self, consumer: QueueConsumer) -> None:
         """A consumer less."""
-        party = self._of.pop(consumer, None)
-        if party is not None:
-            party.index.remove(consumer)
-            if party.index.count == 0:
-                self._close(party)
+        scan_group = self._of.pop(consumer, None)
+        if scan_group is not None:
+            scan_group.index.remove(consumer)
+            if scan_group.index.count == 0:
+                self._close(scan_group)
 
-    def _open(self) -> Party:
-        party = Party(self._line.open(True))
-        self._parties.append(party)
-        return party
+    def _open(self) -> ScanGroup:
+        scan_group = ScanGroup(self._pending_list.open(True))
+        self._scan_groups.append(scan_group)
+        return scan_group
 
-    def _close(self, party: Party) -> None:
-        party.gone = True
-        self._line.close(party.cursor)
-        self._parties.remove(party)
-        if self._lead is party:
+    def _close(self, scan_group: ScanGroup) -> None:
+        scan_group.gone = True
+        self._pending_list.close(scan_group.position)
+        self._scan_groups.remove(scan_group)
+        if self._lead is scan_group:
             self._lead = None
-        if self._newcomers is party:
+        if self._newcomers is scan_group:
             self._newcomers = None
-        if self._latest is party:
+        if self._latest is scan_group:
             self._latest = None
 
-    def _put(self, consumer: QueueConsumer, party: Party) -> None:
-        party.index.add(consumer)
-        party.stuck = False
-        self._of[consumer] = party
+    def _put(self, consumer: QueueConsumer, scan_group: ScanGroup) -> None:
+        scan_group.index.add(consumer)
+        scan_group.stuck = False
+        self._of[consumer] = scan_group
 
     def awaits_next(self) -> bool:
         """Whether somebody has looked at all there is, and waits for what comes."""
         lead = self._lead
-        return lead is not None and self._line.is_at_end(lead.cursor)
+        return lead is not None and self._pending_list.is_at_end(lead.position)
 
     # -- looking -------------------------------------------------------------------------------------------------------
 
-    def came(self) -> None:
-        """A message came in at the end: it is for those who wait there, or for newcomers, who may begin in a slice."""
+    def message_added(self) -> None:
+        """A message message_added in at the end: it is for those who wait there, or for newcomers, who may begin in a slice."""
         lead = self._lead
         if lead is not None:
             self._advance(lead, SLICE_MESSAGES)
-            self._backlog.make_room()
+            self._pending_messages.make_room()
         if lead is None or self._newcomers is not None:
-            self._context.schedule(self._home)
+            self._context.schedule(self._queue)
 
-    def go_on(self) -> None:
+    def dispatch(self) -> None:
         """Let all that can take messages look on, those that are furthest first. Newcomers wait until those before them
         are through, so that a thousand that come one after the other do not all go through the depths for themselves.
         """
-        active = [party for party in self._parties if not party.stuck or party.index.has_room()]
+        active = [scan_group for scan_group in self._scan_groups if not scan_group.stuck or scan_group.index.has_room()]
         if len(active) > 1:
             active.sort(key=_furthest_first)
         budget = SLICE_MESSAGES
-        for party in active:
-            if party.gone:
-                continue  # it came to the end and met others there
-            if self._newcomers is party:
+        for scan_group in active:
+            if scan_group.gone:
+                continue  # it message_added to the end and met others there
+            if self._newcomers is scan_group:
                 if self._may_not_begin():
                     continue
                 self._newcomers = None
-                self._latest = party
+                self._latest = scan_group
                 self._latest_began = self._context.monotonic
-            budget = self._advance(party, budget)
+            budget = self._advance(scan_group, budget)
             if budget <= 0 or self.grouped:
-                self._context.schedule(self._home)
+                self._context.schedule(self._queue)
                 break
-        self._backlog.make_room()
+        self._pending_messages.make_room()
 
     def _may_not_begin(self) -> bool:
         latest = self._latest
@@ -164,68 +168,68 @@ class LookingTogether:
             return False
         return self._context.monotonic < self._latest_began + BEGIN_INTERVAL
 
-    def _advance(self, party: Party, budget: int) -> int:
+    def _advance(self, scan_group: ScanGroup, budget: int) -> int:
         """Look on until the end, a message that is on the disk, or one for which nobody has room; gives what is left of
         the budget.
         """
-        line = self._line
-        cursor = party.cursor
-        party.stuck = False
+        pending_list = self._pending_list
+        position = scan_group.position
+        scan_group.stuck = False
         while budget > 0:
-            chunk = line.chunk_at(cursor)
-            if chunk is None:
-                self._reached_end(party)
+            page = pending_list.page_at(position)
+            if page is None:
+                self._reached_end(scan_group)
                 return budget
-            if chunk.packed is not None:
-                if not self._backlog.read_for(line, cursor, chunk):
+            if page.paged_out is not None:
+                if not self._pending_messages.read_for(pending_list, position, page):
                     return budget
                 continue
             budget -= 1
-            reference = chunk.items[cursor.offset]
+            reference = page.items[position.offset]
             if reference is None:
-                cursor.offset += 1
+                position.offset += 1
             elif reference.message.is_expired(self._context.wall_ms):
-                line.take(chunk, cursor.offset)
-                self._home.expire(reference)
+                pending_list.take(page, position.offset)
+                self._queue.expire(reference)
             elif reference.message.group_id is not None:
                 self.grouped = True
                 return budget
-            elif not self._offer(party, chunk, reference):
+            elif not self._offer(scan_group, page, reference):
                 return budget
-        self._context.schedule(self._home)
+        self._context.schedule(self._queue)
         return budget
 
-    def _reached_end(self, party: Party) -> None:
-        """There all become one party. One that was there before and has more to look at now is behind."""
+    def _reached_end(self, scan_group: ScanGroup) -> None:
+        """There all become one scan_group. One that was there before and has more to look at now is behind."""
         lead = self._lead
-        if lead is None or lead is party or self._line.chunk_at(lead.cursor) is not None:
-            self._lead = party
+        if lead is None or lead is scan_group or self._pending_list.page_at(lead.position) is not None:
+            self._lead = scan_group
             return
-        smaller, larger = (party, lead) if party.index.count < lead.index.count else (lead, party)
+        smaller, larger = (scan_group, lead) if scan_group.index.count < lead.index.count else (lead, scan_group)
         self._lead = larger
         for consumer in smaller.index.everyone():
             self._put(consumer, larger)
         self._close(smaller)
 
-    def _offer(self, party: Party, chunk: Chunk, reference: MessageReference) -> bool:
-        """Give the message to one that wants it and has room, or pass it by; False when nobody of the party can go on
+    def _offer(self, scan_group: ScanGroup, page: Page, reference: MessageReference) -> bool:
+        """Give the message to one that wants it and has room, or pass it by; False when nobody of the scan_group can go on
         before there is room.
         """
-        cursor = party.cursor
+        position = scan_group.position
         full: list[QueueConsumer] = []
-        taker = self._taker(party.index, reference, full)
+        taker = self._taker(scan_group.index, reference, full)
         if taker is not None:
-            self._line.take(chunk, cursor.offset)
-            self._home.note_dispatched()
-            self._consumers.took(taker)
+            self._pending_list.take(page, position.offset)
+            self._queue.note_dispatched()
+            self._consumers.note_taker(taker)
             taker.subscription.dispatch(reference)
             return True
         if full:
-            if len(full) == party.index.count:
-                party.stuck = True
+            if len(full) == scan_group.index.count:
+                scan_group.stuck = True
                 return False
-            self._leave_behind(party, full)
-        cursor.offset += 1
+            self._leave_behind(scan_group, full)
+        position.offset += 1
         return True
 
     def _taker(
@@ -251,17 +255,17 @@ class LookingTogether:
         found = index.candidates(values)
         values.release()
         if message.properties_cache is not None:
-            self._home.count_forms(message)
+            self._queue.count_forms(message)
         return found
 
-    def _leave_behind(self, party: Party, full: list[QueueConsumer]) -> None:
-        behind = Party(self._line.open_beside(party.cursor))
-        self._parties.append(behind)
+    def _leave_behind(self, scan_group: ScanGroup, full: list[QueueConsumer]) -> None:
+        behind = ScanGroup(self._pending_list.open_beside(scan_group.position))
+        self._scan_groups.append(behind)
         for consumer in full:
-            party.index.remove(consumer)
+            scan_group.index.remove(consumer)
             self._put(consumer, behind)
         behind.stuck = True
 
 
-def _furthest_first(party: Party) -> tuple[int, int]:
-    return -party.cursor.place, -party.cursor.offset
+def _furthest_first(scan_group: ScanGroup) -> tuple[int, int]:
+    return -scan_group.position.place, -scan_group.position.offset

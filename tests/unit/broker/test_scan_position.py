@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from spanwire.broker.queue.scan_position import LineCursor
+from spanwire.broker.queue.scan_position import ScanPosition
 
 
-def cursor(place: int, offset: int) -> LineCursor:
+def cursor(place: int, offset: int) -> ScanPosition:
     """One that stands there."""
-    found = LineCursor(place, True)
+    found = ScanPosition(place, True)
     found.offset = offset
     return found
 

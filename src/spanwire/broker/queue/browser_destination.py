@@ -1,13 +1,13 @@
-"""The home of what is dispatched to one browser: acknowledging it changes nothing but the memory that counts for it."""
+"""The queue of what is dispatched to one browser: acknowledging it changes nothing but the memory that counts for it."""
 
 from __future__ import annotations
 
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 
 
-class BrowserHome(BrokerDestination):
-    """Lets go of each message that the browser is done with, however that came. What is shown, and in which order, is
-    for `fill` of those that are such a home to say.
+class BrowserDestination(BrokerDestination):
+    """Lets go of each message that the browser is done with, however that message_added. What is shown, and in which order, is
+    for `fill` of those that are such a queue to say.
     """
 
     def settled(self, reference: MessageReference) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.queue_policy import GroupMap, QueuePolicy
-from spanwire.broker.queue.group_rescan import LOOKS_PER_MESSAGE, SAVED_LOOKS
+from spanwire.broker.queue.group_rescan import SCANS_PER_MESSAGE, MAX_SAVED_SCANS
 from spanwire.broker.queue.queue import Queue
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage, destination
 from tests.support.dialogue.text_format import is_first
@@ -27,12 +27,12 @@ def queue_of(stage: Stage) -> Queue:
 
 
 def looks(stage: Stage) -> int:
-    return queue_of(stage)._looking.looks
+    return queue_of(stage)._selective_dispatch.scanned
 
 
 def spends_all(stage: Stage) -> None:
     """Nothing is saved for looks: to go back has to be earned."""
-    handover = queue_of(stage)._looking._handover
+    handover = queue_of(stage)._selective_dispatch._group_rescan
     handover._saved = 0.0
     handover._saved_at = stage.now.monotonic
 
@@ -113,7 +113,7 @@ def test_looks_grow_with_the_messages_and_not_with_the_closed_groups_of_a_deep_q
             if turn % (1, 7, 40)[place] == 0:  # one is quick, one is slow, one hardly ever comes
                 drain.acknowledge(listener, 20)
     assert drain.count == count
-    assert looks(stage) <= (3 + LOOKS_PER_MESSAGE) * count
+    assert looks(stage) <= (3 + SCANS_PER_MESSAGE) * count
 
 
 def test_more_groups_than_the_table_holds_do_not_make_consumers_look_without_end() -> None:
@@ -138,7 +138,7 @@ def test_more_groups_than_the_table_holds_do_not_make_consumers_look_without_end
                 while stage.broker.next_timeout() == 0.0:
                     stage.runs()
     assert taken == count
-    assert looks(stage) <= (2 + LOOKS_PER_MESSAGE) * count
+    assert looks(stage) <= (2 + SCANS_PER_MESSAGE) * count
 
 
 def closed_far_behind() -> tuple[Stage, Listener, Listener]:
@@ -230,4 +230,4 @@ def test_groups_keep_their_order_and_their_consumer_whenever_others_go_back(
         for listener in drain.listeners:
             going = drain.acknowledge(listener, 8) or going
     assert drain.count == count
-    assert looks(stage) <= (3 + LOOKS_PER_MESSAGE) * count + SAVED_LOOKS
+    assert looks(stage) <= (3 + SCANS_PER_MESSAGE) * count + MAX_SAVED_SCANS
