@@ -25,11 +25,12 @@ RIDDLE: Final = re.compile(
     re.IGNORECASE,
 )
 PRONOUN: Final = re.compile(
-    r"\b(it|its|itself|they|them|their|theirs|themselves|he|she|his|her|hers|this|that|these|those|who|whom|whose|what"
-    r"|which|whoever|whatever|whichever|one|ones|nobody|somebody|everybody|anybody|nothing|something|everything|anything"
-    r"|none)\b",
+    r"\b(?:it|its|itself|they|them|their|theirs|themselves|he|she|his|her|hers|this|these|those|who|whom|whose|what|which"
+    r"|whoever|whatever|whichever|ones|nobody|somebody|everybody|anybody|nothing|something|everything|anything|none"
+    r"|(?<!so )(?<!note )that"
+    r"|one(?=\W*$|\W*[.,;:)]|\s+(?:of|that|which|who|is|was|has|and|or|in|at|on|with|for|from)\b))\b",
     re.IGNORECASE,
-)
+)  # "one consumer" and "so that" stand for no noun
 QUOTED: Final = re.compile(r"``[^`]*``|`[^`]*`")  # names are no words
 WORD: Final = re.compile(r"[A-Za-z][A-Za-z'-]*")
 SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n\s*\n")

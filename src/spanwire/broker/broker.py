@@ -132,8 +132,6 @@ class Broker:
         self.administration: Final = rooms.administration
         self.overview: Final = rooms.overview
 
-    # -- connections ---------------------------------------------------------------------------------------------------
-
     def add_connection(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> ConnectionState:
         """Log a client in. Raises `AuthenticationError`, `InvalidClientIdError` or `ResourceAllocationError`."""
         self._turn(now)
@@ -183,8 +181,6 @@ class Broker:
                 self._consuming.refill(subscription)
         if self._flow.parked:
             self._flow.unpark()
-
-    # -- announcements -------------------------------------------------------------------------------------------------
 
     def add_session(self, state: ConnectionState, session_id: SessionId) -> None:
         """A session of this connection; announcing it twice changes nothing."""
@@ -291,8 +287,6 @@ class Broker:
         """Always raises `AuthorizationError`, with a line in the audit: the connection may not do ``what``."""
         self._rights.refuse(state, what)
 
-    # -- messages ------------------------------------------------------------------------------------------------------
-
     def send(
         self, state: ConnectionState, message: Message, transaction_id: AnyTransactionId | None, token: int, now: Time
     ) -> bool:
@@ -379,8 +373,6 @@ class Broker:
         """Roll a local transaction back; what its consumers acknowledged is out at them again."""
         self._turn(now)
         self._committing.rollback(state, transaction_id)
-
-    # -- the shell's side ----------------------------------------------------------------------------------------------
 
     def stored(self, position: int, now: Time) -> None:
         """Everything up to ``position`` survives a power cut: give the answers that waited for it."""
@@ -484,8 +476,6 @@ class Broker:
         context.steps += 1
         context.wall_ms = now.wall_ms
         context.monotonic = now.monotonic
-
-    # -- views ---------------------------------------------------------------------------------------------------------
 
     def home_of(self, destination: Destination) -> BrokerDestination | None:
         """The queue or topic itself, for an operator's look into it; None when there is none."""

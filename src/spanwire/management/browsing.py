@@ -67,7 +67,7 @@ class QueueBrowsing:
 
     async def _chosen(self, queue: Queue, chooser: Selector | None, at_most: int) -> tuple[list[View], int]:
         values = BoundMessageValues(self._broker.formats)
-        found = queue.look(at_most if chooser is None else MAX_LOOKED)
+        found = queue.oldest(at_most if chooser is None else MAX_LOOKED)
         shown: list[View] = []
         looked = size = 0
         while looked < len(found) and len(shown) < at_most and size < MAX_BYTES:

@@ -20,7 +20,7 @@ async def browse(service: BrokerService, destination: Destination, limit: int = 
     queue = service.broker.home_of(destination)
     if not isinstance(queue, Queue) or limit <= 0:
         return []
-    looked = queue.look(limit)
+    looked = queue.oldest(limit)
     sequences = [sequence for sequence, message in looked if message is None]
     stored = dict(zip(sequences, await service.read_stored(destination, sequences), strict=True))
     found = [stored.get(sequence) if message is None else message for sequence, message in looked]

@@ -48,7 +48,7 @@ async def durable_backlogs(broker: EmbeddedBroker, limit: int) -> list[DurableBa
     found: list[DurableBacklog] = []
     for durable in broker.service.broker.durable_subscriptions():
         line, terms = durable.line, durable.terms
-        looked = line.look(limit)
+        looked = line.oldest(limit)
         sequences = [sequence for sequence, message in looked if message is None]
         stored = dict(zip(sequences, await broker.service.read_stored(line.destination, sequences), strict=True))
         waiting = [stored.get(sequence) if message is None else message for sequence, message in looked]

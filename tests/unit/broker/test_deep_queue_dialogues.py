@@ -46,7 +46,7 @@ def test_a_selective_consumer_looks_at_the_whole_queue_and_memory_stays_small() 
     highest = 0
     while stage.store.reads:
         stage.store.answer(stage.broker, stage.now)
-        highest = max(highest, queue_of(listener).pending_lists()[0].loaded)
+        highest = max(highest, queue_of(listener).pending.lists[0].loaded)
         while stage.broker.next_timeout() == 0.0:
             stage.runs()
         listener.peer.flushes()
@@ -61,7 +61,7 @@ def test_a_new_message_reaches_a_selective_consumer_at_once_behind_many_that_nob
     producer = stage.peer("p")
     for number in range(2 * MAX_RESIDENT_MESSAGES):
         producer.sends(QUEUE, str(number), properties={"kind": "b"})
-    assert queue_of(listener).pending_lists()[0].loaded <= MAX_RESIDENT_MESSAGES + MAX_PAGE_MESSAGES
+    assert queue_of(listener).pending.lists[0].loaded <= MAX_RESIDENT_MESSAGES + MAX_PAGE_MESSAGES
     producer.sends(QUEUE, "wanted", properties={"kind": "a"})
     assert listener.takes() == ["wanted"]
     assert stage.store.reads == []
@@ -233,7 +233,7 @@ def test_a_purge_forgets_how_often_messages_were_delivered() -> None:
     again.reads()
     queue.purge()
     again.settle()
-    assert queue._pending_messages._redeliveries == {}
+    assert queue.pending._redeliveries == {}
 
 
 # Slices
@@ -322,7 +322,7 @@ class Counting:
             message
             for home in [stage.broker.home_of(destination(QUEUE))]
             if isinstance(home, Queue)
-            for _, message in home.look(1 << 30)
+            for _, message in home.oldest(1 << 30)
             if message is not None
         ]
         self._known = 0

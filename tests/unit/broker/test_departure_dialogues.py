@@ -14,7 +14,7 @@ from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.topic_policy import FIXED_COUNT, RecoveryPolicy, TopicPolicy
-from spanwire.broker.queue.queue import MAX_DISPATCHED
+from spanwire.broker.queue.dispatchers import MAX_DISPATCHED
 from spanwire.broker.routing.consumers import MAX_PULLS_OVER
 from spanwire.broker.routing.message_return import LEAVING_STEPS
 from spanwire.broker.topic.topic import Topic

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.queue_policy import GroupMap, QueuePolicy
-from spanwire.broker.queue.group_rescan import SCANS_PER_MESSAGE, MAX_SAVED_SCANS
+from spanwire.broker.queue.group_rescan import MAX_SAVED_SCANS, SCANS_PER_MESSAGE
 from spanwire.broker.queue.queue import Queue
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage, destination
 from tests.support.dialogue.text_format import is_first
@@ -27,12 +27,12 @@ def queue_of(stage: Stage) -> Queue:
 
 
 def looks(stage: Stage) -> int:
-    return queue_of(stage)._selective_dispatch.scanned
+    return queue_of(stage)._selective.scanned
 
 
 def spends_all(stage: Stage) -> None:
     """Nothing is saved for looks: to go back has to be earned."""
-    handover = queue_of(stage)._selective_dispatch._group_rescan
+    handover = queue_of(stage)._selective._group_rescan
     handover._saved = 0.0
     handover._saved_at = stage.now.monotonic
 

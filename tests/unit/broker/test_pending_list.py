@@ -11,10 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, UNSTORED, MAX_PAGED_OUT_MESSAGES, REMOVED, Page
+from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, MAX_PAGED_OUT_MESSAGES, REMOVED, UNSTORED, Page, ScanPosition
 from spanwire.broker.queue.pending_list import MAX_PAGES_EXAMINED, PendingList
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.queue.scan_position import ScanPosition
 from tests.support.dialogue.broker_dialogue import Stage, destination
 from tests.support.dialogue.text_format import text_message
 
@@ -119,7 +118,7 @@ def test_of_the_pieces_that_readers_have_passed_those_right_behind_them_leave_me
         line.append(reference(order, order))
     slow, fast = line.open(True), line.open(True)
     for cursor, pieces in ((slow, 2), (fast, 4)):
-        cursor.place += pieces
+        cursor.page_number += pieces
     left = [line.page_out_scanned(1) for _ in range(4)]
     firsts = [references[0].order // MAX_PAGE_MESSAGES for references in left if references]
     assert (firsts, len(left[3])) == ([1, 0, 3], 0)
@@ -131,7 +130,7 @@ def test_a_look_for_pieces_to_pack_has_an_end() -> None:
     for order in range(1, (MAX_PAGES_EXAMINED + 2) * MAX_PAGE_MESSAGES + 1):
         line.append(reference(order, order))
     cursor = line.open(True)
-    cursor.place += MAX_PAGES_EXAMINED + 1
+    cursor.page_number += MAX_PAGES_EXAMINED + 1
     assert len(line.page_out_scanned(1_000)) == MAX_PAGES_EXAMINED * MAX_PAGE_MESSAGES
     assert line.page_out_scanned(1_000) == []
 
@@ -245,7 +244,7 @@ def test_the_holes_of_a_selective_queue_do_not_pile_up() -> None:
         listener.acknowledges("x", count=1)
         listener.deliveries.clear()
     assert isinstance(queue, Queue)
-    line = queue.pending_lists()[0]
+    line = queue.pending.lists[0]
     assert line.count == 1
     assert len(line._pages) < 100
     producer.sends("queue://Q", "wanted", properties={"kind": "c"})

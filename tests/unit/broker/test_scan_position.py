@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.broker.queue.scan_position import ScanPosition
+from spanwire.broker.queue.page import ScanPosition
 
 
 def cursor(place: int, offset: int) -> ScanPosition:
@@ -23,4 +23,4 @@ def test_one_that_goes_to_a_mark_has_seen_nothing_behind_it() -> None:
     reader = cursor(5, 7)
     reader.seen = 400
     reader.go_to(cursor(2, 4))
-    assert (reader.place, reader.offset, reader.seen) == (2, 4, -1)
+    assert (reader.page_number, reader.offset, reader.seen) == (2, 4, -1)

@@ -15,7 +15,7 @@ from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.persistence.unsynced_bytes import Unstored
-from spanwire.broker.queue.page import UNSTORED, SLICE_MESSAGES, REMOVED, Page, PagedOut
+from spanwire.broker.queue.page import REMOVED, SLICE_MESSAGES, UNSTORED, Page, PagedOut
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.queue.queue_tasks import ListScan
 from spanwire.broker.reserved_destinations import is_control
@@ -208,7 +208,7 @@ class SelectiveWalk(BrokerDestination):
         self._values: Final[BoundMessageValues] = values
         self._context: Final[BrokerContext] = context
         self._observer: Final[OperationObserver] = observer
-        self._scans: Final[list[ListScan]] = [ListScan(line) for line in queue.pending_lists() if line.count > 0]
+        self._scans: Final[list[ListScan]] = [ListScan(line) for line in queue.pending.lists if line.count > 0]
         self._page_read: Page | None = None
         self._paged_out: PagedOut | None = None
         self._read_indexes: list[int] = []  # indexes into the paged_out piece that is being read
@@ -307,7 +307,7 @@ class SelectiveWalk(BrokerDestination):
     def _ask(self, scan: ListScan, page: Page, paged_out: PagedOut) -> bool:
         """Read the next page of a paged_out piece; False when there was nothing on the disk to read."""
         start = scan.position.offset
-        end = self._queue.page_end(paged_out, start, scan.end(page, PAGE_MESSAGES))
+        end = self._queue.pending.extent(paged_out, start, scan.end(page, PAGE_MESSAGES)).end
         self._read_indexes = [index for index in range(start, end) if paged_out.numbers[index] != REMOVED]
         self._expected = [paged_out.numbers[index] for index in self._read_indexes]
         self._page_end = end
@@ -322,7 +322,7 @@ class SelectiveWalk(BrokerDestination):
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
         """A page is here."""
-        self._queue.note_page(messages)
+        self._queue.pending.note_read(messages)
         if not self._queue.removed and self._scans:
             self._show(messages)
         self._context.schedule(self)

@@ -86,8 +86,6 @@ class SlowConsumerWatch(BrokerDestination):
         self._checks = False  # this pass is a check, not only a look
         self._armed = False
 
-    # -- what destinations tell ----------------------------------------------------------------------------------------
-
     def join(self, subscription: Subscription, home: BrokerDestination) -> None:
         """A consumer is attached to ``home``."""
         if subscription.info.network_subscription and self._strategy.ignore_network_consumers:
@@ -112,8 +110,6 @@ class SlowConsumerWatch(BrokerDestination):
         watched = self._watched.get(subscription)
         if watched is not None:
             watched.is_slow = False
-
-    # -- time ----------------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Look at everybody, a slice at a time."""
@@ -153,8 +149,6 @@ class SlowConsumerWatch(BrokerDestination):
         for closing in self._closing:
             due = min(due, closing.deadline)
         self._context.wake_at(self, due)
-
-    # -- who is slow ---------------------------------------------------------------------------------------------------
 
     def _look(self, watched: WatchedConsumer) -> None:
         subscription = watched.subscription
@@ -202,8 +196,6 @@ class SlowConsumerWatch(BrokerDestination):
         watched.marks += 1
         if watched.slow_count == 0 or self._strategy.max_slow_count > 0:
             watched.suspect()
-
-    # -- what becomes of them ------------------------------------------------------------------------------------------
 
     def _abort(self, doomed: list[Subscription]) -> None:
         strategy = self._strategy

@@ -348,8 +348,6 @@ class Subscription:
         end = self._find(last, start) + 1
         return [reference for reference in self.dispatched[start:end] if reference is not GONE]
 
-    # -- where it is ---------------------------------------------------------------------------------------------------
-
     def _find(self, message_id: MessageId, start: int) -> int:
         position = self._search(message_id, start)
         if position == NOWHERE:
@@ -412,8 +410,6 @@ class Subscription:
         if numbers and number <= numbers[-1]:
             return bisect_left(numbers, number)
         return min(max(number - self._base, len(numbers)), len(self.dispatched))
-
-    # -- out of the list -----------------------------------------------------------------------------------------------
 
     def _take_between(self, start: int, end: int) -> list[MessageReference]:
         taken = self.dispatched[start:end]

@@ -57,8 +57,6 @@ class Cursors:
         self._flow: Final[FlowControl] = flow
         self._cursors: Final[dict[str, Cursor]] = {}
 
-    # -- requests ------------------------------------------------------------------------------------------------------
-
     def open_on_queue(self, state: ConnectionState, name: str, queue: Destination, run: str, exclusive: bool) -> Cursor:
         """Make or take over the cursor ``name`` for ``run``. Raises `JmsError` when it is refused."""
         self._store()
@@ -217,8 +215,6 @@ class Cursors:
         found = [cursor for cursor in self._cursors.values() if not name or cursor.name == name]
         return [cursor.row() for cursor in found if self._may_see(state, cursor)]
 
-    # -- steps ---------------------------------------------------------------------------------------------------------
-
     def _store(self) -> MessageStore:
         store = self._context.store
         if store is None:
@@ -288,8 +284,6 @@ class Cursors:
             return [source]
         durable = self._map.durables.get(source.name)
         return [source] if durable is None else durable.terms.topic.parts()
-
-    # -- start ---------------------------------------------------------------------------------------------------------
 
     def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> list[RecoveredDestination]:
         """What the store kept of cursors; gives what is left for others of what it ``recovered``.

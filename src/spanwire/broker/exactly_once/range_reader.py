@@ -15,7 +15,7 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.exactly_once.cursor import Cursor, is_name
 from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.requests import number_text
-from spanwire.broker.queue.browser_destination import BrowserDestination
+from spanwire.broker.queue.browser import BrowserDestination
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import MALFORMED, refusal
 from spanwire.broker.routing.consumers import RangeReads
@@ -140,7 +140,7 @@ class RangeRead(BrowserDestination):
         for place, message in enumerate(messages):
             if message is not None:
                 self.hold(message)
-                count = self._queue.redeliveries_of(self._reading[place])
+                count = self._queue.pending.redelivery_count(self._reading[place])
                 ready.append(MessageReference(self, message, 0, number + place, count))
         self._ready = ready
         self._next_ready = 0

@@ -176,8 +176,6 @@ class Control(ControlTaker, CommitFollower):
         self._reading: Final[dict[SinkCommit, Request]] = {}
         self._deferred: Final[dict[str, deque[Request]]] = {}  # by sink, while it commits
 
-    # -- in ------------------------------------------------------------------------------------------------------------
-
     def take(self, state: ConnectionState, message: Message, transaction: Transaction | None) -> None:
         """What `ControlTaker` promises."""
         self._rights.check_write(state, message.destination)
@@ -243,8 +241,6 @@ class Control(ControlTaker, CommitFollower):
             raise refusal(MALFORMED, "stage belongs into the transaction whose messages are to be staged")
         raise refusal(MALFORMED, f"there is no action {action[:40]!r}")
 
-    # -- cursors -------------------------------------------------------------------------------------------------------
-
     def _about_cursor(self, request: Request, action: str) -> Answer:
         state = request.state
         if action == "cursors":
@@ -281,8 +277,6 @@ class Control(ControlTaker, CommitFollower):
         if not client_id or not subscription:
             raise refusal(MALFORMED, "open needs queue, or clientId and subscription")
         return self._cursors.open_on_subscription(request.state, name, client_id, subscription, run, exclusive)
-
-    # -- sinks ---------------------------------------------------------------------------------------------------------
 
     def _about_sink(self, request: Request, action: str) -> Answer | None:
         state = request.state
@@ -356,8 +350,6 @@ class Control(ControlTaker, CommitFollower):
             self._refuse(request, told(error))
         for waiting in self._deferred.pop(commit.sink.query, ()):
             self._do(waiting, False)
-
-    # -- out -----------------------------------------------------------------------------------------------------------
 
     def _refuse(self, request: Request, error: ControlRefusal) -> None:
         self._answer(

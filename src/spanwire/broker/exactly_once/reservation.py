@@ -12,7 +12,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.exactly_once.reserved_messages import HeldMessages
 from spanwire.broker.persistence.unsynced_bytes import Unstored
-from spanwire.broker.queue.page import UNSTORED, MAX_PAGED_OUT_MESSAGES, REMOVED, Page, PagedOut
+from spanwire.broker.queue.page import MAX_PAGED_OUT_MESSAGES, REMOVED, UNSTORED, Page, PagedOut
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.queue.queue_tasks import ListScan
 from spanwire.broker.routing.flow_control import FlowControl
@@ -47,7 +47,7 @@ class Taking:
         self._counts_bytes = at_most_bytes > 0
         if self._counts_bytes:
             self._bytes_left = at_most_bytes - sum(self._sizes(list(self._held.sequences)))
-        for place, pending_list in enumerate(self._queue.pending_lists()):
+        for place, pending_list in enumerate(self._queue.pending.lists):
             if pending_list.count == 0:
                 continue
             scan = ListScan(pending_list)
@@ -131,7 +131,7 @@ class Taking:
             self._unstored.add(reference.message.size)
             if reference.redelivery_count > 0:
                 store.note_redelivery(self._queue.destination, sequence, reference.redelivery_count)
-        self._queue.note_deliveries(sequence, reference.redelivery_count)
+        self._queue.pending.note_deliveries(sequence, reference.redelivery_count)
         return sequence
 
     def _from_disk(self, scan: ListScan, page: Page, paged_out: PagedOut, place: int) -> None:
@@ -160,9 +160,9 @@ class Taking:
 
 
 def put_back(queue: Queue, held: HeldMessages, context: BrokerContext) -> None:
-    """Everything that is ``held`` takes its old place in the pending_list, as delivered once more; nobody holds it then."""
+    """Return all messages that are ``held`` to their old positions in the queue, as delivered once more."""
     store = context.store
-    pending_lists = queue.pending_lists()
+    pending_lists = queue.pending.lists
     for place, pending_list in enumerate(pending_lists):
         found: list[tuple[int, int]] = []
         for index, order in enumerate(held.orders):
@@ -175,8 +175,8 @@ def put_back(queue: Queue, held: HeldMessages, context: BrokerContext) -> None:
         if len(numbers) > 0:
             pending_list.put_back_paged_out(numbers, orders, dues)
     for sequence in held.sequences:
-        count = queue.redeliveries_of(sequence) + 1
-        queue.note_deliveries(sequence, count)
+        count = queue.pending.redelivery_count(sequence) + 1
+        queue.pending.note_deliveries(sequence, count)
         if store is not None:
             store.note_redelivery(queue.destination, sequence, count)
     queue.came_back(held.sequences)

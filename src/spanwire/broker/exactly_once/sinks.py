@@ -64,8 +64,6 @@ class Sinks:
         self._parts = 0
         self._staged = 0
 
-    # -- requests ------------------------------------------------------------------------------------------------------
-
     def begin(self, state: ConnectionState, query: str, run: str, target: str) -> Sink:
         """Make or take over the sink ``query`` for ``run``; what older epochs staged is dropped. ``target``: where the
         program sends, in its own words, always the same ones; empty when it does not say.
@@ -145,8 +143,6 @@ class Sinks:
         """What a transaction sends is for this part. Raises `JmsError` when that is refused already."""
         self.current(state, key.query, epoch)
         return Staging(self, state, key, epoch)
-
-    # -- staging -------------------------------------------------------------------------------------------------------
 
     def keep(
         self, state: ConnectionState, key: PartKey, epoch: int, transaction: Transaction, facts: list[Fact]
@@ -228,8 +224,6 @@ class Sinks:
         self._lines += 1
         return self._lines - 1
 
-    # -- the end of parts ----------------------------------------------------------------------------------------------
-
     def carry_out(
         self, store: MessageStore, additions: list[tuple[Destination, Message]], parts: list[Part], facts: list[Fact]
     ) -> list[int]:
@@ -274,8 +268,6 @@ class Sinks:
             self.carry_out(self.store(), [], parts, facts)
         return self.ended(sink, parts)
 
-    # -- rights --------------------------------------------------------------------------------------------------------
-
     def store(self) -> MessageStore:
         """Raises `ControlRefusal` where there is none."""
         store = self._context.store
@@ -289,8 +281,6 @@ class Sinks:
 
     def _may_use(self, state: ConnectionState, sink: Sink) -> bool:
         return state.principal.name == sink.user or self._rights.may_administer(state, self._control)
-
-    # -- start ---------------------------------------------------------------------------------------------------------
 
     def recover(
         self, ledgers: dict[bytes, bytes], staged: dict[bytes, bytes], recovered: list[RecoveredDestination]

@@ -121,8 +121,6 @@ class NetworkCopies:
         self._sources[(producer_id, topic)] = source
         return source
 
-    # -- the store's side ----------------------------------------------------------------------------------------------
-
     def entries(self) -> list[tuple[str, bytes]]:
         """All that is to be kept: names and values, the source that was quiet for longest first."""
         found: list[tuple[str, bytes]] = []

@@ -97,8 +97,6 @@ class ProducerAudit(AuditSource):
         self.copies: Final[NetworkCopies] = NetworkCopies()
         self.duplicates = 0
 
-    # -- producers -----------------------------------------------------------------------------------------------------
-
     def stored(self, known: AuditedProducer | None, message_id: MessageId) -> AuditedProducer:
         """The store took a message. ``known`` is what the last call for the same connection gave."""
         producer_id = message_id.producer_id
@@ -138,8 +136,6 @@ class ProducerAudit(AuditSource):
                 oldest.producer_id = _NOBODY
         producers[audited.producer_id] = audited
 
-    # -- transactions --------------------------------------------------------------------------------------------------
-
     def committed(self, transaction_id: TransactionId) -> list[Fact]:
         """A transaction takes effect; gives what the store must keep with it."""
         name = transaction_id.connection_id
@@ -162,8 +158,6 @@ class ProducerAudit(AuditSource):
         window = self._transactions.get(transaction_id.connection_id)
         if window is not None:
             window.remove(transaction_id.value)
-
-    # -- links ---------------------------------------------------------------------------------------------------------
 
     def number_of(self, destination: Destination, sequence: int) -> i64:
         """The number of a message of this broker's store for the next broker; 0 when it is not in the store.
@@ -209,8 +203,6 @@ class ProducerAudit(AuditSource):
         if found:
             self._count(message.message_id)
         return found
-
-    # -- the store's side ----------------------------------------------------------------------------------------------
 
     def audit_facts(self) -> list[Fact]:
         """All that is to be kept."""

@@ -26,8 +26,6 @@ class LoggedBroker(SeparatedBroker):
         if self._log.internal:
             self._dead_letters.rules.insert(0, LoggedDeaths(self._log))
 
-    # -- connections ---------------------------------------------------------------------------------------------------
-
     def add_connection(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> ConnectionState:
         """As `Broker.add_connection`; who is refused leaves a line in the audit instead."""
         state = super().add_connection(connection, info, now)
@@ -43,8 +41,6 @@ class LoggedBroker(SeparatedBroker):
         if self._log.connections and not state.removed:
             self._log.write("removing connection", state.connection_id)
         super().remove_connection(state, now)
-
-    # -- announcements -------------------------------------------------------------------------------------------------
 
     def add_session(self, state: ConnectionState, session_id: SessionId) -> None:
         """As `Broker.add_session`."""
@@ -101,8 +97,6 @@ class LoggedBroker(SeparatedBroker):
         if self._log.consumers:
             self._log.write("removing subscription", name, f"of {state.connection_id}")
         super().unsubscribe(state, name, now)
-
-    # -- messages ------------------------------------------------------------------------------------------------------
 
     def send(
         self, state: ConnectionState, message: Message, transaction_id: AnyTransactionId | None, token: int, now: Time

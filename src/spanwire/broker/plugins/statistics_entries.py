@@ -145,7 +145,7 @@ def in_flight_of(home: BrokerDestination) -> int:
 def cached_of(home: BrokerDestination) -> int:
     """Messages that wait in memory."""
     if isinstance(home, Queue):
-        return sum([line.loaded for line in home.pending_lists()])
+        return sum([line.loaded for line in home.pending.lists])
     return home.waiting()
 
 

@@ -178,8 +178,6 @@ class StatisticsRequests(BrokerDestination):
                     topics.append(subscription)
         request.subscriptions.extend(topics)
 
-    # -- answers -------------------------------------------------------------------------------------------------------
-
     def work(self) -> bool:
         """The next slice; True while there is more that can be done now."""
         self._slice()
@@ -290,7 +288,7 @@ class StatisticsRequests(BrokerDestination):
         if self._asked is queue:
             return True
         self._oldest = None
-        for sequence, message in queue.look(1):
+        for sequence, message in queue.oldest(1):
             if message is None:
                 self._asked = queue
                 self._waits = True

@@ -1,7 +1,7 @@
-"""Under which further conditions a bridge gets a message: back to where it message_added from, and how many in a time.
+"""Conditions under which a network bridge gets a message: replay to an earlier broker, and a rate limit.
 
-A message does not go to a broker that it has passed. When its consumers have moved there meanwhile it would be stuck;
-so a policy may let it go back once nobody consumes here (ActiveMQ's ``conditionalNetworkBridgeFilterFactory``).
+A message does not return to a broker that it has passed. If its consumers have moved there meanwhile it would be stuck,
+so a policy may allow the return once nobody consumes here (ActiveMQ's ``conditionalNetworkBridgeFilterFactory``).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ FAR_OFF: Final = float("inf")
 
 
 class BridgeCondition(MessageCondition):
-    """One bridge's consumer at one or more queues with such a policy. What the filter of the bridge itself says is
-    asked here, too.
+    """The condition of one bridge's subscription at one or more queues with such a policy. Includes the bridge's
+    filter.
     """
 
     def __init__(self, network_filter: NetworkFilter, context: BrokerContext, subscription: Subscription) -> None:
@@ -33,16 +33,16 @@ class BridgeCondition(MessageCondition):
         self._homes: Final[dict[str, BrokerDestination]] = {}
         self._consumers: Final[dict[str, QueueConsumers]] = {}
         self._arrivals: Final[dict[str, Arrivals]] = {}
-        self._alarms: Final[dict[str, float]] = {}  # when each queue is woken
-        self._passed_by: Final[set[str]] = set()  # the queues with messages that it may have later
+        self._alarms: Final[dict[str, float]] = {}  # alarm of each queue
+        self._passed_by: Final[set[str]] = set()  # queues with messages that the bridge may have later
         self._window_end = 0.0
         self._in_window = 0
-        self._is_closed = False  # it had its share, and takes nothing until the time is over
+        self._is_closed = False  # the rate limit is reached until the window ends
 
     def add(
         self, queue: BrokerDestination, consumers: QueueConsumers, policy: BridgePolicy, arrivals: Arrivals | None
     ) -> None:
-        """It consumes from ``queue``, too, besides ``consumers``."""
+        """Note that the subscription consumes from ``queue``, beside the other ``consumers``."""
         name = queue.destination.qualified_name
         self._policies[name] = policy
         self._homes[name] = queue
@@ -51,7 +51,7 @@ class BridgeCondition(MessageCondition):
             self._arrivals[name] = arrivals
 
     def forget(self, queue: BrokerDestination) -> None:
-        """It consumes from ``queue`` no more."""
+        """Note that the subscription no longer consumes from ``queue``."""
         name = queue.destination.qualified_name
         self._policies.pop(name, None)
         self._homes.pop(name, None)
@@ -62,11 +62,11 @@ class BridgeCondition(MessageCondition):
 
     @property
     def queues(self) -> list[str]:
-        """What it consumes from, by name."""
+        """Names of the queues that the subscription consumes from."""
         return list(self._homes)
 
     def lets_through(self, reference: MessageReference) -> bool:
-        """Whether the bridge may have this message now. If it may later, its queue is woken then."""
+        """Return True if the bridge may have this message now. If it may later, an alarm wakes the queue then."""
         message = reference.message
         name = message.destination.qualified_name
         policy = self._policies.get(name)
@@ -99,7 +99,9 @@ class BridgeCondition(MessageCondition):
         return True
 
     def _count_in_window(self, policy: BridgePolicy) -> None:
-        """One message goes. The last of so many closes the subscription, which keeps its place in each pending_list."""
+        """Count one message against the rate limit. The last one of a window stops the subscription until the window
+        ends.
+        """
         now = self._context.monotonic
         if now >= self._window_end:
             self._window_end = now + policy.rate_duration_ms / 1000
@@ -113,7 +115,7 @@ class BridgeCondition(MessageCondition):
                 self._wake_at(queue, self._window_end)
 
     def resume(self, queue: BrokerDestination) -> bool:
-        """``queue`` is woken. True when messages were passed by there that may go now."""
+        """Act on an alarm of ``queue``. Return True if refused messages may be forwarded now."""
         name = queue.destination.qualified_name
         if self._is_closed and self._context.monotonic >= self._window_end:
             self._is_closed = False
@@ -124,7 +126,7 @@ class BridgeCondition(MessageCondition):
         return True
 
     def _wake_at(self, queue: BrokerDestination, due: float) -> None:
-        """One alarm of a queue at a time is enough: what is due later asks again then."""
+        """Set an alarm for ``queue``. One alarm at a time is enough: later ones are set when that one has come."""
         name = queue.destination.qualified_name
         alarm = self._alarms.get(name, FAR_OFF)
         if alarm <= self._context.monotonic or due < alarm:
@@ -139,9 +141,7 @@ def add_condition(
     arrivals: Arrivals | None,
     context: BrokerContext,
 ) -> None:
-    """``subscription`` comes to ``queue``: if it is a bridge's, and the policy of ``queue`` has something to say of
-    bridges, that holds for it from now on.
-    """
+    """Give ``subscription`` a condition if it is a bridge's and the policy of ``queue`` sets one."""
     policy = queue.policy.queue.bridges
     network_filter = subscription.network_filter
     if policy is None or network_filter is None:
@@ -154,14 +154,14 @@ def add_condition(
 
 
 def forget_condition(queue: BrokerDestination, subscription: Subscription) -> None:
-    """``subscription`` leaves ``queue``."""
+    """Remove ``queue`` from the condition of ``subscription``."""
     condition = subscription.bridge_condition
     if isinstance(condition, BridgeCondition):
         condition.forget(queue)
 
 
 def let_go_on(queue: BrokerDestination, consumers: QueueConsumers) -> bool:
-    """Time has passed: bridges that had their share take more. True when one passed by what it may have now."""
+    """Let bridges whose window has ended take messages. Return True if one may have messages refused before."""
     found = False
     for consumer in consumers.all:
         condition = consumer.subscription.bridge_condition

@@ -1,6 +1,6 @@
-"""A browse: one pass over the messages of a queue, those that are out at consumers among them, which changes nothing.
+"""A queue browser shows the messages of a queue once and changes nothing, as in ActiveMQ.
 
-As ActiveMQ's browser, it shows what nobody has acknowledged yet.
+A browser shows pending messages and messages in flight, until each is acknowledged.
 """
 
 from __future__ import annotations
@@ -9,21 +9,20 @@ from bisect import insort
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.queue.browser_destination import BrowserDestination
-from spanwire.broker.queue.page import UNSTORED, SLICE_MESSAGES, REMOVED, Page
+from spanwire.broker.queue.page import REMOVED, SLICE_MESSAGES, UNSTORED, Page
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.queue.queue_tasks import ListScan
 from spanwire.model.message import Message
 
-MAX_BROWSE_PAGE: Final = 100  # messages read back at a time for one browser
-MAX_IN_FLIGHT_SHOWN: Final = 10_000  # messages out at consumers that one browser shows; their bodies stay until it has
+MAX_BROWSE_PAGE: Final = 100  # messages of one read for one browser
+MAX_IN_FLIGHT_SHOWN: Final = 10_000  # messages that one browser shows; their bodies stay until then
 
 
 class Shown:
-    """A message that is to be shown, and how often it was delivered."""
+    """A message to be shown, with its redelivery count."""
 
     __slots__ = ("message", "redelivery_count")
 
@@ -33,83 +32,113 @@ class Shown:
 
 
 class ListBrowse:
-    """What is left to be shown of one pending_list: what is out, in order, and the scan down the pending_list.
+    """The part of one browse that concerns one pending list.
 
-    ``out`` runs from ``next_out``; ``returned_orders`` and ``returned_sequences`` know those that may stand in the pending_list
-    again. The scan has come to ``order`` and ``sequence``, and ends at ``last_order`` and ``last_sequence``.
+    Messages in flight at the beginning stand in ``in_flight``, in order, from ``next_in_flight`` on. They may return to
+    the pending list during the browse; ``shown_orders`` and ``shown_sequences`` identify them then. The scan has
+    reached ``order`` and ``sequence`` and ends at ``last_order`` and ``last_sequence``.
     """
 
     __slots__ = (
+        "in_flight",
         "last_order",
         "last_sequence",
-        "pending_list",
-        "next_out",
+        "next_in_flight",
         "order",
-        "out",
-        "returned_orders",
-        "returned_sequences",
-        "sequence",
+        "pending_list",
         "scan",
+        "sequence",
+        "shown_orders",
+        "shown_sequences",
     )
 
-    def __init__(self, pending_list: PendingList, out: list[MessageReference], last_order: int) -> None:
+    def __init__(self, pending_list: PendingList, in_flight: list[MessageReference], last_order: int) -> None:
         self.pending_list: Final[PendingList] = pending_list
-        self.out: Final[list[MessageReference]] = out
-        self.next_out = 0
-        self.returned_orders: Final[set[int]] = {reference.order for reference in out}
-        self.returned_sequences: Final[set[int]] = {reference.sequence for reference in out if reference.sequence > 0}
+        self.in_flight: Final[list[MessageReference]] = in_flight
+        self.next_in_flight = 0
+        self.shown_orders: Final[set[int]] = {reference.order for reference in in_flight}
+        self.shown_sequences: Final[set[int]] = {
+            reference.sequence for reference in in_flight if reference.sequence > 0
+        }
         self.order = 0
         self.sequence = 0
         self.last_order: Final[int] = last_order
         self.last_sequence: Final[int] = pending_list.last_sequence()
         self.scan: ListScan | None = ListScan(pending_list) if pending_list.count > 0 else None
 
-    def passed(self, order: int, sequence: int) -> None:
-        """The scan has come to this message."""
+    def note_passed(self, order: int, sequence: int) -> None:
+        """Note that the scan has reached a message."""
         self.order = max(self.order, order)
         self.sequence = max(self.sequence, sequence)
 
     def has_passed(self, order: int, sequence: int) -> bool:
-        """Whether this message stands before where the scan has been: it was out and message_added back behind the scan's back,
-        its old piece of the pending_list being gone. ``order`` is 0 for one that is not in memory.
+        """Return True if a message returned to the list behind the scan, because its old page was gone.
+
+        Args:
+            order: dispatch order of the message, 0 if the message is paged out.
+            sequence: sequence of the message in the store, 0 if the message is not stored.
         """
         return sequence <= self.sequence and order <= self.order
 
     def misses(self, reference: MessageReference) -> bool:
-        """Whether one that was dispatched after the beginning left the pending_list before the scan message_added to it."""
-        if reference.order in self.returned_orders:
+        """Return True if a message left the list after the beginning, before the scan reached it."""
+        if reference.order in self.shown_orders:
             return False
         if reference.sequence > 0:
             return self.sequence < reference.sequence <= self.last_sequence
         return self.order < reference.order <= self.last_order
 
-    def add_out(self, reference: MessageReference) -> None:
-        """Show it with the others that are out."""
-        insort(self.out, reference, lo=self.next_out, key=_order)
-        self.returned_orders.add(reference.order)
+    def add_in_flight(self, reference: MessageReference) -> None:
+        """Show a message with the others in flight."""
+        insort(self.in_flight, reference, lo=self.next_in_flight, key=_order)
+        self.shown_orders.add(reference.order)
         if reference.sequence > 0:
-            self.returned_sequences.add(reference.sequence)
+            self.shown_sequences.add(reference.sequence)
 
     def is_before(self, reference: MessageReference, order: int, sequence: int) -> bool:
-        """Whether one that is out stood before one in the pending_list; ``order`` is 0 for one that is not in memory."""
+        """Return True if a message in flight precedes a pending one; ``order`` is 0 for a paged-out message."""
         if order > 0:
             return reference.order < order
         return reference.sequence < sequence
 
     def close(self) -> None:
-        """The scan is over."""
+        """End the scan."""
         if self.scan is not None:
             self.scan.close()
             self.scan = None
 
 
-class Browse(BrowserDestination):
-    """One browser's scan down a queue: the home of what is dispatched to it, so acknowledging it changes nothing but
-    the memory that counts for it.
+class BrowserDestination(BrokerDestination):
+    """The destination of all messages that one reader gets without consuming them.
 
-    It shows what stood in the pending_list or was out at the moment of the call, each message once and as far as possible in
-    the order of the pending_list, and leaves out what is gone before the scan comes to it. One that is dispatched meanwhile is
-    shown as well, unless it comes back before the browser's next turn.
+    An acknowledgement releases memory only. Subclasses show messages in `fill`.
+    """
+
+    def settled(self, reference: MessageReference) -> None:
+        """Release an acknowledged message."""
+        self.release(reference.message)
+
+    def forgotten(self, reference: MessageReference) -> None:
+        """Release a message acknowledged in a transaction."""
+        self.release(reference.message)
+
+    def given_back(self, references: list[MessageReference]) -> None:
+        """Release messages that the reader left unacknowledged."""
+        for reference in references:
+            self.release(reference.message)
+
+    def work(self) -> bool:
+        """Show the next messages."""
+        self.fill()
+        return False
+
+
+class Browse(BrowserDestination):
+    """One pass of one browser over a queue.
+
+    The browser gets each message that was pending or in flight at the beginning, once and, as far as possible, in queue
+    order. Messages removed before the scan reaches them are left out. A message dispatched during the browse is shown
+    unless it returns before the browser's next turn.
     """
 
     def __init__(self, queue: Queue, subscription: Subscription, context: BrokerContext) -> None:
@@ -117,22 +146,22 @@ class Browse(BrowserDestination):
         self._queue: Final[Queue] = queue
         self._context: Final[BrokerContext] = context
         self._subscription: Final[Subscription] = subscription
-        self._dispatched: Final[dict[Subscription, int]] = {}  # by each consumer, at the last look
-        self._looked_at = queue.dispatched
+        self._dispatched: Final[dict[Subscription, int]] = {}  # total of each consumer at the last turn
+        self._dispatched_before = queue.dispatched
         self._pending_lists: Final[list[ListBrowse]] = self._begin()
         self._ready: list[Shown] = []
         self._next_ready = 0
         self._read_page: list[Shown | None] = []  # None: being read
         self._sequences: list[int] = []
         self._request = 0
-        self._ended = False
-        self._gone = False
+        self._is_complete = False
+        self._is_removed = False
         queue.visitors += 1
         queue.visits += 1
         subscription.homes[self] = None
 
     def _begin(self) -> list[ListBrowse]:
-        """Hold what is out, so that its bodies count as memory as long as they are kept for the browser."""
+        """Retain the messages in flight, so that their bodies count as memory while the browser needs them."""
         found = self._queue.out(MAX_IN_FLIGHT_SHOWN)
         found.sort(key=_order)
         for reference in found:
@@ -140,21 +169,25 @@ class Browse(BrowserDestination):
         for subscription in self._queue.subscriptions():
             self._dispatched[subscription] = subscription.dispatched_total
         last_order = self._context.next_order()
-        pending_lists = self._queue.pending_lists()
-        if len(pending_lists) == 1:
-            return [ListBrowse(pending_lists[0], found, last_order)]
+        lists = self._queue.pending.lists
+        if len(lists) == 1:
+            return [ListBrowse(lists[0], found, last_order)]
         return [
             ListBrowse(
                 pending_list,
-                [reference for reference in found if self._queue.list_of(reference) is pending_list],
+                [
+                    reference
+                    for reference in found
+                    if self._queue.pending.list_of(reference.message.priority) is pending_list
+                ],
                 last_order,
             )
-            for pending_list in pending_lists
+            for pending_list in lists
         ]
 
-    def _look_again(self) -> None:
-        """What has been dispatched since the last look, before the scan message_added to it, is out now."""
-        self._looked_at = self._queue.dispatched
+    def _note_dispatches(self) -> None:
+        """Add the messages that were dispatched since the last turn, before the scan reached them."""
+        self._dispatched_before = self._queue.dispatched
         for subscription in self._queue.subscriptions():
             total = subscription.dispatched_total
             new = total - self._dispatched.get(subscription, 0)
@@ -166,23 +199,20 @@ class Browse(BrowserDestination):
                     self._note_dispatched(reference)
 
     def _note_dispatched(self, reference: MessageReference) -> None:
-        for pending_list in self._pending_lists:
-            if pending_list.pending_list is self._queue.list_of(reference):
-                if (
-                    pending_list.misses(reference)
-                    and len(pending_list.out) - pending_list.next_out < MAX_IN_FLIGHT_SHOWN
-                ):
+        for browse in self._pending_lists:
+            if browse.pending_list is self._queue.pending.list_of(reference.message.priority):
+                if browse.misses(reference) and len(browse.in_flight) - browse.next_in_flight < MAX_IN_FLIGHT_SHOWN:
                     self.hold(reference.message)
-                    pending_list.add_out(reference)
+                    browse.add_in_flight(reference)
                 return
 
     def fill(self) -> None:
-        """Show as much as the browser's window takes, a slice at a time; at the end say so once."""
+        """Show as many messages as the browser's window takes, in slices; at the end send one end-of-browse mark."""
         subscription = self._subscription
-        if self._ended or self._request > 0 or subscription.removed or not subscription.started:
+        if self._is_complete or self._request > 0 or subscription.removed or not subscription.started:
             return
-        if self._queue.dispatched != self._looked_at:
-            self._look_again()
+        if self._queue.dispatched != self._dispatched_before:
+            self._note_dispatches()
         budget = SLICE_MESSAGES
         while subscription.can_take():
             if budget <= 0:
@@ -197,24 +227,24 @@ class Browse(BrowserDestination):
                 continue
             if not self._pending_lists:
                 break
-            if self._go_on(self._pending_lists[0]):
+            if self._read_on(self._pending_lists[0]):
                 return
         if not self._pending_lists and self._next_ready >= len(self._ready) and subscription.outlet.writable:
-            self._ended = True
+            self._is_complete = True
             subscription.consumer.dispatch_end()
             subscription.outlet.mark_dirty()
 
-    def _go_on(self, pending_list: ListBrowse) -> bool:
-        """Take the next messages of ``pending_list`` to be shown; True when the store must be asked for them first."""
-        scan = pending_list.scan
+    def _read_on(self, browse: ListBrowse) -> bool:
+        """Prepare the next messages of one list. Return True if the store must be asked first."""
+        scan = browse.scan
         page = None if scan is None else scan.page()
         if scan is not None and page is not None:
-            return self._gather(pending_list, scan, page)
-        pending_list.close()
-        if pending_list.next_out < len(pending_list.out):
+            return self._gather(browse, scan, page)
+        browse.close()
+        if browse.next_in_flight < len(browse.in_flight):
             ready: list[Shown] = []
-            self._take_out(pending_list, ready, min(len(pending_list.out), pending_list.next_out + MAX_BROWSE_PAGE))
-            self._is_ready(ready)
+            self._show_in_flight(browse, ready, min(len(browse.in_flight), browse.next_in_flight + MAX_BROWSE_PAGE))
+            self._make_ready(ready)
         else:
             self._pending_lists.pop(0)
         return False
@@ -226,69 +256,71 @@ class Browse(BrowserDestination):
                 self.hold(shown.message)
                 self._subscription.dispatch(reference)
 
-    def _take_out(self, pending_list: ListBrowse, ready: list[Shown], end: int) -> None:
-        """Those that are out, up to the index ``end``. One that nobody but this browser holds was acknowledged."""
-        for reference in pending_list.out[pending_list.next_out : end]:
+    def _show_in_flight(self, browse: ListBrowse, ready: list[Shown], end: int) -> None:
+        """Prepare messages in flight up to index ``end``, but for those that were acknowledged meanwhile."""
+        for reference in browse.in_flight[browse.next_in_flight : end]:
             if reference.message.holders > 1:
                 ready.append(Shown(reference.message, reference.redelivery_count))
                 self.hold(reference.message)  # until it is shown
             self.release(reference.message)
-        pending_list.next_out = end
+        browse.next_in_flight = end
 
-    def _take_out_before(self, pending_list: ListBrowse, ready: list[Shown], order: int, sequence: int) -> bool:
-        """Those that are out before one in the pending_list; False when there are more than a page takes."""
-        end = pending_list.next_out
-        most = min(len(pending_list.out), end + MAX_BROWSE_PAGE - len(ready))
-        while end < most and pending_list.is_before(pending_list.out[end], order, sequence):
-            end += 1
-        if end > pending_list.next_out:
-            self._take_out(pending_list, ready, end)
-        return end == len(pending_list.out) or not pending_list.is_before(pending_list.out[end], order, sequence)
-
-    def _is_next(self, pending_list: ListBrowse, order: int, sequence: int) -> bool:
-        """Whether one that stands in the pending_list is to be shown. One that was out and has come back is shown in one place
-        of both.
+    def _show_in_flight_before(self, browse: ListBrowse, ready: list[Shown], order: int, sequence: int) -> bool:
+        """Prepare the messages in flight that precede a pending one. Return False if there are more than one page
+        takes.
         """
-        if pending_list.has_passed(order, sequence):
+        end = browse.next_in_flight
+        most = min(len(browse.in_flight), end + MAX_BROWSE_PAGE - len(ready))
+        while end < most and browse.is_before(browse.in_flight[end], order, sequence):
+            end += 1
+        if end > browse.next_in_flight:
+            self._show_in_flight(browse, ready, end)
+        return end == len(browse.in_flight) or not browse.is_before(browse.in_flight[end], order, sequence)
+
+    def _is_next(self, browse: ListBrowse, order: int, sequence: int) -> bool:
+        """Return True if a pending message is to be shown. A message that was in flight and returned is shown only
+        once.
+        """
+        if browse.has_passed(order, sequence):
             return False
-        pending_list.passed(order, sequence)
-        if order not in pending_list.returned_orders and sequence not in pending_list.returned_sequences:
+        browse.note_passed(order, sequence)
+        if order not in browse.shown_orders and sequence not in browse.shown_sequences:
             return True
-        if pending_list.next_out < len(pending_list.out):
-            reference = pending_list.out[pending_list.next_out]
+        if browse.next_in_flight < len(browse.in_flight):
+            reference = browse.in_flight[browse.next_in_flight]
             if reference.order == order or (order == 0 and reference.sequence == sequence):
                 self.release(reference.message)
-                pending_list.next_out += 1
+                browse.next_in_flight += 1
                 return True
         return False
 
-    def _is_ready(self, ready: list[Shown]) -> None:
-        """All of them are held."""
+    def _make_ready(self, ready: list[Shown]) -> None:
+        """Show these messages next. All of them are retained."""
         self._ready = ready
         self._next_ready = 0
 
-    def _gather(self, pending_list: ListBrowse, scan: ListScan, page: Page) -> bool:
-        """The next messages of ``page``, and those that are out before them; True when the store is asked."""
+    def _gather(self, browse: ListBrowse, scan: ListScan, page: Page) -> bool:
+        """Prepare the next messages of a page and those in flight before them. Return True if the store is asked."""
         start = scan.position.offset
         paged_out = page.paged_out
         end = scan.end(page, MAX_BROWSE_PAGE)
         if paged_out is not None:
-            return self._gather_paged_out(pending_list, scan, page, self._queue.page_end(paged_out, start, end))
+            return self._gather_paged_out(browse, scan, page, self._queue.pending.extent(paged_out, start, end).end)
         ready: list[Shown] = []
         for index in range(start, end):
             item = page.items[index]
             if item is None:
                 continue
-            if not self._take_out_before(pending_list, ready, item.order, item.sequence):
+            if not self._show_in_flight_before(browse, ready, item.order, item.sequence):
                 end = index
                 break
-            if self._is_next(pending_list, item.order, item.sequence):
+            if self._is_next(browse, item.order, item.sequence):
                 self._add(ready, item.message, item.redelivery_count)
         scan.position.offset = end
-        self._is_ready(ready)
+        self._make_ready(ready)
         return False
 
-    def _gather_paged_out(self, pending_list: ListBrowse, scan: ListScan, page: Page, end: int) -> bool:
+    def _gather_paged_out(self, browse: ListBrowse, scan: ListScan, page: Page, end: int) -> bool:
         paged_out = page.paged_out
         assert paged_out is not None
         ready: list[Shown] = []
@@ -301,10 +333,10 @@ class Browse(BrowserDestination):
                 continue
             order = 0 if kept is None else kept.order
             sequence = number if kept is None else kept.sequence
-            if not self._take_out_before(pending_list, ready, order, sequence):
+            if not self._show_in_flight_before(browse, ready, order, sequence):
                 end = index
                 break
-            if not self._is_next(pending_list, order, sequence):
+            if not self._is_next(browse, order, sequence):
                 continue
             if kept is not None:
                 self._add(ready, kept.message, kept.redelivery_count)
@@ -316,9 +348,9 @@ class Browse(BrowserDestination):
         scan.position.offset = end
         read_page.extend(ready)
         if not sequences:
-            self._is_ready([shown for shown in read_page if shown is not None])
+            self._make_ready([shown for shown in read_page if shown is not None])
             return False
-        self._is_ready([])
+        self._make_ready([])
         self._read_page = read_page
         self._sequences = sequences
         self._request = self._context.fetch(self, self.destination, sequences)
@@ -329,13 +361,13 @@ class Browse(BrowserDestination):
         ready.append(Shown(message, redelivery_count))
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """A page of messages that only the store has."""
+        """Take a page of messages from the store."""
         if request != self._request:
             return
         self._request = 0
-        if self._ended:
+        if self._is_complete:
             return
-        self._queue.note_page(messages)
+        self._queue.pending.note_read(messages)
         index = 0
         ready: list[Shown] = []
         for kept in self._read_page:
@@ -344,22 +376,22 @@ class Browse(BrowserDestination):
                 continue
             message = messages[index]
             if message is not None:
-                self._add(ready, message, self._queue.redeliveries_of(self._sequences[index]))
+                self._add(ready, message, self._queue.pending.redelivery_count(self._sequences[index]))
             index += 1
         self._read_page = []
-        self._is_ready(ready)
+        self._make_ready(ready)
         self._context.schedule(self)
 
     def abandon(self) -> None:
-        """The browser is gone."""
-        self._ended = True
-        if self._gone:
+        """Release everything: the browser is gone."""
+        self._is_complete = True
+        if self._is_removed:
             return
-        self._gone = True
+        self._is_removed = True
         self._queue.visitors -= 1
-        for pending_list in self._pending_lists:
-            pending_list.close()
-            for reference in pending_list.out[pending_list.next_out :]:
+        for browse in self._pending_lists:
+            browse.close()
+            for reference in browse.in_flight[browse.next_in_flight :]:
                 self.release(reference.message)
         self._pending_lists.clear()
         for shown in self._ready[self._next_ready :]:
@@ -368,11 +400,11 @@ class Browse(BrowserDestination):
             if kept is not None:
                 self.release(kept.message)
         self._read_page = []
-        self._is_ready([])
+        self._make_ready([])
 
     def is_searching(self) -> bool:
-        """The end of the pending_list has not been reached."""
-        return not self._ended
+        """Return True until the end of the queue was reached."""
+        return not self._is_complete
 
 
 def _order(reference: MessageReference) -> int:

@@ -1,8 +1,7 @@
-"""Message groups: messages with one JMSXGroupID go to one consumer, in order, for as long as it is there.
+"""Message groups: messages with one JMSXGroupID go to one consumer, in order, while the consumer is attached.
 
-The table of owners is bounded, as in ActiveMQ (``messageGroupMapFactoryType``): with ``bucket`` all groups of one hash
-share an owner, ``cached`` forgets the group that was longest without a message, ``simple`` does so at a size nobody
-should reach.
+The table of owners is bounded, as in ActiveMQ (``messageGroupMapFactoryType``). With ``bucket`` all groups of one hash
+share an owner, ``cached`` forgets the group that was idle longest, ``simple`` forgets so at a size far above practice.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from spanwire.broker.policy.queue_policy import BUCKET_GROUPS, GroupMap
 from spanwire.broker.queue.queue_consumers import QueueConsumer
 
 PASS: Final = 0  # the group belongs to another consumer
-TAKE: Final = 1
-FIRST: Final = 2  # take it: the first message of its group for this consumer
-CLOSE: Final = 3  # take it: the last of its group
+TAKE: Final = 1  # the consumer takes the message
+FIRST: Final = 2  # the consumer takes the message, the first of its group for it
+CLOSE: Final = 3  # the consumer takes the message, the last of its group
 
 
 class MessageGroups:
-    """Who owns which group.
+    """The owner of each group.
 
-    When a group loses an owner after others had passed its messages by, they must look again: at everything where the
-    owner is gone (``freed``), else from where it stands (``lost``). A group that was closed stays with its owner until
-    `release`, so that none of its messages overtakes another.
+    If a group loses its owner after other consumers skipped its messages, they must scan again: the whole list if the
+    owner is gone (``freed``), else from the owner's position (``lost``). A closed group stays with its owner until
+    `release`, so that no message of the group overtakes another.
     """
 
     def __init__(self, kind: GroupMap) -> None:
@@ -32,7 +31,7 @@ class MessageGroups:
         self._limit: Final[int] = kind.size
         self._owners: Final[dict[str, QueueConsumer]] = {}
         self._passed: Final[set[str]] = set()
-        self._closed: Final[set[str]] = set()  # and still with their owners
+        self._closed: Final[set[str]] = set()  # closed groups that still belong to their owners
         self.freed = False
         self.lost: QueueConsumer | None = None
 
@@ -40,8 +39,13 @@ class MessageGroups:
         return len(self._owners)
 
     def offer(self, consumer: QueueConsumer, group: str, sequence: int) -> int:
-        """What becomes of a message of ``group`` that ``consumer`` could take; a negative ``sequence`` closes the
-        group.
+        """Decide about a message of ``group`` that ``consumer`` could take.
+
+        Args:
+            sequence: JMSXGroupSeq; a negative one closes the group.
+
+        Returns:
+            `PASS`, `TAKE`, `FIRST` or `CLOSE`.
         """
         key = self._key(group)
         owner = self._owners.get(key)
@@ -56,7 +60,7 @@ class MessageGroups:
             consumer.groups += 1
             self._owners[key] = consumer
             return FIRST
-        if not self._buckets:  # keep the one that was used last at the end
+        if not self._buckets:  # the group used last stands at the end
             del self._owners[key]
             self._owners[key] = consumer
         if self._closed and key in self._closed:
@@ -65,7 +69,7 @@ class MessageGroups:
         return FIRST if sequence == 1 else TAKE
 
     def _close(self, key: str, owner: QueueConsumer) -> bool:
-        """Whether the group was open."""
+        """Close a group. Return True if the group was open."""
         if key in self._closed:
             return False
         if key in self._passed:
@@ -83,18 +87,18 @@ class MessageGroups:
         self._free(key)
 
     def release(self) -> None:
-        """All look again at what they passed by: closed groups belong to nobody."""
+        """Free all closed groups: consumers scan again for the messages they skipped."""
         for key in self._closed.copy():
             self._passed.discard(key)
             self._free(key)
 
     def forget(self, consumer: QueueConsumer) -> None:
-        """The consumer is gone: its groups belong to nobody."""
+        """Free the groups of a consumer that is gone."""
         for key in [key for key, owner in self._owners.items() if owner is consumer]:
             self._free(key)
 
     def owners(self) -> dict[str, str]:
-        """The consumer id by group or bucket, for an operator."""
+        """Return the consumer id of each group or bucket, for an operator."""
         return {
             key: str(owner.subscription.info.consumer_id)
             for key, owner in self._owners.items()

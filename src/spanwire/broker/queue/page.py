@@ -1,4 +1,4 @@
-"""A piece of a queue's pending_list: some hundred messages in a row, in memory or paged_out to eight bytes each."""
+"""Pages of a pending list: some hundred consecutive messages, in memory or paged out to eight bytes each."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from typing import Final
 
 from spanwire.broker.dispatch.message_reference import MessageReference
 
-MAX_PAGE_MESSAGES: Final = 500  # messages of a piece in memory, and of one read
-SLICE_MESSAGES: Final = 64  # messages that one slice of a job scanned at: half a millisecond with a selector
-MAX_PAGED_OUT_MESSAGES: Final = 4_096  # messages of a paged_out piece; what is read is cut off its front
-NEVER_LOADED: Final = (
-    1 << 62
-)  # the order of messages that were not in memory since the broker started: behind all others
-REMOVED: Final = 0  # stands for a message that left the pending_list
-UNSTORED: Final = -1  # stands for a message that the store does not have
+MAX_PAGE_MESSAGES: Final = 500  # messages of a page in memory, and of one read
+SLICE_MESSAGES: Final = 64  # messages that one slice of a task scans: half a millisecond with a selector
+MAX_PAGED_OUT_MESSAGES: Final = 4_096  # messages of a paged-out page; a read takes its front
+NEVER_LOADED: Final = 1 << 62  # order of messages not in memory since the start of the broker: behind all others
+REMOVED: Final = 0  # in place of a message that left the list
+UNSTORED: Final = -1  # in place of a message that the store does not have
 
 
 class PagedOut:
-    """What memory knows of messages whose bodies are on the disk only.
+    """The messages of a page whose bodies are in the store only.
 
-    ``numbers`` are their sequences, `REMOVED`, or `UNSTORED` for those in ``kept`` that only memory has. ``orders`` is empty
-    unless they had places in the dispatch order before; ``dues`` is empty unless some of them expire, else wall
-    milliseconds with 0 for never, of which ``earliest`` is the smallest (0: none).
+    ``numbers`` holds the sequence of each message, `REMOVED`, or `UNSTORED` for a message of ``unstored`` that only
+    memory has. ``orders`` is empty unless the messages had a dispatch order before. ``dues`` is empty unless some
+    messages expire; otherwise it holds wall milliseconds, 0 for never, and ``earliest`` the smallest of them (0: none).
     """
 
     __slots__ = ("dues", "earliest", "kept", "numbers", "orders")
@@ -35,7 +33,7 @@ class PagedOut:
         self.kept: dict[int, MessageReference] = {}
 
     def add(self, number: int, due_ms: int) -> None:
-        """One more message at the end."""
+        """Append a message."""
         if due_ms > 0 and len(self.dues) == 0:
             self.dues = array("q", bytes(8 * len(self.numbers)))
         self.numbers.append(number)
@@ -45,7 +43,7 @@ class PagedOut:
             self.earliest = due_ms
 
     def split(self, count: int) -> PagedOut:
-        """Keep the first ``count`` messages and give the others."""
+        """Keep the first ``count`` messages and return the others."""
         rest = PagedOut(self.numbers[count:])
         self.numbers = self.numbers[:count]
         if len(self.orders) > 0:
@@ -64,7 +62,7 @@ class PagedOut:
         return rest
 
     def take(self, index: int) -> int:
-        """Remove one message; gives its number."""
+        """Remove the message at ``index`` and return its number."""
         number = self.numbers[index]
         self.numbers[index] = REMOVED
         if len(self.dues) > 0:
@@ -72,31 +70,31 @@ class PagedOut:
         return number
 
     def lowest(self) -> int:
-        """The order of the first that is left, where there are orders; when none is left, of the first that was."""
+        """Return the order of the first remaining message, or of the first removed one if none remains."""
         for index, number in enumerate(self.numbers):
             if number != REMOVED:
                 return self.orders[index]
         return self.orders[0]
 
     def note_earliest(self) -> None:
-        """Look for the smallest due time again."""
+        """Find the smallest due time again."""
         self.earliest = min([due for due in self.dues if due > 0], default=0)
 
     def note_earliest_after(self, wall_ms: int) -> None:
-        """All that was due up to ``wall_ms`` was note_removed: look for the next."""
+        """Find the next due time, after all messages due up to ``wall_ms`` were removed."""
         self.earliest = min([due for due in self.dues if due > wall_ms], default=0)
 
     def live(self) -> int:
-        """How many messages are left."""
+        """Return the number of remaining messages."""
         return len(self.numbers) - self.numbers.count(REMOVED)
 
 
 class Page:
-    """Messages in a row: either ``items`` in memory, None where one was note_removed, or ``paged_out``.
+    """Consecutive messages: either ``items`` in memory, None where one was removed, or ``paged_out``.
 
-    ``start`` is an index before which nothing is left, ``live`` counts what is. ``epoch`` is that of the pending_list when
-    something message_added back into this piece; ``reading`` says that the store was asked for it, ``returned`` is what message_added
-    back meanwhile.
+    No message is left before index ``start``; ``live`` counts the messages that are left. ``epoch`` is the epoch of the
+    list when messages last returned to this page. While ``reading`` is True the store was asked for the page, and
+    ``returned`` collects the messages that return meanwhile.
     """
 
     __slots__ = ("epoch", "items", "live", "paged_out", "reading", "returned", "start")
@@ -115,14 +113,14 @@ class Page:
         return len(self.items) if paged_out is None else len(paged_out.numbers)
 
     def last_sequence(self) -> int:
-        """The largest sequence in it; 0 when the store has none of its messages."""
+        """Return the largest sequence in the page, 0 if no message is stored."""
         paged_out = self.paged_out
         if paged_out is not None:
             return max(0, max(paged_out.numbers, default=0))
         return max([item.sequence for item in self.items if item is not None], default=0)
 
     def lowest(self) -> int:
-        """The smallest order in it; `NEVER_LOADED` when it has none."""
+        """Return the smallest order in the page, `NEVER_LOADED` if there is none."""
         paged_out = self.paged_out
         if paged_out is not None:
             return paged_out.lowest() if len(paged_out.orders) > 0 else NEVER_LOADED
@@ -132,13 +130,13 @@ class Page:
         return NEVER_LOADED
 
     def bound(self) -> int:
-        """The order below which what comes back from the disk goes before this piece, all in one: a piece that is being
-        read stays whole.
+        """Return the order below which paged-out messages that return go before this page. A page being read stays
+        whole.
         """
         return self.highest() if self.reading else self.lowest()
 
     def highest(self) -> int:
-        """The largest order in it; `NEVER_LOADED` when it was not in memory yet, -1 when it is empty."""
+        """Return the largest order in the page, `NEVER_LOADED` if it was not in memory yet, -1 if it is empty."""
         paged_out = self.paged_out
         if paged_out is not None:
             if self.live == 0:
@@ -151,7 +149,7 @@ class Page:
         return -1
 
     def page_out(self) -> list[MessageReference]:
-        """Forget the bodies that the store has; gives the references that left memory."""
+        """Drop the bodies of stored messages. Return the references that left memory."""
         paged_out = PagedOut(array("q"))
         left: list[MessageReference] = []
         for item in self.items:
@@ -170,9 +168,38 @@ class Page:
         return left
 
     def load(self, items: list[MessageReference | None]) -> None:
-        """The messages are here; those that are missing are None."""
+        """Take the messages that were read; None stands for a missing one."""
         self.paged_out = None
         self.reading = False
         self.items = items
         self.start = 0
         self.live = sum([1 for item in items if item is not None])
+
+
+class ScanPosition:
+    """The position of one reader in a pending list: page number and offset. The list adjusts it when pages come and go.
+
+    A reader that ``revisits`` goes back to messages that return to the list and skips those it has seen: ``seen`` is
+    the highest order of the pages it scanned, ``epoch`` that of the list when the reader last reached the end.
+    """
+
+    __slots__ = ("epoch", "offset", "page_number", "revisits", "seen")
+
+    def __init__(self, page_number: int, revisits: bool) -> None:
+        self.revisits: Final[bool] = revisits
+        self.page_number = page_number
+        self.offset = 0
+        self.seen = -1
+        self.epoch = 0
+
+    def is_before(self, mark: ScanPosition) -> bool:
+        """Return True if this position precedes ``mark``, a position in the same list."""
+        return self.page_number < mark.page_number or (
+            self.page_number == mark.page_number and self.offset < mark.offset
+        )
+
+    def go_to(self, mark: ScanPosition) -> None:
+        """Scan everything from ``mark`` on, again if need be."""
+        self.page_number = mark.page_number
+        self.offset = mark.offset
+        self.seen = -1

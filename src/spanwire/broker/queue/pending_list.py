@@ -1,8 +1,8 @@
-"""The messages of one queue that wait for a consumer, oldest first.
+"""The pending list of a queue: messages that wait for a consumer, oldest first.
 
-A pending_list is a row of pieces (`Page`): those at which consumers are, or where new messages come in, are in memory, the
-others are paged_out to eight bytes for each message. A reader of the pending_list keeps its place in a `ScanPosition`: the number of
-a piece, counted from the beginning of time, and an index into it.
+A list is a sequence of pages (`Page`). Pages at a scan position and the last page are in memory; of other pages memory
+has only the sequence of each message. A `ScanPosition` counts pages from the creation of the list on, so that the
+removal of pages at the front changes no position.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import Final
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.queue.page import (
     MAX_PAGE_MESSAGES,
-    NEVER_LOADED,
     MAX_PAGED_OUT_MESSAGES,
+    NEVER_LOADED,
     SLICE_MESSAGES,
     Page,
     PagedOut,
+    ScanPosition,
 )
-from spanwire.broker.queue.scan_position import ScanPosition
 
-MIN_PAGES_COMPACTED: Final = 64  # pieces below which the empty ones among them are not worth looking for
-MAX_PAGES_EXAMINED: Final = 64  # pieces behind readers that are looked at for some to be paged_out
-MAX_PAGES_BACK: Final = 20  # looked through for the youngest stored message: 10,000 messages at most
+MIN_PAGES_COMPACTED: Final = 64  # pages from which on empty ones are dropped
+MAX_PAGES_EXAMINED: Final = 64  # pages behind scans that one call examines for paging out
+MAX_PAGES_BACK: Final = 20  # pages searched for the youngest stored message: 10,000 messages at most
 
 
 class PendingList:
-    """Appends at the end, takes from the front or from where a position stands, puts back by order.
+    """Appends messages, removes them at the front or at a scan position, and puts them back by dispatch order.
 
-    Knows nothing of consumers, the store or memory accounting. ``count`` are all waiting messages, ``loaded`` those of
-    pieces in memory.
+    The list knows no consumers, no store and no memory accounting. ``count`` is the number of pending messages,
+    ``loaded`` the number of those in memory.
     """
 
-    __slots__ = ("_base", "_pages", "_compact_at", "_positions", "count", "epoch", "loaded")
+    __slots__ = ("_base", "_compact_at", "_pages", "_positions", "count", "epoch", "loaded")
 
     def __init__(self) -> None:
         self._pages: list[Page] = [Page()]
@@ -45,10 +45,8 @@ class PendingList:
         self.loaded = 0
         self.epoch = 0
 
-    # -- in ------------------------------------------------------------------------------------------------------------
-
     def append(self, reference: MessageReference) -> None:
-        """The youngest message, in memory."""
+        """Append a message that stays in memory."""
         tail = self._pages[-1]
         if tail.paged_out is not None or len(tail.items) >= MAX_PAGE_MESSAGES:
             tail = Page()
@@ -59,11 +57,11 @@ class PendingList:
         self.loaded += 1
 
     def append_paged_out(self, number: int, due_ms: int) -> None:
-        """The youngest message, which only the store has."""
+        """Append a message that only the store has."""
         self._paged_out_tail(number, due_ms)
 
     def append_unstored(self, number: int, reference: MessageReference) -> None:
-        """The youngest message, which the store does not have, behind others that are paged_out."""
+        """Append a message that only memory has, behind paged-out ones."""
         paged_out = self._paged_out_tail(number, reference.message.expiration_ms)
         paged_out.kept[len(paged_out.numbers) - 1] = reference
 
@@ -88,7 +86,13 @@ class PendingList:
         return paged_out
 
     def extend(self, sequences: array[int], expiring: array[int], dues: array[int]) -> None:
-        """Recovered messages by ascending sequence; ``dues`` are the wall milliseconds of those in ``expiring``."""
+        """Append recovered messages.
+
+        Args:
+            sequences: sequences of the messages, ascending.
+            expiring: sequences of the messages that expire, ascending.
+            dues: wall milliseconds at which those expire.
+        """
         for start in range(0, len(sequences), MAX_PAGED_OUT_MESSAGES):
             paged_out = PagedOut(sequences[start : start + MAX_PAGED_OUT_MESSAGES])
             numbers = paged_out.numbers
@@ -96,10 +100,10 @@ class PendingList:
             last = bisect_left(expiring, numbers[-1] + 1)
             if first < last:
                 paged_out.dues = array("q", bytes(8 * len(numbers)))
-                for place in range(first, last):
-                    index = bisect_left(numbers, expiring[place])
-                    if index < len(numbers) and numbers[index] == expiring[place]:
-                        paged_out.dues[index] = dues[place]
+                for source in range(first, last):
+                    index = bisect_left(numbers, expiring[source])
+                    if index < len(numbers) and numbers[index] == expiring[source]:
+                        paged_out.dues[index] = dues[source]
                 paged_out.note_earliest()
             page = Page()
             page.paged_out = paged_out
@@ -115,7 +119,7 @@ class PendingList:
             self._drop_empty_head()
 
     def put_back(self, references: list[MessageReference]) -> None:
-        """Put ``references``, by ascending order, back where they were; positions that look back go there."""
+        """Return messages, by ascending order, to their old positions. Scan positions that revisit go back there."""
         self.epoch += 1
         self.count += len(references)
         self.loaded += len(references)
@@ -145,16 +149,16 @@ class PendingList:
         self._revisit(lowest)
 
     def _revisit(self, lowest: int) -> None:
-        """Something message_added back, first into the piece at ``lowest``."""
+        """Move scan positions back to the page at index ``lowest``, the first that got messages back."""
         first = self._base + lowest
         for position in self._positions:
-            if position.revisits and position.place >= first:
-                position.place = first
+            if position.revisits and position.page_number >= first:
+                position.page_number = first
                 position.offset = 0
         self._drop_empty_head()
 
     def put_back_paged_out(self, numbers: array[int], orders: array[int], dues: array[int]) -> None:
-        """The same with messages that only the store has, by ascending order; ``dues`` are 0 for those that do not
+        """Return messages that only the store has, by ascending order; ``dues`` is 0 for a message that does not
         expire.
         """
         self.epoch += 1
@@ -169,8 +173,8 @@ class PendingList:
             bound = NEVER_LOADED if index == len(self._pages) else self._pages[index].bound()
             end = min(max(bisect_left(orders, bound, done), done + 1), done + MAX_PAGED_OUT_MESSAGES)
             paged_out = PagedOut(array("q"))
-            for place in range(done, end):
-                paged_out.add(numbers[place], dues[place])
+            for source in range(done, end):
+                paged_out.add(numbers[source], dues[source])
             paged_out.orders = orders[done:end]
             page = Page()
             page.paged_out = paged_out
@@ -182,8 +186,9 @@ class PendingList:
         self._revisit(lowest)
 
     def _split_at(self, index: int, order: int) -> int:
-        """Make room for ``order`` in the piece at ``index``; gives the index before which it belongs. A piece that is
-        being read stays whole.
+        """Split the page at ``index`` at ``order``. Return the index before which ``order`` belongs.
+
+        A page being read stays whole.
         """
         if index == len(self._pages) or self._pages[index].reading or self._pages[index].lowest() >= order:
             return index
@@ -191,9 +196,9 @@ class PendingList:
         if page.paged_out is not None:
             return self._split_paged_out(index, order)
         count = 0
-        for place, item in enumerate(page.items):
+        for offset, item in enumerate(page.items):
             if item is not None and item.order < order:
-                count = place + 1
+                count = offset + 1
         rest = Page()
         rest.load(page.items[count:])
         rest.epoch = page.epoch
@@ -203,7 +208,7 @@ class PendingList:
         return index + 1
 
     def _split_paged_out(self, index: int, order: int) -> int:
-        """Make room for ``order`` in a paged_out piece; gives the index before which it belongs."""
+        """Split a paged-out page at ``order``. Return the index before which ``order`` belongs."""
         paged_out = self._pages[index].paged_out
         assert paged_out is not None
         self._cut(index, bisect_left(paged_out.orders, order))
@@ -221,19 +226,17 @@ class PendingList:
     def _merged(
         self, index: int, items: list[MessageReference | None], references: list[MessageReference]
     ) -> list[MessageReference | None]:
-        """``references`` among ``items``, which are or become those of the piece at ``index``, by their orders."""
+        """Return ``references`` and the items of the page at ``index``, merged by order."""
         merged: list[MessageReference | None] = list(references)
         merged.extend([item for item in items if item is not None])
         merged.sort(key=_order_of)
         for position in self._positions:
-            if position.place == self._base + index:
+            if position.page_number == self._base + index:
                 position.offset = _moved(items, position.offset, merged)
         return merged
 
-    # -- out -----------------------------------------------------------------------------------------------------------
-
     def peek(self) -> MessageReference | None:
-        """The oldest message; None when there is none, or when it is not in memory."""
+        """Return the oldest message, None if the list is empty or that message is paged out."""
         if self.loaded == 0:
             return None
         head = self._pages[0]
@@ -259,7 +262,7 @@ class PendingList:
         head.start = start
 
     def take(self, page: Page, index: int) -> None:
-        """Remove one message of a piece in memory."""
+        """Remove one message of a page in memory."""
         page.items[index] = None
         page.live -= 1
         self.count -= 1
@@ -270,7 +273,7 @@ class PendingList:
             self._drop_empty_head()
 
     def note_removed(self, page: Page, count: int) -> None:
-        """``count`` messages of a piece in memory were replaced by None."""
+        """Account for ``count`` messages of a page in memory that the caller replaced by None."""
         if count > 0:
             page.live -= count
             self.count -= count
@@ -279,7 +282,7 @@ class PendingList:
                 self._drop_empty_head()
 
     def remove_paged_out(self, page: Page, index: int) -> int:
-        """Remove one message of a paged_out piece; gives its number."""
+        """Remove one message of a paged-out page and return its number."""
         paged_out = page.paged_out
         assert paged_out is not None
         page.live -= 1
@@ -290,7 +293,7 @@ class PendingList:
         return number
 
     def _drop_empty_head(self) -> None:
-        """Keep the oldest message at the front: pieces before it go."""
+        """Drop empty pages at the front, so that the oldest message is in the first page."""
         pages = self._pages
         gone = 0
         while gone < len(pages) - 1 and pages[gone].live == 0:
@@ -313,42 +316,40 @@ class PendingList:
         while head.items[head.start] is None:
             head.start += 1
 
-    # -- positions -------------------------------------------------------------------------------------------------------
-
     def open(self, revisits: bool) -> ScanPosition:
-        """A new reader, at the front."""
+        """Return a new scan position at the front."""
         position = ScanPosition(self._base, revisits)
         self._positions.append(position)
         return position
 
     def open_end(self) -> ScanPosition:
-        """A mark behind the youngest message."""
+        """Return a new position behind the youngest message."""
         position = self.open(False)
-        position.place = self._base + len(self._pages) - 1
+        position.page_number = self._base + len(self._pages) - 1
         position.offset = len(self._pages[-1])
         return position
 
     def open_beside(self, position: ScanPosition) -> ScanPosition:
-        """A new reader that has looked at the same messages as another."""
+        """Return a new scan position equal to another."""
         other = self.open(position.revisits)
-        other.place = position.place
+        other.page_number = position.page_number
         other.offset = position.offset
         other.seen = position.seen
         other.epoch = position.epoch
         return other
 
     def close(self, position: ScanPosition) -> None:
-        """The reader is gone."""
+        """Forget a scan position."""
         if position in self._positions:
             self._positions.remove(position)
 
     def page_at(self, position: ScanPosition) -> Page | None:
-        """The piece in which ``position`` has more to look at, at its offset; None at the end."""
+        """Return the page with the next message for ``position``, at its offset; None at the end."""
         pages = self._pages
-        if position.place < self._base:
-            position.place = self._base
+        if position.page_number < self._base:
+            position.page_number = self._base
             position.offset = 0
-        index = position.place - self._base
+        index = position.page_number - self._base
         while True:
             page = pages[index]
             if position.offset < len(page) and not (position.offset == 0 and self._has_scanned(position, page)):
@@ -360,40 +361,38 @@ class PendingList:
             if position.seen < highest < NEVER_LOADED:
                 position.seen = highest
             index += 1
-            position.place += 1
+            position.page_number += 1
             position.offset = 0
 
     def _has_scanned(self, position: ScanPosition, page: Page) -> bool:
         return page.live == 0 or (page.epoch <= position.epoch and page.highest() <= position.seen)
 
     def is_at_end(self, position: ScanPosition) -> bool:
-        """Whether there is nothing behind ``position``."""
-        index = position.place - self._base
+        """Return True if no message stands behind ``position``."""
+        index = position.page_number - self._base
         return self.count == 0 or (index == len(self._pages) - 1 and position.offset >= len(self._pages[index]))
 
     def is_in_tail(self, position: ScanPosition) -> bool:
-        """Whether ``position`` is in the youngest piece or at its edge, or not far from it."""
+        """Return True if ``position`` is in the last page, at its edge, or a few messages before the end."""
         last = len(self._pages) - 1
-        index = position.place - self._base
+        index = position.page_number - self._base
         if last == 0 or index >= last or self.count <= SLICE_MESSAGES:
             return True
         return index == last - 1 and position.offset >= len(self._pages[index])
 
     def start_over(self, position: ScanPosition) -> None:
-        """Look at everything again."""
-        position.place = self._base
+        """Set ``position`` to the front."""
+        position.page_number = self._base
         position.offset = 0
         position.seen = -1
 
-    # -- pieces --------------------------------------------------------------------------------------------------------
-
     def is_blocked(self) -> bool:
-        """Whether the oldest message is not in memory, and not being read."""
+        """Return True if the oldest message is paged out and not being read."""
         head = self._pages[0]
         return self.count > 0 and head.paged_out is not None and not head.reading
 
     def first_paged_out(self, limit: int) -> Page | None:
-        """The first paged_out piece that is not being read, among the ``limit`` first pieces."""
+        """Return the first paged-out page that is not being read, among the first ``limit`` pages."""
         for index in range(min(limit, len(self._pages))):
             page = self._pages[index]
             if page.paged_out is not None and not page.reading:
@@ -401,8 +400,10 @@ class PendingList:
         return None
 
     def next_paged_out(self, position: ScanPosition, limit: int) -> Page | None:
-        """The same among the ``limit`` pieces from ``position`` on that it has not seen."""
-        first = max(position.place - self._base, 0)
+        """Return the first paged-out page that ``position`` has not seen, among the ``limit`` pages from ``position``
+        on.
+        """
+        first = max(position.page_number - self._base, 0)
         for index in range(first, min(first + limit, len(self._pages))):
             page = self._pages[index]
             if page.paged_out is not None and not page.reading and not self._has_scanned(position, page):
@@ -410,7 +411,7 @@ class PendingList:
         return None
 
     def cut(self, page: Page, count: int) -> None:
-        """Shorten a paged_out piece to ``count`` messages; the rest is a piece behind it."""
+        """Shorten a paged-out page to ``count`` messages; the rest becomes a page behind it."""
         if len(page) > count:
             self._cut(self._pages.index(page), count)
 
@@ -427,13 +428,13 @@ class PendingList:
         self._insert_rest(index, count, rest)
 
     def _insert_rest(self, index: int, count: int, rest: Page) -> None:
-        """The piece at ``index`` was cut: it has ``count`` messages now, ``rest`` the others."""
-        place = self._base + index
+        """Insert ``rest`` behind the page at ``index``, which was cut to ``count`` messages."""
+        page_number = self._base + index
         for position in self._positions:
-            if position.place > place:
-                position.place += 1
-            elif position.place == place and position.offset >= count:
-                position.place += 1
+            if position.page_number > page_number:
+                position.page_number += 1
+            elif position.page_number == page_number and position.offset >= count:
+                position.page_number += 1
                 position.offset -= count
         self._pages.insert(index + 1, rest)
 
@@ -444,14 +445,14 @@ class PendingList:
 
     def _insert_page(self, index: int, page: Page) -> None:
         page.epoch = self.epoch
-        place = self._base + index
+        page_number = self._base + index
         for position in self._positions:
-            if position.place >= place:
-                position.place += 1
+            if position.page_number >= page_number:
+                position.page_number += 1
         self._pages.insert(index, page)
 
     def load(self, page: Page, items: list[MessageReference | None]) -> None:
-        """The messages of a paged_out piece are in memory now."""
+        """Take the messages of a paged-out page that was read."""
         before = page.live
         returned = page.returned
         if returned:
@@ -463,46 +464,46 @@ class PendingList:
         self._drop_empty_head()
 
     def page_out_scanned(self, at_most: int) -> list[MessageReference]:
-        """Pack up to ``at_most`` pieces in memory that some reader has passed by and at which no reader is; gives the
-        references that left memory. Those right behind the last reader go first.
+        """Page out up to ``at_most`` pages that a scan has passed and no scan is at, those behind the last scan first.
+
+        Returns:
+            The references that left memory.
         """
         left: list[MessageReference] = []
         before = -1
-        scanned = MAX_PAGES_EXAMINED
-        for place in sorted({position.place - self._base for position in self._positions}):
-            index = min(place, len(self._pages) - 1) - 1
-            while index > before and scanned > 0 and at_most > 0:
+        examinable = MAX_PAGES_EXAMINED
+        for end in sorted({position.page_number - self._base for position in self._positions}):
+            index = min(end, len(self._pages) - 1) - 1
+            while index > before and examinable > 0 and at_most > 0:
                 page = self._pages[index]
                 if page.paged_out is None and page.live > 0:
                     left.extend(page.page_out())
                     self.loaded -= page.live
                     at_most -= 1
-                scanned -= 1
+                examinable -= 1
                 index -= 1
-            before = max(before, place)
+            before = max(before, end)
         return left
 
     def _compact(self) -> None:
-        """Drop the empty pieces in the middle."""
+        """Drop empty pages in the middle."""
         kept: list[Page] = []
-        places: list[int] = []  # the new index for each old one
+        new_indexes: list[int] = []  # the new index for each old one
         for page in self._pages:
-            places.append(len(kept))
+            new_indexes.append(len(kept))
             if page.live > 0 or page is self._pages[-1]:
                 kept.append(page)
         for position in self._positions:
-            index = position.place - self._base
+            index = position.page_number - self._base
             if index >= 0:
                 if self._pages[index].live == 0 and index < len(self._pages) - 1:
                     position.offset = 0
-                position.place = self._base + places[index]
+                position.page_number = self._base + new_indexes[index]
         self._pages = kept
         self._compact_at = max(MIN_PAGES_COMPACTED, 2 * len(kept))
 
-    # -- everything ----------------------------------------------------------------------------------------------------
-
     def snapshot(self, limit: int) -> list[Page]:
-        """The first pieces that hold ``limit`` messages together, or all."""
+        """Return the first pages that together hold ``limit`` messages, or all pages."""
         found: list[Page] = []
         messages = 0
         for page in self._pages:
@@ -513,9 +514,7 @@ class PendingList:
         return found
 
     def last_sequence(self) -> int:
-        """The sequence of the youngest message that the store has; 0 when the last `MAX_PAGES_BACK` pieces know
-        none.
-        """
+        """Return the sequence of the youngest stored message, 0 if the last `MAX_PAGES_BACK` pages have none."""
         for page in reversed(self._pages[-MAX_PAGES_BACK:]):
             found = page.last_sequence()
             if found > 0:
@@ -523,7 +522,7 @@ class PendingList:
         return 0
 
     def clear(self) -> list[Page]:
-        """Remove and give everything."""
+        """Remove and return all pages."""
         found = [page for page in self._pages if page.live > 0]
         self._base += len(self._pages)
         self._pages = [Page()]
@@ -533,10 +532,10 @@ class PendingList:
 
 
 def _moved(old: list[MessageReference | None], offset: int, new: list[MessageReference | None]) -> int:
-    """Where in ``new`` the first message of ``old`` from ``offset`` on stands."""
-    for place in range(offset, len(old)):
-        if old[place] is not None:
-            return new.index(old[place])
+    """Return the index in ``new`` of the first message of ``old`` from ``offset`` on."""
+    for index in range(offset, len(old)):
+        if old[index] is not None:
+            return new.index(old[index])
     return len(new)
 
 

@@ -1,4 +1,4 @@
-"""What waits in one queue: its pending_lists in memory and on the disk, and the reading back of pages."""
+"""The pending messages of one queue: its pending lists in memory and on the disk, and the reading of pages."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from typing import Final
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, UNSTORED, REMOVED, Page, PagedOut
+from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, REMOVED, UNSTORED, Page, PagedOut, ScanPosition
 from spanwire.broker.queue.pending_list import PendingList
-from spanwire.broker.queue.scan_position import ScanPosition
 from spanwire.broker.queue.sequence_ranges import SequenceRanges
-from spanwire.model.destination import QUEUE
+from spanwire.model.destination import QUEUE, SUBSCRIPTION
 from spanwire.model.message import DEFAULT_PRIORITY, Message
 from spanwire.model.units import MIB
 
 MAX_RESIDENT_MESSAGES: Final = 16_384  # persistent messages of one queue kept in memory ahead of dispatch
 READ_AHEAD_MESSAGES: Final = 2_048  # messages in memory or being read below which the next page is read
-MAX_READS: Final = 4  # pages of one queue that are being read
+MAX_READS: Final = 4  # concurrent page reads of one queue
 MAX_PAGE_BYTES: Final = 4 * MIB  # bytes of one read, unless one message is larger, and of all that is read ahead
-MIN_PAGE_BYTES: Final = 256 * 1024  # the same while memory is short: consumers must go on
-UNKNOWN_SIZE: Final = MAX_PAGE_BYTES // 16  # average size of recovered messages until a page of them was read
-MAX_PAGES_SEARCHED: Final = 64  # pieces from the front among which the next to be read is looked for
-PAGES_OUT_PER_SLICE: Final = 1  # pieces in memory that are paged_out again at a time, in each slice of a look
+MIN_PAGE_BYTES: Final = 256 * 1024  # bytes of one read while memory is short: consumers must go on
+UNKNOWN_SIZE: Final = MAX_PAGE_BYTES // 16  # assumed bytes of a recovered message until a page was read
+MAX_PAGES_SEARCHED: Final = 64  # pages at the front that one search for the next page to read examines
+PAGES_OUT_PER_SLICE: Final = 1  # pages that one slice of a scan pages out
 PRIORITIES: Final = 10  # of JMS, 0 to 9
 
 logger = logging.getLogger(__name__)
 
 
 class PageRead:
-    """A piece of a pending_list that the store was asked for; ``first_order`` is that of its first message, if it has no
-    orders yet; ``size`` are the bytes that will come.
+    """A page that the store was asked for.
+
+    ``first_order`` is the order of its first message if the page had no orders yet; ``size`` is the number of bytes to
+    come.
     """
 
-    __slots__ = ("page", "first_order", "pending_list", "size")
+    __slots__ = ("first_order", "page", "pending_list", "size")
 
     def __init__(self, pending_list: PendingList, page: Page, first_order: int, size: int) -> None:
         self.pending_list: Final[PendingList] = pending_list
@@ -45,7 +46,7 @@ class PageRead:
 
 
 class ReadExtent:
-    """Messages of a paged_out piece up to index ``end``, of together ``size`` bytes."""
+    """The messages of a paged-out page that one read takes: up to index ``end``, of ``size`` bytes together."""
 
     __slots__ = ("end", "size")
 
@@ -55,17 +56,17 @@ class ReadExtent:
 
 
 class PendingMessages:
-    """The waiting messages of ``queue``, in one pending_list, or with ``prioritized`` in one for each priority, highest first.
+    """The pending messages of ``queue``: one list, or with ``prioritized`` one for each priority, the highest first.
 
-    Keeps the window in memory within its limits and reads pages back. Who gets a message is left to `Queue`.
-    ``grouped`` becomes true when a page brings a message that belongs to a group.
+    Keeps messages in memory within limits and reads pages. The queue's dispatcher decides about consumers. ``grouped``
+    becomes True if a page brings a message of a message group.
     """
 
     def __init__(self, queue: BrokerDestination, context: BrokerContext, prioritized: bool) -> None:
         self._queue: Final[BrokerDestination] = queue
         self._resident_share: Final[int] = queue.policy.cursor_memory_high_water_mark
         self._context: Final[BrokerContext] = context
-        self.pending_lists: Final[list[PendingList]] = [PendingList() for _ in range(PRIORITIES if prioritized else 1)]
+        self.lists: Final[list[PendingList]] = [PendingList() for _ in range(PRIORITIES if prioritized else 1)]
         self._reads: Final[dict[int, PageRead]] = {}
         self._redeliveries: dict[int, int] = {}
         self._uncertain_through = 0
@@ -74,17 +75,17 @@ class PendingMessages:
         self.lazy: Final[bool] = queue.policy.queue.lazy_dispatch
         self.grouped = False
 
-    # -- in ------------------------------------------------------------------------------------------------------------
-
     def list_of(self, priority: int) -> PendingList:
-        """The pending_list for messages of this priority."""
-        pending_lists = self.pending_lists
-        if len(pending_lists) == 1:
-            return pending_lists[0]
-        return pending_lists[PRIORITIES - 1 - min(max(priority, 0), PRIORITIES - 1)]
+        """Return the list for messages of ``priority``."""
+        lists = self.lists
+        if len(lists) == 1:
+            return lists[0]
+        return lists[PRIORITIES - 1 - min(max(priority, 0), PRIORITIES - 1)]
 
     def recover(self, found: RecoveredDestination, clean: bool) -> None:
-        """The messages that the store kept. After an unclean stop each may have been delivered before, and says so."""
+        """Append the messages that the store kept. After a crash each of them may have been delivered before, and says
+        so.
+        """
         self._redeliveries = dict(found.redeliveries)
         self._average_size = UNKNOWN_SIZE
         sequences = found.sequences
@@ -92,19 +93,19 @@ class PendingMessages:
             self._uncertain_through = sequences[-1]
         expiring = found.expirations.sequences
         dues = found.expirations.wall_ms
-        if len(self.pending_lists) == 1:
-            self.pending_lists[0].extend(sequences, expiring, dues)
+        if len(self.lists) == 1:
+            self.lists[0].extend(sequences, expiring, dues)
             return
-        parts: list[array[int]] = [array("q") for _ in self.pending_lists]
+        parts: list[array[int]] = [array("q") for _ in self.lists]
         priorities = found.priorities
         for sequence in sequences:
             priority = priorities.get(sequence, DEFAULT_PRIORITY)
             parts[PRIORITIES - 1 - min(max(priority, 0), PRIORITIES - 1)].append(sequence)
-        for place, part in enumerate(parts):
-            self.pending_lists[place].extend(part, expiring, dues)
+        for index, part in enumerate(parts):
+            self.lists[index].extend(part, expiring, dues)
 
     def spill(self, pending_list: PendingList, message: Message, sequence: int) -> None:
-        """A message that finds no room in memory, or stands behind such."""
+        """Append a message that finds no room in memory, or follows paged-out ones."""
         self._average_size += (message.size - self._average_size) // 16
         delivered = message.redelivery_count
         if sequence > 0:
@@ -119,82 +120,75 @@ class PendingMessages:
             )
 
     def take_in(self, first: int, priorities: array[int], dues: array[int], size: int, wall_ms: int) -> bool:
-        """Messages that only the store has, with sequences from ``first`` on; whether the time of some is over."""
-        sole = self.pending_lists[0] if len(self.pending_lists) == 1 else None
+        """Append messages that only the store has. Return True if some of them have expired."""
+        sole = self.lists[0] if len(self.lists) == 1 else None
         expired = False
-        for place, due_ms in enumerate(dues):
-            pending_list = self.list_of(priorities[place]) if sole is None else sole
-            pending_list.append_paged_out(first + place, due_ms)
+        for index, due_ms in enumerate(dues):
+            pending_list = self.list_of(priorities[index]) if sole is None else sole
+            pending_list.append_paged_out(first + index, due_ms)
             if 0 < due_ms <= wall_ms:
                 expired = True
         self.note_page(len(dues), size)
         return expired
 
     def is_full(self) -> bool:
-        """Whether no more persistent messages should be kept in memory."""
+        """Return True if further persistent messages should be paged out."""
         return self.loaded() >= MAX_RESIDENT_MESSAGES or self._queue.usage.is_above(self._resident_share)
 
     def loaded(self) -> int:
-        """How many messages wait in memory."""
-        pending_lists = self.pending_lists
-        return (
-            pending_lists[0].loaded
-            if len(pending_lists) == 1
-            else sum([pending_list.loaded for pending_list in pending_lists])
-        )
+        """Return the number of messages in memory."""
+        lists = self.lists
+        return lists[0].loaded if len(lists) == 1 else sum([pending_list.loaded for pending_list in lists])
 
     def waiting(self) -> int:
-        """How many messages wait."""
-        pending_lists = self.pending_lists
-        return (
-            pending_lists[0].count
-            if len(pending_lists) == 1
-            else sum([pending_list.count for pending_list in pending_lists])
-        )
+        """Return the number of pending messages."""
+        lists = self.lists
+        return lists[0].count if len(lists) == 1 else sum([pending_list.count for pending_list in lists])
 
     def put_back(self, references: list[MessageReference]) -> None:
-        """References take their old places again."""
+        """Return messages to their old positions."""
         references.sort(key=_order_of)
-        if len(self.pending_lists) == 1:
-            self.pending_lists[0].put_back(references)
+        if len(self.lists) == 1:
+            self.lists[0].put_back(references)
             return
-        for pending_list in self.pending_lists:
+        for pending_list in self.lists:
             own = [reference for reference in references if self.list_of(reference.message.priority) is pending_list]
             if own:
                 pending_list.put_back(own)
 
-    # -- reading -------------------------------------------------------------------------------------------------------
-
     def is_reading(self) -> bool:
-        """A page is on its way."""
+        """Return True if the store was asked for a page."""
         return len(self._reads) > 0
 
     def read_ahead(self, hungry: bool) -> bool:
-        """Ask for the next pages while there is room in memory; where there is none, only for what a hungry consumer
-        waits for. True when messages message_added without a read.
+        """Ask the store for the next pages while memory has room; without room, only for a page that a ``hungry``
+        consumer needs.
+
+        Returns:
+            True if messages became available without a read.
         """
-        message_added = False
+        is_available = False
         while len(self._reads) < MAX_READS:
             pending_list = self._next_to_read(hungry)
             page = None if pending_list is None else pending_list.first_paged_out(MAX_PAGES_SEARCHED)
             if pending_list is None or page is None:
                 break
-            message_added = self._read(pending_list, page) or message_added
-        return message_added
+            is_available = self._read(pending_list, page) or is_available
+        return is_available
 
     def _next_to_read(self, hungry: bool) -> PendingList | None:
-        """The pending_list of the highest priority that has something to read, if it should be read now."""
-        for pending_list in self.pending_lists:
+        """Return the list of the highest priority with a page that should be read now."""
+        for pending_list in self.lists:
             if pending_list.count > 0:
                 if hungry and pending_list.is_blocked():
-                    return pending_list  # somebody waits for this very message
+                    return pending_list  # a consumer waits for its oldest message
                 break
         ahead = self.loaded() + self._being_read()
         if ahead >= READ_AHEAD_MESSAGES or self._bytes_ahead() >= MAX_PAGE_BYTES:
             return None
         if self.lazy or self._room() <= 0:
             return None
-        for pending_list in self.pending_lists:
+        for pending_list in self.lists:
             if (
                 pending_list.loaded < pending_list.count
                 and pending_list.first_paged_out(MAX_PAGES_SEARCHED) is not None
@@ -212,18 +206,20 @@ class PendingMessages:
         return self.loaded() * self._average_size + self._bytes_being_read()
 
     def _room(self) -> int:
-        """Bytes of memory that are free and not promised to what is being read."""
+        """Return the bytes of memory that are neither used nor reserved for pages being read."""
         return self._queue.usage.room(self._resident_share) - self._bytes_being_read()
 
     def read_for(self, pending_list: PendingList, position: ScanPosition, page: Page) -> bool:
-        """A consumer at ``position`` wants the paged_out piece ``page``; True when it message_added without a read. To ask for a
-        page takes a slice; the one behind it is asked for in the next.
+        """Ask for a paged-out page that a consumer at ``position`` needs. Return True if it became available without a
+        read.
+
+        One call asks for one page, the page behind it is asked for by the next.
         """
         if not page.reading and len(self._reads) < MAX_READS:
-            message_added = self._read(pending_list, page)
-            if not message_added:
+            is_available = self._read(pending_list, page)
+            if not is_available:
                 self._context.schedule(self._queue)
-            return message_added
+            return is_available
         if not self.lazy and len(self._reads) < MAX_READS - 1 and not self.is_full():
             ahead = pending_list.next_paged_out(position, MAX_READS)
             if ahead is not None:
@@ -231,9 +227,9 @@ class PendingMessages:
         return False
 
     def make_room(self) -> None:
-        """Pack messages again that consumers have passed by, when there are too many in memory."""
+        """Page out messages that consumers have passed, if too many are in memory."""
         if self.is_full():
-            for pending_list in reversed(self.pending_lists):
+            for pending_list in reversed(self.lists):
                 for reference in pending_list.page_out_scanned(PAGES_OUT_PER_SLICE):
                     self._left_memory(reference)
 
@@ -242,13 +238,14 @@ class PendingMessages:
         self._queue.release(reference.message)
 
     def note_deliveries(self, sequence: int, count: int) -> None:
-        """A message that only the store has was delivered ``count`` times."""
+        """Note that a paged-out message was delivered ``count`` times."""
         if count > (1 if sequence <= self._uncertain_through else 0):
             self._redeliveries[sequence] = count
 
     def note_released(self, sequences: array[int]) -> None:
-        """What a position gives back is there to be delivered, in whatever way the broker stopped before: it was promised
-        to be held.
+        """Note that a cursor released these messages, so that they are deliverable even after a crash.
+
+        While reserved they were never dispatched.
         """
         through = self._uncertain_through
         uncertain = array("q", [sequence for sequence in sequences if sequence <= through])
@@ -256,8 +253,9 @@ class PendingMessages:
             self._certain.add(uncertain)
 
     def extent(self, paged_out: PagedOut, start: int, end: int, most: int = MAX_PAGE_BYTES) -> ReadExtent:
-        """What to read at a time of the paged_out messages from ``start`` to ``end``: at most ``most`` bytes by the
-        store's records, or one message.
+        """Return how many of the paged-out messages from ``start`` to ``end`` one read takes.
+
+        At most ``most`` bytes by the store's records, or one message.
         """
         store = self._context.store
         numbers = [number for number in paged_out.numbers[start:end] if number > 0]
@@ -266,20 +264,25 @@ class PendingMessages:
         if size <= most:
             return ReadExtent(end, size)
         size = 0
-        place = 0
+        counted = 0
         for index in range(start, end):
-            if paged_out.numbers[index] <= 0 or place >= len(sizes):
+            if paged_out.numbers[index] <= 0 or counted >= len(sizes):
                 continue
-            if place > 0 and size + sizes[place] > most:
+            if counted > 0 and size + sizes[counted] > most:
                 return ReadExtent(index, size)
-            size += sizes[place]
-            place += 1
+            size += sizes[counted]
+            counted += 1
         return ReadExtent(end, size)
 
     def note_page(self, count: int, size: int) -> None:
-        """``count`` messages with ``size`` bytes together were read."""
+        """Note that ``count`` messages with ``size`` bytes together were read."""
         if count > 0:
             self._average_size = (self._average_size + size // count) // 2
+
+    def note_read(self, messages: list[Message | None]) -> None:
+        """Note a page that a separate reader got from the store."""
+        sizes = [message.size for message in messages if message is not None]
+        self.note_page(len(sizes), sum(sizes))
 
     def _read(self, pending_list: PendingList, page: Page) -> bool:
         paged_out = page.paged_out
@@ -300,7 +303,7 @@ class PendingMessages:
         return False
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """The store's answer to a read; one that nobody wants any more is ignored."""
+        """Take the store's answer to a read. An answer that is no longer wanted is ignored."""
         read = self._reads.pop(request, None)
         if read is not None:
             self._load(read, messages)
@@ -310,7 +313,7 @@ class PendingMessages:
         assert paged_out is not None
         queue = self._queue
         items: list[MessageReference | None] = []
-        note_removed = 0
+        read_count = 0
         size = 0
         held = 0
         for index, number in enumerate(paged_out.numbers):
@@ -320,8 +323,8 @@ class PendingMessages:
                 kept = paged_out.kept[index]
                 reference = MessageReference(queue, kept.message, 0, order, kept.redelivery_count)
             elif number != REMOVED:
-                message = messages[note_removed]
-                note_removed += 1
+                message = messages[read_count]
+                read_count += 1
                 if message is None:
                     logger.error("message %d of %s is missing in the store; it is skipped", number, queue.destination)
                 elif self._is_too_late_for(message, number):
@@ -333,16 +336,18 @@ class PendingMessages:
                     message.holders += 1
                     reference = MessageReference(queue, message, number, order, self.redelivery_count(number))
                     self.forget(number)
-                    if message.group_id is not None:
+                    if message.group_id is not None and queue.destination.kind != SUBSCRIPTION:
                         self.grouped = True
             items.append(reference)
         queue.usage.add(held)
-        self.note_page(note_removed, size)
+        self.note_page(read_count, size)
         read.pending_list.load(read.page, items)
 
     def _is_too_late_for(self, message: Message, sequence: int) -> bool:
-        """A message that is not persistent, written for want of memory, may have been delivered before the broker was
-        killed; it is lost rather than delivered twice, unless a position held it.
+        """Return True if a non-persistent message must be lost rather than delivered twice.
+
+        Such a message was stored for want of memory. It may have been delivered before a crash, unless a cursor held
+        it.
         """
         if message.persistent or sequence > self._uncertain_through or self._queue.destination.kind != QUEUE:
             return False
@@ -355,37 +360,35 @@ class PendingMessages:
         self.forget(sequence)
 
     def redelivery_count(self, sequence: int) -> int:
-        """How often a message on the disk was delivered before."""
+        """Return the number of earlier deliveries of a paged-out message."""
         count = self._redeliveries.get(sequence, 0) if self._redeliveries else 0
         if count == 0 and sequence <= self._uncertain_through:
             return 1
         return count
 
-    # -- out -----------------------------------------------------------------------------------------------------------
-
     def forget(self, sequence: int) -> None:
-        """A message on the disk left without being read."""
+        """Forget a paged-out message that was removed unread."""
         if self._redeliveries:
             self._redeliveries.pop(sequence, None)
 
     def clear(self) -> list[Page]:
-        """Remove and give everything; what is being read is given paged_out, and its answer ignored."""
+        """Remove and return all pages. Pages being read are returned paged out, and the store's answers ignored."""
         self._reads.clear()
         self._context.forget_fetches(self._queue)
         self._redeliveries = {}
         found: list[Page] = []
-        for pending_list in self.pending_lists:
+        for pending_list in self.lists:
             found.extend(pending_list.clear())
         return found
 
     def note_uncertain(self) -> None:
-        """Before a stop in order: what an earlier run may have delivered must still say so in the next one."""
+        """Store, before an orderly stop, that messages of a crashed run may have been delivered then."""
         store = self._context.store
         through = self._uncertain_through
         if through == 0 or store is None:
             return
         destination = self._queue.destination
-        for pending_list in self.pending_lists:
+        for pending_list in self.lists:
             for page in pending_list.snapshot(pending_list.count):
                 paged_out = page.paged_out
                 if paged_out is not None:
@@ -396,10 +399,10 @@ class PendingMessages:
                     if reference is not None and 0 < reference.sequence <= through:
                         store.note_redelivery(destination, reference.sequence, reference.redelivery_count)
 
-    def look(self, limit: int) -> list[tuple[int, Message | None]]:
-        """The oldest ``limit`` messages: the sequence and, where memory has it, the message itself."""
+    def oldest(self, limit: int) -> list[tuple[int, Message | None]]:
+        """Return the ``limit`` oldest messages: the sequence of each and, if it is in memory, the message."""
         found: list[tuple[int, Message | None]] = []
-        for pending_list in self.pending_lists:
+        for pending_list in self.lists:
             for page in pending_list.snapshot(limit - len(found)):
                 paged_out = page.paged_out
                 if paged_out is not None:

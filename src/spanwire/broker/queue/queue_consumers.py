@@ -1,4 +1,4 @@
-"""The consumers of one queue, best priority first, and whose turn it is."""
+"""The consumers of a queue, best priority first, and whose turn it is."""
 
 from __future__ import annotations
 
@@ -6,61 +6,60 @@ from typing import Final
 
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.queue.page import ScanPosition
 from spanwire.broker.queue.pending_list import PendingList
-from spanwire.broker.queue.scan_position import ScanPosition
 
 
 class QueueConsumer:
-    """A subscription at one queue, how far down each pending_list it has looked if it scanned for itself, how many message
-    groups it owns, and its place among the others.
-    """
+    """A subscription at one queue, with its scan positions, its number of message groups and its index in turn."""
 
-    __slots__ = ("positions", "groups", "place", "subscription")
+    __slots__ = ("groups", "positions", "subscription", "turn_index")
 
     def __init__(self, subscription: Subscription) -> None:
         self.subscription: Final[Subscription] = subscription
         self.positions: list[ScanPosition] = []
         self.groups = 0
-        self.place = 0
+        self.turn_index = 0
 
 
 class QueueConsumers:
-    """Keeps the order of the consumers and gives the next in turn; what they get is left to `Queue`.
+    """Orders the consumers and chooses the next in turn.
 
-    ``selective`` counts those that do not take every message. Of exclusive consumers only one gets messages; when a
-    better one comes it begins once the one before has acknowledged all it had.
+    ``selective`` counts consumers that do not take every message, ``conditional`` bridges that may be refused a message
+    now and get it later. Of exclusive consumers one gets all messages; a better one takes over after the previous one
+    has acknowledged all of its messages.
     """
 
-    def __init__(self, policy: QueuePolicy, pending_lists: list[PendingList]) -> None:
+    def __init__(self, policy: QueuePolicy, lists: list[PendingList]) -> None:
         self.all: Final[list[QueueConsumer]] = []
         self.selective = 0
-        self.conditional = 0  # bridges that may be refused a message now and get it later
+        self.conditional = 0  # bridges with a condition that changes with time
         self.uniform = True
         self._policy: Final[QueuePolicy] = policy
-        self._pending_lists: Final[list[PendingList]] = pending_lists
+        self._pending_lists: Final[list[PendingList]] = lists
         self._strict: Final[bool] = policy.strict_order_dispatch
         self._next = 0
         self._exclusive: Subscription | None = None
-        self._leaving: Subscription | None = None  # exclusive before, and still has messages out
+        self._leaving: Subscription | None = None  # the previous exclusive consumer, while its messages are in flight
 
     def attach(self, subscription: Subscription) -> None:
-        """Add a consumer, behind those of the same priority."""
-        place = len(self.all)
+        """Add a consumer behind those of the same priority."""
+        index = len(self.all)
         if self._policy.use_consumer_priority:
             priority = subscription.info.priority
-            place = 0
-            while place < len(self.all) and self.all[place].subscription.info.priority >= priority:
-                place += 1
-        self.all.insert(place, QueueConsumer(subscription))
+            index = 0
+            while index < len(self.all) and self.all[index].subscription.info.priority >= priority:
+                index += 1
+        self.all.insert(index, QueueConsumer(subscription))
         self._changed()
 
     def detach(self, subscription: Subscription) -> QueueConsumer | None:
-        """Remove a consumer; gives it."""
+        """Remove a consumer and return it, None if it was not attached."""
         gone: QueueConsumer | None = None
-        for place, consumer in enumerate(self.all):
+        for index, consumer in enumerate(self.all):
             if consumer.subscription is subscription:
                 gone = consumer
-                del self.all[place]
+                del self.all[index]
                 break
         if gone is not None:
             self._close(gone)
@@ -72,7 +71,7 @@ class QueueConsumers:
         return gone
 
     def detach_left(self) -> list[QueueConsumer]:
-        """Remove the consumers that have left; gives them."""
+        """Remove the consumers that have left and return them."""
         gone = [consumer for consumer in self.all if consumer.subscription.left]
         if gone:
             self.all[:] = [consumer for consumer in self.all if not consumer.subscription.left]
@@ -96,8 +95,8 @@ class QueueConsumers:
         self.selective = 0
         self.conditional = 0
         best: Subscription | None = None
-        for place, consumer in enumerate(consumers):
-            consumer.place = place
+        for index, consumer in enumerate(consumers):
+            consumer.turn_index = index
             subscription = consumer.subscription
             if subscription.selector is not None or subscription.is_filtered:
                 self.selective += 1
@@ -106,7 +105,7 @@ class QueueConsumers:
             if best is None and (subscription.info.exclusive or self._policy.all_consumers_exclusive):
                 best = subscription
         if best is self._leaving:
-            self._leaving = None  # the better one did not stay
+            self._leaving = None  # the better consumer left again
         before = self._exclusive
         if best is not before:
             if before is not None and self._leaving is None and before.dispatched_count > 0:
@@ -114,39 +113,39 @@ class QueueConsumers:
             self._exclusive = best
 
     def start_over(self) -> None:
-        """All look at the whole pending_list, each for itself."""
+        """Have each consumer scan the whole queue for itself."""
         for consumer in self.all:
-            for place, position in enumerate(consumer.positions):
-                self._pending_lists[place].start_over(position)
+            for index, position in enumerate(consumer.positions):
+                self._pending_lists[index].start_over(position)
         self.open_positions()
 
     def open_positions(self) -> None:
-        """Those that do not look yet begin."""
+        """Give a scan position to each consumer without one."""
         for consumer in self.all:
             if not consumer.positions:
                 consumer.positions = [pending_list.open(True) for pending_list in self._pending_lists]
 
     def close_positions(self) -> None:
-        """Nobody scanned for itself any more."""
+        """Forget all scan positions."""
         for consumer in self.all:
             self._close(consumer)
 
     def _close(self, consumer: QueueConsumer) -> None:
-        for place, position in enumerate(consumer.positions):
-            self._pending_lists[place].close(position)
+        for index, position in enumerate(consumer.positions):
+            self._pending_lists[index].close(position)
         consumer.positions = []
 
     def may_share_scan(self) -> bool:
-        """Whether it is all the same to the queue who of those that can take a message gets it."""
+        """Return True if no rule of the queue prefers one able consumer to another."""
         return self._exclusive is None and self.conditional == 0 and not self.in_order and len(self._pending_lists) == 1
 
     def turns_until(self, consumer: QueueConsumer) -> int:
-        """How many others have their turn before it."""
-        turns = consumer.place - self._next
+        """Return the number of consumers in turn before ``consumer``."""
+        turns = consumer.turn_index - self._next
         return turns if turns >= 0 else turns + len(self.all)
 
     def next_taker(self) -> Subscription | None:
-        """The consumer whose turn it is, among those of the best priority that can take a message."""
+        """Return the next consumer in turn, of the best priority, that can take a message; None if none can."""
         if self._exclusive is not None:
             return self._exclusive_taker()
         consumers = self.all
@@ -175,27 +174,28 @@ class QueueConsumers:
 
     def _next_by_priority(self) -> Subscription | None:
         consumers = self.all
-        for place, consumer in enumerate(consumers):
+        for index, consumer in enumerate(consumers):
             subscription = consumer.subscription
             if subscription.can_take():
                 if self._strict:
                     return subscription
-                self._go_behind_equals(place)
+                self._go_behind_equals(index)
                 return subscription
         return None
 
-    def _go_behind_equals(self, place: int) -> None:
-        """The next message is for another consumer of the same priority, if there is one."""
+    def _go_behind_equals(self, index: int) -> None:
+        """Move a consumer behind others of the same priority, so that another one gets the next message."""
         consumers = self.all
-        last = place
-        priority = consumers[place].subscription.info.priority
+        last = index
+        priority = consumers[index].subscription.info.priority
         while last + 1 < len(consumers) and consumers[last + 1].subscription.info.priority == priority:
             last += 1
-        consumers.insert(last, consumers.pop(place))
+        consumers.insert(last, consumers.pop(index))
 
     def in_turn(self, by_groups: bool) -> list[QueueConsumer]:
-        """All that may take a message now, beginning behind the one that note_taker the last; ``by_groups`` those with the
-        fewest message groups first.
+        """Return the consumers that may take a message now, beginning with the next in turn.
+
+        With ``by_groups`` consumers with the fewest message groups come first.
         """
         if self._exclusive is not None:
             exclusive = self._exclusive_taker()
@@ -207,30 +207,30 @@ class QueueConsumers:
         return found
 
     def note_taker(self, consumer: QueueConsumer) -> None:
-        """A message of those that consumers choose from went to ``consumer``: the turn is the next one's."""
+        """Pass the turn on: ``consumer`` took a message that consumers choose from."""
         if self._strict:
             return
         if self.uniform:
-            self._next = consumer.place + 1 if consumer.place + 1 < len(self.all) else 0
+            self._next = consumer.turn_index + 1 if consumer.turn_index + 1 < len(self.all) else 0
         elif self._exclusive is None:
             self._go_behind_equals(self.all.index(consumer))
 
     @property
     def is_strict(self) -> bool:
-        """Whether the first that can take a message is served as long as it can, whatever the priorities."""
+        """True if the first able consumer gets all messages, whatever the priorities (``strictOrderDispatch``)."""
         return self._strict
 
     @property
     def in_order(self) -> bool:
-        """Whether some are served as long as they can take messages, before the others."""
+        """True if some consumers are served before others as long as they can take messages."""
         return self._strict or not self.uniform
 
     def sole(self) -> QueueConsumer | None:
-        """The only consumer, if whether it gets a message is for its window and its own choice to say."""
+        """Return the only consumer, if no rule but its window and its own choice decides about messages."""
         return self.all[0] if len(self.all) == 1 and self._exclusive is None and not self._strict else None
 
     def is_hungry(self) -> bool:
-        """Whether some consumer can take more."""
+        """Return True if a consumer can take a message."""
         if self._exclusive is not None:
             return self._exclusive_taker() is not None
         return any(consumer.subscription.can_take() for consumer in self.all)

@@ -1,4 +1,4 @@
-"""Long work on a queue's pending_messages, a slice of some messages at a time: expiry, purge, and the end of a queue."""
+"""Long tasks on the pending messages of a queue, in slices: expiry scan, purge, removal."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from spanwire.broker.dispatch.destination_events import EXPIRED_NEWS
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.queue.page import (
     MAX_PAGE_MESSAGES,
-    UNSTORED,
     MAX_PAGED_OUT_MESSAGES,
-    SLICE_MESSAGES,
     REMOVED,
+    SLICE_MESSAGES,
+    UNSTORED,
     Page,
     PagedOut,
+    ScanPosition,
 )
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.pending_messages import MAX_PAGE_BYTES, PendingMessages
-from spanwire.broker.queue.scan_position import ScanPosition
 from spanwire.model.destination import SUBSCRIPTION
 from spanwire.model.message import Message
 
-BEHIND_POLL_SECONDS: Final = 0.02  # between two scanned whether the disk is still too far behind
-DUES_PER_STEP: Final = 64  # due times of paged_out messages that are read through in the time of a look at one message
-UNBOUNDED: Final = 1 << 62  # bytes of a page that is not read
+BEHIND_POLL_SECONDS: Final = 0.02  # seconds between two checks whether the disk has caught up
+DUES_PER_STEP: Final = 64  # due times compared in the time that one message takes
+UNBOUNDED: Final = 1 << 62  # bytes of a page that is not read from the store
 
 
 class ListScan:
-    """One scan from the front of a pending_list to where its end was at the beginning."""
+    """One scan of a pending list, from the front to the end at the beginning of the scan."""
 
-    __slots__ = ("position", "pending_list", "mark")
+    __slots__ = ("mark", "pending_list", "position")
 
     def __init__(self, pending_list: PendingList) -> None:
         self.pending_list: Final[PendingList] = pending_list
@@ -38,61 +38,59 @@ class ListScan:
         self.mark: Final[ScanPosition] = pending_list.open_end()
 
     def page(self) -> Page | None:
-        """The piece to look at next, from the position's offset on; None when the scan is over."""
+        """Return the page of the next message, None if the scan is over."""
         page = self.pending_list.page_at(self.position)
         return page if page is not None and self.position.is_before(self.mark) else None
 
     def end(self, page: Page, budget: int) -> int:
-        """Up to which index of ``page`` one slice may go."""
+        """Return the index in ``page`` at which a slice of ``budget`` messages ends."""
         end = min(len(page), self.position.offset + budget)
-        if self.position.place == self.mark.place:
+        if self.position.page_number == self.mark.page_number:
             end = min(end, self.mark.offset)
         return end
 
     def close(self) -> None:
-        """The scan is over."""
+        """End the scan."""
         self.pending_list.close(self.position)
         self.pending_list.close(self.mark)
 
 
 class ExpiryScan:
-    """Finds the messages whose time is over, in memory and on the disk, and hands them to ``queue.expire``.
+    """Finds expired messages in memory and on the disk, and passes them to ``queue.expire``.
 
-    Those on the disk are note_removed out of the pending_list by their due times and read only if the policy wants dead letters or
-    somebody listens. ``pending`` counts those that are being read.
+    Paged-out messages are removed by their due times. The store reads them only if the policy wants dead letters or an
+    advisory has listeners. ``pending`` is the number of messages being read.
     """
 
-    def __init__(self, queue: BrokerDestination, pending_messages: PendingMessages, context: BrokerContext) -> None:
+    def __init__(self, queue: BrokerDestination, pending: PendingMessages, context: BrokerContext) -> None:
         self._queue: Final[BrokerDestination] = queue
-        self._pending_messages: Final[PendingMessages] = pending_messages
+        self._pending: Final[PendingMessages] = pending
         self._context: Final[BrokerContext] = context
         self._scans: list[ListScan] = []
         self._reads: Final[dict[int, list[int]]] = {}
-        self._waits = False  # for the disk, which is behind with the dead letters
-        self._page_bytes = UNBOUNDED  # that may still be read with this page
+        self._waits = False  # until the disk has caught up with dead letters
+        self._page_bytes = UNBOUNDED  # bytes that this page may still read
         self.pending = 0
 
     def start(self) -> bool:
-        """Begin, unless it is under way or there is nothing to look at."""
+        """Begin a scan. Return False if one is under way or nothing is pending."""
         if self._scans:
             return False
-        self._scans = [
-            ListScan(pending_list) for pending_list in self._pending_messages.pending_lists if pending_list.count > 0
-        ]
+        self._scans = [ListScan(pending_list) for pending_list in self._pending.lists if pending_list.count > 0]
         return len(self._scans) > 0
 
     def is_under_way(self) -> bool:
-        """Whether there is more to look at."""
+        """Return True if a scan is under way."""
         return len(self._scans) > 0
 
     def stop(self) -> None:
-        """Forget the scan."""
+        """End the scan."""
         for scan in self._scans:
             scan.close()
         self._scans = []
 
     def work(self) -> bool:
-        """One slice; False when there is nothing more to do before the store answers, or no room for dead letters."""
+        """Run one slice. Return False if the store, room for dead letters or nothing more is to be waited for."""
         if self._scans and self._lacks_room():
             self.stop()
         if self._scans and self._context.is_behind() and self._leaves_letters():
@@ -119,7 +117,7 @@ class ExpiryScan:
         return len(self._scans) > 0 and not self._reads
 
     def wake(self) -> bool:
-        """A wait for the disk is over; whether there was one."""
+        """End a wait for the disk. Return True if there was one."""
         waited = self._waits
         self._waits = False
         return waited and len(self._scans) > 0
@@ -142,7 +140,7 @@ class ExpiryScan:
         return end - start
 
     def _on_disk(self, scan: ListScan, page: Page, due: list[int], budget: int) -> int:
-        """A paged_out piece in which nothing is due is passed by as a whole."""
+        """Scan a paged-out page. A page without due messages costs one step."""
         paged_out = page.paged_out
         assert paged_out is not None
         position = scan.position
@@ -174,19 +172,20 @@ class ExpiryScan:
         return len(found) + (end - start) // DUES_PER_STEP + 1
 
     def _page_of(self, paged_out: PagedOut, found: list[int], is_begun: bool) -> list[int]:
-        """As many of the expired messages at these indexes as are read together; those on the disk must be read if they
-        leave dead letters.
+        """Return as many of the expired messages at ``found`` as one read takes.
+
+        Messages on the disk are read if they leave dead letters.
         """
         store = self._context.store
         if self._page_bytes == UNBOUNDED or store is None:
             return found
         numbers = [paged_out.numbers[index] for index in found]
         sizes = store.sizes(self._queue.destination, numbers)
-        for place in range(len(found)):
-            if sizes[place] > self._page_bytes and (place > 0 or is_begun):
+        for index in range(len(found)):
+            if sizes[index] > self._page_bytes and (index > 0 or is_begun):
                 self._page_bytes = 0
-                return found[:place]
-            self._page_bytes = max(1, self._page_bytes - sizes[place])
+                return found[:index]
+            self._page_bytes = max(1, self._page_bytes - sizes[index])
         return found
 
     def _remove(self, due: list[int]) -> None:
@@ -198,18 +197,18 @@ class ExpiryScan:
             self._reads[self._context.fetch(queue, queue.destination, due)] = due
             return
         for sequence in due:
-            self._pending_messages.forget(sequence)
+            self._pending.forget(sequence)
             queue.expired += 1
             queue.dequeued += 1
             store.remove(queue.destination, sequence)
 
     def _reads_expired(self) -> bool:
-        """Whether somebody wants to know what expired on the disk."""
+        """Return True if expired messages must be read: for dead letters or for an advisory."""
         if self._leaves_letters():
             return True
         news = self._context.news
         if self._queue.destination.kind == SUBSCRIPTION:
-            return False  # they would be told under their topics' names, which only the messages know
+            return False  # only the messages know the topics, whose names the advisories have
         return news is not None and news.has_listeners(EXPIRED_NEWS, self._queue.destination)
 
     def _leaves_letters(self) -> bool:
@@ -217,22 +216,21 @@ class ExpiryScan:
         return strategy.process_expired and strategy.target(self._queue.destination) is not None
 
     def _lacks_room(self) -> bool:
-        """Whether dead letters would find no room on the disk; then what is over its time stays where it is."""
+        """Return True if the disk has no room for dead letters. Expired messages then stay pending."""
         store = self._context.store
         return store is not None and not store.has_room() and self._leaves_letters()
 
     def fetched(self, request: int, messages: list[Message | None]) -> bool:
-        """The store's answer; False if somebody else asked."""
+        """Take expired messages from the store. Return False if ``request`` belongs to another reader."""
         due = self._reads.pop(request, None)
         if due is None:
             return False
         self.pending -= len(due)
-        sizes = [message.size for message in messages if message is not None]
-        self._pending_messages.note_page(len(sizes), sum(sizes))
+        self._pending.note_read(messages)
         queue = self._queue
-        for place, message in enumerate(messages):
-            sequence = due[place]
-            self._pending_messages.forget(sequence)
+        for index, message in enumerate(messages):
+            sequence = due[index]
+            self._pending.forget(sequence)
             if message is not None and not queue.removed:
                 queue.hold(message)
                 queue.expire(MessageReference(queue, message, sequence, 0, 0))
@@ -242,33 +240,31 @@ class ExpiryScan:
 
 
 class Purge:
-    """Removes what waits in a queue at the moment of the call, without reading it."""
+    """Removes the messages that are pending at the moment of the call, without reading them."""
 
-    def __init__(self, queue: BrokerDestination, pending_messages: PendingMessages, context: BrokerContext) -> None:
+    def __init__(self, queue: BrokerDestination, pending: PendingMessages, context: BrokerContext) -> None:
         self._queue: Final[BrokerDestination] = queue
-        self._pending_messages: Final[PendingMessages] = pending_messages
+        self._pending: Final[PendingMessages] = pending
         self._context: Final[BrokerContext] = context
         self._scans: list[ListScan] = []
 
     def start(self) -> None:
-        """Begin; what a purge that is under way has not reached yet is part of this one."""
+        """Begin a purge, which includes the rest of a purge under way."""
         self.stop()
-        self._scans = [
-            ListScan(pending_list) for pending_list in self._pending_messages.pending_lists if pending_list.count > 0
-        ]
+        self._scans = [ListScan(pending_list) for pending_list in self._pending.lists if pending_list.count > 0]
 
     def is_under_way(self) -> bool:
-        """Whether there is more to remove."""
+        """Return True if a purge is under way."""
         return len(self._scans) > 0
 
     def stop(self) -> None:
-        """Forget the scan."""
+        """End the purge."""
         for scan in self._scans:
             scan.close()
         self._scans = []
 
     def work(self) -> bool:
-        """One slice; False when there is nothing more to do before a page that is being read is here."""
+        """Run one slice. Return False if the purge is over or must wait for a page being read."""
         budget = SLICE_MESSAGES
         while budget > 0 and self._scans:
             scan = self._scans[0]
@@ -307,27 +303,25 @@ class Purge:
             if number == UNSTORED:
                 queue.discard(paged_out.kept.pop(index))
             elif number != REMOVED and store is not None:
-                self._pending_messages.forget(number)
+                self._pending.forget(number)
                 queue.dequeued += 1
                 store.remove(queue.destination, number)
 
 
 class QueueRemoval:
-    """What waited in a queue that was removed, in the store as a whole: forgotten a piece at a time."""
+    """Forgets the pending messages of a removed queue in slices. The store removes the destination as a whole."""
 
-    def __init__(self, queue: BrokerDestination, pending_messages: PendingMessages) -> None:
+    def __init__(self, queue: BrokerDestination, pending: PendingMessages) -> None:
         self._queue: Final[BrokerDestination] = queue
-        self._pieces: Final[list[Page]] = pending_messages.clear()  # the first one last
+        self._pieces: Final[list[Page]] = pending.clear()  # in reverse
         self._pieces.reverse()
 
     def is_under_way(self) -> bool:
-        """Whether there is more to forget."""
+        """Return True if messages are left."""
         return len(self._pieces) > 0
 
     def work(self) -> bool:
-        """One slice; False when nothing is left. A piece on the disk has nothing to be forgotten but what only memory
-        has.
-        """
+        """Run one slice. Return False if no message is left. Stored messages of paged-out pages need no release."""
         budget = MAX_PAGE_MESSAGES
         while self._pieces and budget > 0:
             page = self._pieces.pop()

@@ -1,7 +1,7 @@
-"""Dispatch where consumers choose: by selectors, noLocal, a bridge's filter, or message groups.
+"""Dispatch to consumers that choose: by selectors, ``noLocal``, a bridge's filter, or message groups.
 
-Each consumer scanned at each message once; what it passes by it does not look at again, unless something comes back into
-the pending_list or a group loses its owner (`GroupRescan`).
+Each consumer evaluates each message once and keeps its scan position. It returns to a message only if messages come
+back to the list or a group loses its owner (`GroupRescan`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.policy.queue_policy import GroupMap
+from spanwire.broker.queue.dispatchers import Dispatcher
 from spanwire.broker.queue.group_rescan import GroupRescan
 from spanwire.broker.queue.message_groups import FIRST, PASS, MessageGroups
 from spanwire.broker.queue.page import SLICE_MESSAGES
@@ -19,36 +20,30 @@ from spanwire.broker.queue.pending_messages import PendingMessages
 from spanwire.broker.queue.queue_consumers import QueueConsumer, QueueConsumers
 from spanwire.broker.queue.shared_scan import SharedScan
 from spanwire.model.destination import SUBSCRIPTION
+from spanwire.model.message import Message
 
 
-class SelectiveDispatch:
-    """Shows the pending_messages of ``queue`` to its consumers, a slice of `SLICE_MESSAGES` at a time."""
+class SelectiveDispatch(Dispatcher):
+    """Offers pending messages to consumers that choose, in slices of `SLICE_MESSAGES`."""
 
     def __init__(
-        self,
-        queue: BrokerDestination,
-        pending_messages: PendingMessages,
-        consumers: QueueConsumers,
-        context: BrokerContext,
+        self, queue: BrokerDestination, pending: PendingMessages, consumers: QueueConsumers, context: BrokerContext
     ) -> None:
-        self._queue: Final[BrokerDestination] = queue
-        self._pending_messages: Final[PendingMessages] = pending_messages
-        self._consumers: Final[QueueConsumers] = consumers
-        self._context: Final[BrokerContext] = context
-        self._shared_scan: Final[SharedScan] = SharedScan(queue, pending_messages, consumers, context)
+        super().__init__(queue, pending, consumers, context)
+        self._shared_scan: Final[SharedScan] = SharedScan(queue, pending, consumers, context)
         self._is_shared = False
-        self._group_rescan: Final[GroupRescan] = GroupRescan(queue, pending_messages.pending_lists, consumers, context)
+        self._group_rescan: Final[GroupRescan] = GroupRescan(queue, pending.lists, consumers, context)
         self.groups: MessageGroups | None = None
-        self.scanned = 0  # how many messages were shown to a consumer that scanned for itself
-        self._rescans = False  # all consumers look again at some or all of the pending_list
-        self._first = False  # the message being note_removed is the first of its group for its consumer
+        self.scanned = 0  # messages offered to consumers outside of a shared scan
+        self._rescans = False  # all consumers scan some or all of the pending lists again
+        self._first = False  # the message being taken is the first of its group for its consumer
 
     def use_groups(self, kind: GroupMap) -> None:
-        """A message belongs to a group: from now on groups have owners."""
+        """Give message groups owners from now on."""
         self.groups = MessageGroups(kind)
 
     def forget(self, consumer: QueueConsumer) -> None:
-        """The consumer is gone: others may take over its groups."""
+        """Remove a consumer; other consumers may take over its groups."""
         self._shared_scan.leave(consumer)
         groups = self.groups
         if groups is not None:
@@ -63,26 +58,26 @@ class SelectiveDispatch:
         self._consumers.start_over()
 
     def _release_groups(self) -> None:
-        """What was closed is free, and nobody goes back."""
+        """Free closed groups; no consumer needs to go back."""
         self._group_rescan.cancel()
         if self.groups is not None:
             self.groups.release()
 
     def _rescan_groups(self, groups: MessageGroups) -> None:
-        """Let those look again that passed by what is free now, if that may be."""
+        """Let consumers scan again for messages of groups that are free now, if they may."""
         if self._group_rescan.is_due():
             if self._group_rescan.go_back():
                 self._rescans = True
-                self._context.schedule(self._queue)  # those that were near the end may be far from it now
+                self._context.schedule(self._queue)  # consumers near the tail may be far from it now
             groups.release()
 
     def begin(self, anew: bool) -> None:
-        """Consumers message_added or went: from now on those that are here look, ``anew`` at the whole pending_list."""
+        """Take the consumers as they are now; with ``anew`` each of them scans the whole queue."""
         before = self._is_shared
         count = len(self._consumers.all)
         least = self._queue.policy.queue.look_together_from
         if before and not anew:
-            least //= 2  # beginning anew costs a look at everything
+            least //= 2  # a new beginning costs a scan of everything
         self._is_shared = self.groups is None and count >= least and self._consumers.may_share_scan()
         if self._is_shared:
             if anew or not before:
@@ -97,24 +92,40 @@ class SelectiveDispatch:
             self._consumers.open_positions()
 
     def end(self) -> None:
-        """All take what comes: nobody scanned any more."""
+        """Forget all scan positions: another dispatcher takes over."""
         self._is_shared = False
         self._shared_scan.end()
         self._release_groups()
         self._consumers.close_positions()
 
-    def awaits_next(self, pending_list: PendingList) -> bool:
-        """Whether somebody who can take messages has looked at all of this pending_list."""
+    def accept(self, message: Message, sequence: int) -> None:
+        """Append ``message`` and offer it to the consumers near the tail of the pending lists."""
+        self._append(message, sequence)
+        if self._consumers.all:
+            self._offer_added()
+        else:
+            self._pending.make_room()
+
+    def _must_spill(self, pending_list: PendingList, sequence: int) -> bool:
+        """Return True if a new message may not stay in memory; it may where a consumer waits for just this one."""
+        return super()._must_spill(pending_list, sequence) and not self._awaits_next(pending_list)
+
+    def _awaits_next(self, pending_list: PendingList) -> bool:
+        """Return True if a consumer that can take messages has scanned all of ``pending_list``."""
         if self._is_shared:
             return self._shared_scan.awaits_next()
-        place = self._pending_messages.pending_lists.index(pending_list)
+        index = self._pending.lists.index(pending_list)
         for consumer in self._consumers.all:
-            if pending_list.is_at_end(consumer.positions[place]) and consumer.subscription.can_take():
+            if pending_list.is_at_end(consumer.positions[index]) and consumer.subscription.can_take():
                 return True
         return False
 
-    def message_added(self) -> None:
-        """A message message_added in."""
+    def note_paged_in(self) -> None:
+        """Scan on in a slice."""
+        self._context.schedule(self._queue)
+
+    def _offer_added(self) -> None:
+        """Offer a message that was just appended; `_dispatch_apart` handles consumers far from the tail."""
         if self._is_shared:
             self._shared_scan.message_added()
             self._stop_sharing()
@@ -125,43 +136,47 @@ class SelectiveDispatch:
         elif self.groups is not None or self._consumers.is_hungry():
             self._dispatch_apart(False)
         else:
-            self._pending_messages.make_room()  # as ever after a look
+            self._pending.make_room()
 
     def _offer_sole(self, consumer: QueueConsumer) -> None:
-        """What `_dispatch_apart` does for one consumer that is near the end, as the bridge of most queues is."""
+        """Offer appended messages to a sole consumer near the tail: the usual case of a bridge."""
         budget = SLICE_MESSAGES
         while budget > 0 and consumer.subscription.can_take() and not self._is_through(consumer):
-            looked = self._offer_next(consumer)
-            budget -= looked
-            if looked == 0:
+            scanned = self._offer_next(consumer)
+            budget -= scanned
+            if scanned == 0:
                 break
         if budget <= 0:
             self._context.schedule(self._queue)
-        self._pending_messages.make_room()
+        self._pending.make_room()
 
     def _stop_sharing(self) -> None:
-        """Where a message belongs to a group, each has to look for itself."""
+        """End the shared scan if a message belongs to a group: then each consumer must scan for itself."""
         if self._shared_scan.grouped:
             self.use_groups(self._queue.policy.queue.groups)
             self.begin(False)
             self._context.schedule(self._queue)
 
-    def dispatch(self, is_far_too: bool) -> None:
-        """Let those that can take messages look on from where they stopped. While a slice of this is to come anyway
-        only those near the end do, so that many calls in one turn cost no more than one.
+    def dispatch(self) -> None:
+        """Let the consumers that can take messages scan on from their positions.
+
+        While a slice is scheduled only consumers near the tail scan, so that many calls in one turn cost no more than
+        one.
         """
+        is_far_too = not self._context.is_scheduled(self._queue)
         if not self._is_shared:
             self._dispatch_apart(is_far_too)
         elif is_far_too:
             self._shared_scan.dispatch()
             self._stop_sharing()
         else:
-            self.message_added()
+            self._offer_added()
 
     def _dispatch_apart(self, is_far_too: bool) -> None:
-        """Let each consumer that can take messages look on from where it stopped. Those that are near the end come
-        first, so that one that scanned through the depths does not hold up what has just come in; without ``is_far_too``
-        those have to wait for a slice of their own.
+        """Let each consumer that can take messages scan on from its position.
+
+        Consumers near the tail come first, so that a deep scan does not delay new messages. Without ``is_far_too`` the
+        others wait for a slice of their own.
         """
         consumers = self._consumers
         if self._group_rescan.is_pending and self.groups is not None:
@@ -181,11 +196,16 @@ class SelectiveDispatch:
             elif far:
                 far.sort(key=_furthest_behind)
                 self._offer_in_turn(far, None, False)
-        self._pending_messages.make_room()
+        self._pending.make_room()
 
     def _offer_in_turn(self, in_turn: list[QueueConsumer], far: list[QueueConsumer] | None, in_order: bool) -> bool:
-        """One message each in turn, or ``in_order`` as many as each can take; those that are ``far`` from the end are
-        only put there, if there is such a list. False when a later slice goes on.
+        """Offer one message each in turn, or with ``in_order`` as many as each consumer can take.
+
+        Args:
+            far: if given, consumers far from the tail are appended to it instead.
+
+        Returns:
+            False if a later slice goes on.
         """
         budget = SLICE_MESSAGES
         progress = True
@@ -199,51 +219,51 @@ class SelectiveDispatch:
                     if put_aside is not None:
                         put_aside.append(consumer)
                     continue
-                looked = self._offer_next(consumer)
-                budget -= looked
-                while in_order and budget > 0 and looked > 0 and consumer.subscription.can_take():
-                    looked = self._offer_next(consumer)
-                    budget -= looked
-                if self._rescans or (looked > 0 and not self._is_through(consumer)):
+                scanned = self._offer_next(consumer)
+                budget -= scanned
+                while in_order and budget > 0 and scanned > 0 and consumer.subscription.can_take():
+                    scanned = self._offer_next(consumer)
+                    budget -= scanned
+                if self._rescans or (scanned > 0 and not self._is_through(consumer)):
                     self._rescans = False
                     progress = True
                 if budget <= 0:
                     self._context.schedule(self._queue)
                     return False
-            put_aside = None  # all are there
+            put_aside = None  # complete
         return True
 
     def _is_near(self, consumer: QueueConsumer) -> bool:
-        for place, pending_list in enumerate(self._pending_messages.pending_lists):
-            if not pending_list.is_in_tail(consumer.positions[place]):
+        for index, pending_list in enumerate(self._pending.lists):
+            if not pending_list.is_in_tail(consumer.positions[index]):
                 return False
         return True
 
     def _is_through(self, consumer: QueueConsumer) -> bool:
-        for place, pending_list in enumerate(self._pending_messages.pending_lists):
-            if not pending_list.is_at_end(consumer.positions[place]):
+        for index, pending_list in enumerate(self._pending.lists):
+            if not pending_list.is_at_end(consumer.positions[index]):
                 return False
         return True
 
     def _offer_next(self, consumer: QueueConsumer) -> int:
-        """Show ``consumer`` the pending_lists until it takes one message; gives how many messages it looked at. It waits where
-        the next one must be read first.
+        """Scan for ``consumer`` until it takes one message or a page must be read first. Return the number of messages
+        scanned.
         """
-        pending_messages = self._pending_messages
-        looked = 0
-        for place, pending_list in enumerate(pending_messages.pending_lists):
-            position = consumer.positions[place]
-            while looked < SLICE_MESSAGES:
+        pending = self._pending
+        scanned = 0
+        for index, pending_list in enumerate(pending.lists):
+            position = consumer.positions[index]
+            while scanned < SLICE_MESSAGES:
                 page = pending_list.page_at(position)
                 if page is None:
                     break
                 if page.paged_out is not None:
-                    if not pending_messages.read_for(pending_list, position, page):
-                        return looked
+                    if not pending.read_for(pending_list, position, page):
+                        return scanned
                     continue
                 offset = position.offset
                 reference = page.items[offset]
-                looked += 1
+                scanned += 1
                 self.scanned += 1
                 if reference is None:
                     position.offset += 1
@@ -257,13 +277,14 @@ class SelectiveDispatch:
                     self._queue.note_dispatched()
                     self._consumers.note_taker(consumer)
                     consumer.subscription.dispatch(self._as_taken(consumer, reference))
-                    return looked
+                    return scanned
                 position.offset += 1
-        return looked
+        return scanned
 
     def _may_take(self, consumer: QueueConsumer, reference: MessageReference) -> bool:
-        """Whether the message belongs to no group, or to one that is or becomes the consumer's. What waits for a
-        durable subscriber has one consumer and no groups.
+        """Return True if the message belongs to no group, or to a group that ``consumer`` owns or gets now.
+
+        A durable subscription has one consumer and no groups.
         """
         group = reference.message.group_id
         if group is None or self._queue.destination.kind == SUBSCRIPTION:
@@ -286,7 +307,7 @@ class SelectiveDispatch:
         return True
 
     def _as_taken(self, consumer: QueueConsumer, reference: MessageReference) -> MessageReference:
-        """The message as this consumer gets it: the first of a group for it says so."""
+        """Return the reference to be dispatched: the first message of a group for its consumer is marked."""
         if not self._first or reference.message.group_id is None:
             return reference
         self._first = False
@@ -298,7 +319,7 @@ class SelectiveDispatch:
 
 
 def _by_priority(consumers: list[QueueConsumer]) -> list[list[QueueConsumer]]:
-    """Those of the same priority together, the best first."""
+    """Return the consumers in lists of equal priority, the best first."""
     found: list[list[QueueConsumer]] = []
     for consumer in consumers:
         if found and found[-1][0].subscription.info.priority == consumer.subscription.info.priority:
@@ -309,5 +330,5 @@ def _by_priority(consumers: list[QueueConsumer]) -> list[list[QueueConsumer]]:
 
 
 def _furthest_behind(consumer: QueueConsumer) -> int:
-    """Those that look through the depths go together, so that each page is read once for all of them."""
-    return consumer.positions[0].place
+    """Return a sort key: consumers deep in the queue scan together, so that each page is read once."""
+    return consumer.positions[0].page_number

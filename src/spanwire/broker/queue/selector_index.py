@@ -1,8 +1,8 @@
-"""Which of many selectors can match a message: found by the value of a property, not by asking each of them.
+"""An index that finds the selectors which can match a message, by the value of a property.
 
-Most selectors of many consumers on one queue demand that some property has a certain value (`Narrowing`). Those stand
-under that value, so that a message costs one look for each property that is demanded, however many selectors there are.
-Selectors of which nothing is known are asked about every message.
+Most selectors of many consumers on one queue demand that a property has a certain value (`Narrowing`). The index files
+them under that value: a message costs one lookup for each demanded property, whatever the number of selectors. Other
+selectors are evaluated for every message.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spanwire.selector.numbers import integer_of_text
 
 
 class SelectorGroup:
-    """The consumers that have the same selector, or none, in the order in which they are served."""
+    """Consumers with the same selector, or with none, in the order in which they are served."""
 
     __slots__ = ("_turn", "consumers", "narrowing", "selector")
 
@@ -30,21 +30,23 @@ class SelectorGroup:
         self._turn = 0
 
     def add(self, consumer: QueueConsumer) -> None:
-        """One more consumer."""
+        """Add a consumer."""
         self.consumers.append(consumer)
 
     def remove(self, consumer: QueueConsumer) -> None:
-        """One less."""
+        """Remove a consumer."""
         self.consumers.remove(consumer)
         self._turn = 0
 
     def wants(self, reference: MessageReference) -> bool:
-        """Whether the selector matches."""
+        """Return True if the selector matches."""
         return self.selector is None or self.consumers[0].subscription.selects(reference)
 
     def next_taker(self, message: Message, full: list[QueueConsumer]) -> QueueConsumer | None:
-        """The next in turn that has room for a message that all want, as far as noLocal or a bridge's filter let it
-        through; those in turn before it that have none are put into ``full``.
+        """Return the next consumer in turn that can take a message which the selector matches.
+
+        ``noLocal`` and a bridge's filter still apply. Consumers before it in turn that lack room are appended to
+        ``full``.
         """
         consumers = self.consumers
         index = self._turn
@@ -62,17 +64,17 @@ class SelectorGroup:
 
 
 class ValueTable:
-    """The groups that demand something of one property."""
+    """The selector groups that demand a value of one property."""
 
     __slots__ = ("by_integer", "by_text", "reading")
 
     def __init__(self) -> None:
         self.by_text: Final[dict[str, list[SelectorGroup]]] = {}
         self.by_integer: Final[dict[int, list[SelectorGroup]]] = {}
-        self.reading: Final[dict[SelectorGroup, None]] = {}  # those that may read the value as another kind, in order
+        self.reading: Final[dict[SelectorGroup, None]] = {}  # groups that may read the value as another type, in order
 
     def size(self, narrowing: Narrowing) -> int:
-        """How many groups stand under the values, at most, in one place."""
+        """Return the largest number of groups filed under one of the values."""
         most = 0
         for value in narrowing.values:
             found: list[SelectorGroup] | None = None
@@ -85,7 +87,7 @@ class ValueTable:
         return most
 
     def add(self, group: SelectorGroup, narrowing: Narrowing) -> None:
-        """Put a group under its values."""
+        """File a group under its values."""
         for value in narrowing.values:
             if isinstance(value, str):
                 _put(self.by_text.setdefault(value, []), group)
@@ -95,7 +97,7 @@ class ValueTable:
             self.reading[group] = None
 
     def remove(self, group: SelectorGroup, narrowing: Narrowing) -> None:
-        """Take a group away again."""
+        """Remove a group."""
         for value in narrowing.values:
             if isinstance(value, str):
                 texts = self.by_text.get(value)
@@ -112,11 +114,11 @@ class ValueTable:
         self.reading.pop(group, None)
 
     def is_empty(self) -> bool:
-        """Whether nobody demands anything of this property."""
+        """Return True if no group demands a value of this property."""
         return not self.by_text and not self.by_integer
 
     def collect(self, value: object, found: list[SelectorGroup]) -> None:
-        """Add the groups that can match a message with this value."""
+        """Append to ``found`` the groups that can match a message with this value."""
         if isinstance(value, str):
             texts = self.by_text.get(value)
             if texts is not None:
@@ -144,17 +146,17 @@ class ValueTable:
 
 
 class SelectorIndex:
-    """Groups of consumers by their selectors. Deciding whether a selector matches is left to the caller."""
+    """Consumers of one scan, grouped by selector. The caller evaluates the selectors."""
 
     def __init__(self) -> None:
         self._groups: Final[dict[str, SelectorGroup]] = {}
         self._everyone: Final[SelectorGroup] = SelectorGroup(None)
         self._tables: Final[dict[str, ValueTable]] = {}
-        self._unknown: Final[list[SelectorGroup]] = []  # are asked about every message
+        self._unknown: Final[list[SelectorGroup]] = []  # groups evaluated for every message
         self.count = 0
 
     def add(self, consumer: QueueConsumer) -> None:
-        """One more consumer."""
+        """Add a consumer."""
         self.count += 1
         selector = consumer.subscription.selector
         if selector is None:
@@ -170,7 +172,7 @@ class SelectorIndex:
         group.add(consumer)
 
     def _file(self, group: SelectorGroup, selector: Selector) -> None:
-        """Under the demand that the fewest others share."""
+        """File a group under the demand that the fewest other groups share."""
         best: Narrowing | None = None
         fewest = 0
         for narrowing in selector.narrowings():
@@ -186,7 +188,7 @@ class SelectorIndex:
             self._tables.setdefault(best.name, ValueTable()).add(group, best)
 
     def remove(self, consumer: QueueConsumer) -> bool:
-        """The consumer is gone; False when it was not here."""
+        """Remove a consumer. Return False if it was not in the index."""
         selector = consumer.subscription.selector
         group = self._everyone if selector is None else self._groups.get(selector.text)
         if group is None or consumer not in group.consumers:
@@ -211,8 +213,9 @@ class SelectorIndex:
             del self._tables[narrowing.name]
 
     def candidates(self, values: MessageValues) -> list[SelectorGroup]:
-        """The groups whose selectors can match; all others do not. Asks once for the value of each property that some
-        selector demands something of; where it cannot be decoded, no selector that demands it matches.
+        """Return the groups whose selectors can match.
+
+        Each demanded property is read once. A property that cannot be decoded matches no selector that demands it.
         """
         found = self._unknown.copy()
         for name, table in self._tables.items():
@@ -225,7 +228,7 @@ class SelectorIndex:
         return found
 
     def has_room(self) -> bool:
-        """Whether some consumer can take a message."""
+        """Return True if a consumer can take a message."""
         for consumer in self._everyone.consumers:
             if consumer.subscription.can_take():
                 return True
@@ -236,7 +239,7 @@ class SelectorIndex:
         return False
 
     def everyone(self) -> list[QueueConsumer]:
-        """All consumers, in no particular order."""
+        """Return all consumers, in no particular order."""
         found = self._everyone.consumers.copy()
         for group in self._groups.values():
             found.extend(group.consumers)
@@ -249,6 +252,6 @@ def _demands_text(group: SelectorGroup) -> bool:
 
 
 def _put(groups: list[SelectorGroup], group: SelectorGroup) -> None:
-    """Once, though a selector may name a value twice."""
+    """Append ``group`` once, though a selector may name a value twice."""
     if not groups or groups[-1] is not group:
         groups.append(group)

@@ -1,4 +1,4 @@
-"""Sequences of messages that positions held and gave back, as runs of neighbours."""
+"""A set of store sequences, kept as ranges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from spanwire.broker.exactly_once.reserved_messages import runs_of
 
 
 class SequenceRanges:
-    """Grows only. Who fills it adds nothing but what the store had when the broker started, which is its limit."""
+    """Sequences of messages that exactly-once cursors released.
+
+    The set only grows. Its limit is the number of messages that the store had when the broker started.
+    """
 
     __slots__ = ("_ends", "_starts")
 
@@ -18,14 +21,14 @@ class SequenceRanges:
         self._ends: array[int] = array("q")
 
     def __len__(self) -> int:
-        """How many runs there are."""
+        """Return the number of ranges."""
         return len(self._starts)
 
     def add(self, sequences: array[int]) -> None:
-        """These too, in any order."""
+        """Add sequences in any order."""
         runs = [(first, first + count) for first, count in runs_of(array("q", sorted(sequences)))]
-        for place, start in enumerate(self._starts):
-            runs.append((start, self._ends[place]))
+        for index, start in enumerate(self._starts):
+            runs.append((start, self._ends[index]))
         runs.sort()
         starts: array[int] = array("q")
         ends: array[int] = array("q")
@@ -39,6 +42,6 @@ class SequenceRanges:
         self._ends = ends
 
     def holds(self, sequence: int) -> bool:
-        """Whether ``sequence`` was added."""
-        place = bisect_right(self._starts, sequence)
-        return place > 0 and sequence < self._ends[place - 1]
+        """Return True if ``sequence`` was added."""
+        index = bisect_right(self._starts, sequence)
+        return index > 0 and sequence < self._ends[index - 1]

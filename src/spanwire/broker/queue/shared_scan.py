@@ -1,8 +1,8 @@
-"""Dispatch to many consumers that choose: those that have come equally far down the pending_list look at it together.
+"""Shared scan for queues with many selective consumers.
 
-A scan_group of consumers has one place in the pending_list, and an index over its selectors finds for each message the few that may
-want it; the others cost nothing. Where all that want a message have no room for it, they stay behind as a scan_group of
-their own and the rest goes on; at the end of the pending_list scan_groups become one again.
+Consumers at the same position form a scan group. A selector index finds the few candidates for each message; the other
+consumers cost nothing. If all candidates for a message are full, they stay behind as a group of their own. Groups merge
+at the end of the list.
 """
 
 from __future__ import annotations
@@ -11,20 +11,19 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
-from spanwire.broker.queue.page import SLICE_MESSAGES, Page
+from spanwire.broker.queue.page import SLICE_MESSAGES, Page, ScanPosition
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.pending_messages import PendingMessages
 from spanwire.broker.queue.queue_consumers import QueueConsumer, QueueConsumers
-from spanwire.broker.queue.scan_position import ScanPosition
 from spanwire.broker.queue.selector_index import SelectorGroup, SelectorIndex
 
-BEGIN_INTERVAL: Final = 1.0  # seconds after which newcomers begin though those before them are not at the end yet
+BEGIN_INTERVAL: Final = 1.0  # seconds after which new consumers scan though earlier ones are not at the end yet
 
 
 class ScanGroup:
-    """Consumers with one place in the pending_list. ``stuck``: the next message is for them and none had room for it."""
+    """Consumers with one scan position. ``stuck`` is True while the next message is for them and none has room."""
 
-    __slots__ = ("position", "gone", "index", "stuck")
+    __slots__ = ("gone", "index", "position", "stuck")
 
     def __init__(self, position: ScanPosition) -> None:
         self.position: Final[ScanPosition] = position
@@ -34,41 +33,39 @@ class ScanGroup:
 
 
 class SharedScan:
-    """Shows the one pending_list of ``queue`` to its consumers, each message once to each scan_group.
+    """Offers each message of the one pending list once to each scan group.
 
-    ``grouped`` becomes true when a message belongs to a group: then each consumer has to look for itself, which is left
-    to `SelectiveDispatch`.
+    ``grouped`` becomes True if a message belongs to a message group: then each consumer must scan for itself, in
+    `SelectiveDispatch`.
     """
 
     def __init__(
         self,
         queue: BrokerDestination,
-        pending_messages: PendingMessages,
+        pending: PendingMessages,
         consumers: QueueConsumers,
         context: BrokerContext,
     ) -> None:
         self._queue: Final[BrokerDestination] = queue
-        self._pending_messages: Final[PendingMessages] = pending_messages
-        self._pending_list: Final[PendingList] = pending_messages.pending_lists[0]
+        self._pending: Final[PendingMessages] = pending
+        self._pending_list: Final[PendingList] = pending.lists[0]
         self._consumers: Final[QueueConsumers] = consumers
         self._context: Final[BrokerContext] = context
         self._scan_groups: Final[list[ScanGroup]] = []
         self._of: Final[dict[QueueConsumer, ScanGroup]] = {}
-        self._lead: ScanGroup | None = None  # that at the end of the pending_list
-        self._newcomers: ScanGroup | None = None  # that which has not begun
-        self._latest: ScanGroup | None = None  # that which began last
+        self._lead: ScanGroup | None = None  # the group at the end of the list
+        self._newcomers: ScanGroup | None = None  # the group that has not begun
+        self._latest: ScanGroup | None = None  # the group that began last
         self._latest_began = 0.0
         self.grouped = False
 
-    # -- who scanned -----------------------------------------------------------------------------------------------------
-
     def begin(self) -> None:
-        """All look at the whole pending_list."""
+        """Have all consumers scan the whole list."""
         self.end()
         self.join_all()
 
     def end(self) -> None:
-        """Nobody scanned any more."""
+        """Forget all scan groups."""
         for scan_group in self._scan_groups:
             self._pending_list.close(scan_group.position)
         self._scan_groups.clear()
@@ -79,7 +76,7 @@ class SharedScan:
         self.grouped = False
 
     def join_all(self) -> None:
-        """Consumers that do not look yet look at the whole pending_list."""
+        """Have consumers without a scan group scan the whole list."""
         if len(self._of) < len(self._consumers.all):
             for consumer in self._consumers.all:
                 if consumer not in self._of:
@@ -95,7 +92,7 @@ class SharedScan:
         self._put(consumer, scan_group)
 
     def leave(self, consumer: QueueConsumer) -> None:
-        """A consumer less."""
+        """Remove a consumer."""
         scan_group = self._of.pop(consumer, None)
         if scan_group is not None:
             scan_group.index.remove(consumer)
@@ -124,24 +121,24 @@ class SharedScan:
         self._of[consumer] = scan_group
 
     def awaits_next(self) -> bool:
-        """Whether somebody has looked at all there is, and waits for what comes."""
+        """Return True if a group has scanned the whole list and waits for the next message."""
         lead = self._lead
         return lead is not None and self._pending_list.is_at_end(lead.position)
 
-    # -- looking -------------------------------------------------------------------------------------------------------
-
     def message_added(self) -> None:
-        """A message message_added in at the end: it is for those who wait there, or for newcomers, who may begin in a slice."""
+        """Offer an appended message to the group at the end. Other groups go on in a slice."""
         lead = self._lead
         if lead is not None:
             self._advance(lead, SLICE_MESSAGES)
-            self._pending_messages.make_room()
+            self._pending.make_room()
         if lead is None or self._newcomers is not None:
             self._context.schedule(self._queue)
 
     def dispatch(self) -> None:
-        """Let all that can take messages look on, those that are furthest first. Newcomers wait until those before them
-        are through, so that a thousand that come one after the other do not all go through the depths for themselves.
+        """Scan on with all groups that can take messages, the furthest first.
+
+        New consumers wait until earlier ones have scanned the list or `BEGIN_INTERVAL` is over, so that a thousand
+        consumers that arrive one by one do not each scan the whole depth.
         """
         active = [scan_group for scan_group in self._scan_groups if not scan_group.stuck or scan_group.index.has_room()]
         if len(active) > 1:
@@ -149,7 +146,7 @@ class SharedScan:
         budget = SLICE_MESSAGES
         for scan_group in active:
             if scan_group.gone:
-                continue  # it message_added to the end and met others there
+                continue  # merged with the group at the end
             if self._newcomers is scan_group:
                 if self._may_not_begin():
                     continue
@@ -160,7 +157,7 @@ class SharedScan:
             if budget <= 0 or self.grouped:
                 self._context.schedule(self._queue)
                 break
-        self._pending_messages.make_room()
+        self._pending.make_room()
 
     def _may_not_begin(self) -> bool:
         latest = self._latest
@@ -169,8 +166,8 @@ class SharedScan:
         return self._context.monotonic < self._latest_began + BEGIN_INTERVAL
 
     def _advance(self, scan_group: ScanGroup, budget: int) -> int:
-        """Look on until the end, a message that is on the disk, or one for which nobody has room; gives what is left of
-        the budget.
+        """Scan on to the end, a paged-out page, or a message for which no consumer has room. Return the rest of the
+        budget.
         """
         pending_list = self._pending_list
         position = scan_group.position
@@ -181,7 +178,7 @@ class SharedScan:
                 self._reached_end(scan_group)
                 return budget
             if page.paged_out is not None:
-                if not self._pending_messages.read_for(pending_list, position, page):
+                if not self._pending.read_for(pending_list, position, page):
                     return budget
                 continue
             budget -= 1
@@ -200,7 +197,7 @@ class SharedScan:
         return budget
 
     def _reached_end(self, scan_group: ScanGroup) -> None:
-        """There all become one scan_group. One that was there before and has more to look at now is behind."""
+        """Merge a group that reached the end with the group there, unless that group has more to scan now."""
         lead = self._lead
         if lead is None or lead is scan_group or self._pending_list.page_at(lead.position) is not None:
             self._lead = scan_group
@@ -212,8 +209,8 @@ class SharedScan:
         self._close(smaller)
 
     def _offer(self, scan_group: ScanGroup, page: Page, reference: MessageReference) -> bool:
-        """Give the message to one that wants it and has room, or pass it by; False when nobody of the scan_group can go on
-        before there is room.
+        """Dispatch the message to a candidate with room, or pass it by. Return False if the whole group must wait for
+        room.
         """
         position = scan_group.position
         full: list[QueueConsumer] = []
@@ -235,9 +232,7 @@ class SharedScan:
     def _taker(
         self, index: SelectorIndex, reference: MessageReference, full: list[QueueConsumer]
     ) -> QueueConsumer | None:
-        """The next in turn that wants the message and has room; those that want it and have none are put into
-        ``full``.
-        """
+        """Return the next candidate in turn with room; candidates without room are appended to ``full``."""
         best: QueueConsumer | None = None
         for group in self._candidates(index, reference):
             if group.wants(reference):
@@ -268,4 +263,4 @@ class SharedScan:
 
 
 def _furthest_first(scan_group: ScanGroup) -> tuple[int, int]:
-    return -scan_group.position.place, -scan_group.position.offset
+    return -scan_group.position.page_number, -scan_group.position.offset

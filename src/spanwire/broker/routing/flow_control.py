@@ -83,8 +83,6 @@ class FlowControl:
         self.parked: Final[deque[ConnectionState]] = deque()
         self.refresh()
 
-    # -- is there room -------------------------------------------------------------------------------------------------
-
     def use_store_mark(self, lowest: int) -> None:
         """The lowest mark of all policies, in percent of the store's limit, has changed."""
         self._lowest_store_mark = lowest
@@ -186,8 +184,6 @@ class FlowControl:
         self._has_disk_room = store.has_room()
         full = limit > 0 and self._store_bytes * 100 >= limit * self._lowest_store_mark
         self._store_is_tight = full or not self._has_disk_room
-
-    # -- sends that wait -----------------------------------------------------------------------------------------------
 
     def park(
         self, state: ConnectionState, home: BrokerDestination, message: Message, token: int, obstacle: int
@@ -325,8 +321,6 @@ class FlowControl:
             return False
         return not (self._has_store and goes_to_store(home, message))
 
-    # -- time ----------------------------------------------------------------------------------------------------------
-
     def next_timeout(self) -> float | None:
         """When to call `run`, in monotonic seconds; 0.0 while some connections wait for their turn."""
         if self._unvisited > 0:
@@ -373,8 +367,6 @@ class FlowControl:
     def _reason(self, parked: ParkedSend) -> int:
         reason = self.obstacle(parked.home, parked.message)
         return MEMORY if reason == ROOM else reason
-
-    # -- words ---------------------------------------------------------------------------------------------------------
 
     def _warn(self, state: ConnectionState, home: BrokerDestination, message: Message, obstacle: int) -> None:
         """One line per destination and interval."""

@@ -94,8 +94,6 @@ class Sending(ParkedSender):
         self.delayed: DelayedSender | None = None
         self.control: ControlTaker | None = None
 
-    # -- from a connection ---------------------------------------------------------------------------------------------
-
     def send(self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int) -> bool:
         """Take ``message``; True when it can be answered now. Raises `JmsError` when it is refused."""
         delayed = self.delayed
@@ -380,8 +378,6 @@ class Sending(ParkedSender):
                 self._deliver(state, entry.home, entry.message, NO_TOKEN)
         else:
             self.withhold(Waiting(position, state.outlet, NO_TOKEN, sends))
-
-    # -- into the destination ------------------------------------------------------------------------------------------
 
     def _deliver(self, state: ConnectionState, home: BrokerDestination, message: Message, token: int) -> bool:
         if message.expiration_ms > 0 and message.is_expired(self._context.wall_ms):

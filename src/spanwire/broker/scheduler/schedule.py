@@ -196,8 +196,6 @@ class Schedule(BrokerDestination):
         self._last_number = 0
         self._answers: list[tuple[int, list[Message | None]]] = []
 
-    # -- what a message asks for ---------------------------------------------------------------------------------------
-
     def plan(self, message: Message, principal: Principal, wall_ms: int) -> Job:
         """The job that ``message`` asks for; nothing knows it yet. Raises `MessageFormatError` when what it asks for
         cannot be understood or is too much, `ResourceAllocationError` when there are too many jobs.
@@ -263,8 +261,6 @@ class Schedule(BrokerDestination):
         self._last_number += 1
         return self._last_number
 
-    # -- jobs come and go ----------------------------------------------------------------------------------------------
-
     def enter(self, job: Job, sequence: int, message: Message | None) -> None:
         """A new job; the store has its message under ``sequence``, or else it is ``message``."""
         job.sequence = sequence
@@ -317,8 +313,6 @@ class Schedule(BrokerDestination):
             heapq.heappop(self._times)
             found.append(job)
         return found
-
-    # -- the store -----------------------------------------------------------------------------------------------------
 
     def recover(self, facts: dict[bytes, bytes], line: RecoveredDestination | None) -> list[int]:
         """What the store kept. Gives the sequences of messages that belong to no job; jobs without a message are left

@@ -111,8 +111,6 @@ class Scheduler(DelayedSender):
         self._request = 0
         self._known: Destination | None = None  # where the last message went that asked nothing about jobs
 
-    # -- from a connection ---------------------------------------------------------------------------------------------
-
     def concerns(self, message: Message) -> bool:
         """Whether ``message`` is to be delivered later, or asks about those that are."""
         destination = message.destination
@@ -183,8 +181,6 @@ class Scheduler(DelayedSender):
     def schedule(self) -> Schedule:
         """Its jobs."""
         return self._schedule
-
-    # -- as time passes ------------------------------------------------------------------------------------------------
 
     def next_timeout(self) -> float | None:
         """When to call `run`, in monotonic seconds; 0.0 when there is something to do at once."""
@@ -360,8 +356,6 @@ class Scheduler(DelayedSender):
         """A connection of nobody, with the rights of ``principal``."""
         info = ConnectionInfo(self._connection_id, user_name=principal.name, remote_address="the scheduler")
         return ConnectionState(self._outlet, info, principal, MAX_UNCOMMITTED)
-
-    # -- at the start --------------------------------------------------------------------------------------------------
 
     def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> None:
         """What the store kept. Of times that were missed each job comes once."""

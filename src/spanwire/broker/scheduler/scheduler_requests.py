@@ -78,8 +78,6 @@ class SchedulerRequests:
         self._read: list[Job] = []
         self._room_due = 0.0
 
-    # -- requests ------------------------------------------------------------------------------------------------------
-
     def handle(self, state: ConnectionState, message: Message, own: ConnectionState) -> None:
         """Do what ``message`` asks for, or begin to; ``own`` stands for the connection when that is gone. A message
         without a known action does nothing. Raises `JmsError` when it is refused.
@@ -132,8 +130,6 @@ class SchedulerRequests:
                 store.append_unit([], [(LINE, job.sequence) for job in some], [job.end() for job in some])
             for job in some:
                 self._schedule.leave(job)
-
-    # -- answers -------------------------------------------------------------------------------------------------------
 
     def is_ready(self) -> bool:
         """Whether there is something to do at once."""

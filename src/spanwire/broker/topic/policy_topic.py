@@ -152,8 +152,6 @@ class TunedTopic(Topic):
             self._give_up(longest, longest.pending.popleft())
         return whole.takes(size)
 
-    # -- what waits ----------------------------------------------------------------------------------------------------
-
     def _let_wait(self, subscription: Subscription, reference: MessageReference) -> None:
         if subscription.discarding:
             self.release(reference.message)

@@ -108,8 +108,6 @@ class RecoveredBranches:
         self._free: Final[list[int]] = []
         self._lines = 0
 
-    # -- lines ---------------------------------------------------------------------------------------------------------
-
     def take_line(self) -> int:
         """The number of a line that no branch uses; lines are used again, for the store never forgets one."""
         if self._free:
@@ -122,8 +120,6 @@ class RecoveredBranches:
     def free_line(self, number: int) -> None:
         """The line is empty."""
         self._free.append(number)
-
-    # -- start ---------------------------------------------------------------------------------------------------------
 
     def recover(self, facts: dict[bytes, bytes], prepared: Uncommitted) -> list[Branch]:
         """The branches that the store describes."""
@@ -212,8 +208,6 @@ class RecoveredBranches:
             durable = self._map.durables.get(destination.name)
             return None if durable is None else durable.line
         return self._map.queue(destination)
-
-    # -- end -----------------------------------------------------------------------------------------------------------
 
     def load(self, branch: Branch, step: int, state: ConnectionState, token: int) -> bool:
         """Read what the step needs; False while that is under way: `Finisher.finish_loaded` follows."""

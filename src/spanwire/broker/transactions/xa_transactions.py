@@ -67,8 +67,6 @@ class XaTransactions(Finisher):
         self._prepared: Final[Uncommitted] = Uncommitted(MAX_PREPARED)
         recovered.finisher = self
 
-    # -- what clients ask for ------------------------------------------------------------------------------------------
-
     def begin(self, state: ConnectionState, xid: XaTransactionId) -> None:
         """Open a branch, or join one that is known. Raises `ResourceAllocationError` over the limits."""
         self._tell("beginning transaction", xid)
@@ -177,8 +175,6 @@ class XaTransactions(Finisher):
         """The branches in doubt, oldest first."""
         return [branch.xid for branch in self._branches.values() if branch.prepared]
 
-    # -- the broker's side ---------------------------------------------------------------------------------------------
-
     def connection_removed(self, state: ConnectionState) -> None:
         """The connection's transactions end with it; branches that are prepared stay, and are anybody's now."""
         ended: list[Transaction] = list(state.transactions.values())
@@ -227,8 +223,6 @@ class XaTransactions(Finisher):
         if (done or error is not None) and token != NO_TOKEN:
             state.outlet.connection.completed(token, error)
             state.outlet.mark_dirty()
-
-    # -- steps ---------------------------------------------------------------------------------------------------------
 
     def _prepare(self, branch: Branch) -> None:
         check_refusal(branch)
