@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from spanwire.client.messages.typed_values import Byte, Float
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.archive.archiving import ArchiveQuery
-from spanwire.pipeline.archive.replaying import Choice, Replay, sums
+from spanwire.pipeline.archive.archive_query import ArchiveQuery
+from spanwire.pipeline.archive.replay import Replay, Selection, totals
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
-from spanwire.pipeline.routes.supervisor import Supervised, run_all
+from spanwire.pipeline.routes.supervisor import SupervisedRoute, run_all
 from spanwire.routes.model import Patience
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import Sent, send, take_all
@@ -28,13 +28,13 @@ def test_what_is_archived_can_be_chosen_and_sent_again_from_where_it_stopped(
     send(url, "ARCHIVE.A", [Sent(f"a {n}", {"n": n, "b": Byte(1), "f": Float(0.5)}) for n in range(20)])
     send(url, "ARCHIVE.B", [Sent(b"b", {"n": 20})])
     query = ArchiveQuery(spark, {"url": url, "destination": "queue://ARCHIVE.>"}, archive, AVAILABLE_NOW)
-    assert run_all([Supervised("a", query, Patience(), lambda news: None)], threading.Event(), time.monotonic)
+    assert run_all([SupervisedRoute("a", query, Patience(), lambda news: None)], threading.Event(), time.monotonic)
     now = datetime.now(UTC)
-    assert [(one.destination, one.count) for one in sums(spark, Choice(str(archive)))] == [
+    assert [(one.destination, one.count) for one in totals(spark, Selection(str(archive)))] == [
         ("queue://ARCHIVE.A", 20), ("queue://ARCHIVE.B", 1),
     ]  # fmt: skip
-    assert sums(spark, Choice(str(archive), until=now - timedelta(days=1))) == []
-    choice = Choice(str(archive), since=now - timedelta(days=1), selector="n BETWEEN 5 AND 14")
+    assert totals(spark, Selection(str(archive), until=now - timedelta(days=1))) == []
+    choice = Selection(str(archive), since=now - timedelta(days=1), selector="n BETWEEN 5 AND 14")
     stops = iter([True, False, False, False])  # after the first portion
     sent = [
         Replay(spark, choice, {"url": url}, tmp_path / "state", rate=3).run(
@@ -49,11 +49,11 @@ def test_what_is_archived_can_be_chosen_and_sent_again_from_where_it_stopped(
     assert len({message.properties["_AMQ_DUPL_ID"] for message in found}) == 10
     assert take_all(url, "ARCHIVE.B") == []
     with pytest.raises(ConfigurationError, match="belongs to another replay"):
-        Replay(spark, Choice(str(archive)), {"url": url}, tmp_path / "state", None).run(
+        Replay(spark, Selection(str(archive)), {"url": url}, tmp_path / "state", None).run(
             lambda: 0.0, lambda seconds: False, lambda done, portions: None
         )
 
 
 def test_what_is_no_archive_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="is no archive"):
-        sums(spark, Choice(str(tmp_path)))
+        totals(spark, Selection(str(tmp_path)))

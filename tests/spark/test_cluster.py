@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from spanwire.pipeline.archive.archiving import STATE
+from spanwire.pipeline.archive.archive_query import STATE
 from tests.support.broker_process import COMMAND, BrokerProcess
 from tests.support.queues import numbered, send, take_all
 from tests.support.spark_cluster import SparkCluster

@@ -16,8 +16,8 @@ from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.client.messages.typed_values import Byte, Serialized, Short
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
-from spanwire.pipeline.routes.running import run_routes
-from spanwire.pipeline.routes.supervisor import News
+from spanwire.pipeline.routes.route_runner import run_routes
+from spanwire.pipeline.routes.supervisor import RouteEvent
 from tests.spark.test_routes import END_S, routes, run
 from tests.support.broker_process import BrokerProcess
 from tests.support.queues import take_all
@@ -119,7 +119,7 @@ def test_a_bridge_from_a_topic_without_a_subscription_forwards_while_it_runs_and
     with pytest.raises(ConfigurationError, match="topic://NEWS keeps nothing for a subscription that is not durable"):
         run(spark, file, tmp_path)
     stop = threading.Event()
-    news: list[News] = []
+    news: list[RouteEvent] = []
 
     def produce() -> None:
         """Send until the bridge has forwarded something; what is sent before it has subscribed is for nobody."""
@@ -178,7 +178,7 @@ def test_a_message_that_cannot_be_sent_waits_in_the_state_until_there_are_dead_l
         producer = session.create_producer("queue://REFUSED")
         producer.send_all([Outgoing("good"), Outgoing("bad", b"\xff\xff"), Outgoing("good", {"n": 2})])
         session.commit()
-    news: list[News] = []
+    news: list[RouteEvent] = []
     file = routes(TO_REFUSED, url=url)
     assert not run_routes(spark, file, tmp_path, AVAILABLE_NOW, {}, news.append, threading.Event())
     assert "could not be read cannot be sent; filter such rows out, or give a route a deadLetter" in news[-1].text

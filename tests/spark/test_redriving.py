@@ -8,7 +8,7 @@ from spanwire.cli.main import main
 from spanwire.client import Body, Properties, blocking
 from spanwire.client.messages.typed_values import Byte, Long
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.archive.redriving import Group, groups, redrive
+from spanwire.pipeline.archive.redrive import Group, group_dead_letters, redrive
 from spanwire.pipeline.options import ReadOptions, read_options
 from tests.support.queues import TIMEOUT_S, numbered, send, take_all
 
@@ -37,7 +37,7 @@ def test_dead_letters_are_told_by_cause_and_go_back_as_they_were(url: str, capsy
     poison(url, "REDRIVEN.A", "text", {"n": 1, "b": Byte(3)})
     poison(url, "REDRIVEN.A", {"k": Long(1), "b": Byte(2)}, {"n": 2})
     poison(url, "REDRIVEN.B", b"\x00", {"n": 3})
-    found = groups(of(url))
+    found = group_dead_letters(of(url))
     assert {(group.destination, group.count) for group in found} == {
         ("queue://REDRIVEN.A", 2),
         ("queue://REDRIVEN.B", 1),
@@ -49,7 +49,7 @@ def test_dead_letters_are_told_by_cause_and_go_back_as_they_were(url: str, capsy
     text, mapped = take_all(url, "REDRIVEN.A")
     assert (text.body, text.typed_properties) == ("text", {"n": ("int", 1), "b": ("byte", 3)})
     assert mapped.body == {"k": 1, "b": 2} and mapped.kind == "map"
-    assert groups(of(url)) == [Group(found[-1].cause, "queue://REDRIVEN.B", 1)]
+    assert group_dead_letters(of(url)) == [Group(found[-1].cause, "queue://REDRIVEN.B", 1)]
     assert main(["pipeline", "redrive", "--url", url, "--to", "REDRIVEN.C"]) == 0
     assert [message.body for message in take_all(url, "REDRIVEN.C")] == [b"\x00"]
 

@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from spanwire.client import blocking
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.archive.archiving import ArchiveQuery
+from spanwire.pipeline.archive.archive_query import ArchiveQuery
 from spanwire.pipeline.report.building import Built, build
 from spanwire.pipeline.report.commands import write
 from spanwire.pipeline.report.model import Report, Value

@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spanwire.client.messages.message import Message
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.routes.building import StepBuilder
-from spanwire.pipeline.routes.delivering import Delivery
+from spanwire.pipeline.routes.batch_writer import BatchWriter
+from spanwire.pipeline.routes.delivery import Delivery
 from spanwire.pipeline.routes.functions import load_functions
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
-from spanwire.pipeline.routes.running import run_routes
-from spanwire.pipeline.routes.supervisor import News
-from spanwire.pipeline.routes.writing import BatchWriter
+from spanwire.pipeline.routes.route_runner import run_routes
+from spanwire.pipeline.routes.step_builder import StepBuilder
+from spanwire.pipeline.routes.supervisor import RouteEvent
 from spanwire.routes.model import Endpoint, Patience
 from tests.spark.test_routes import routes, run
 from tests.support.broker_process import BrokerProcess
@@ -64,7 +64,7 @@ def test_endpoints_get_the_same_rows_when_a_batch_is_tried_again_though_its_step
     send(url, "CHANCE", numbered(COUNT))
     (tmp_path / "even").write_text("a file where a directory is to be")
     once = replace(file, routes=[replace(file.routes[0], patience=Patience(retries=0))])
-    news: list[News] = []
+    news: list[RouteEvent] = []
     assert not run_routes(spark, once, state, AVAILABLE_NOW, functions, news.append, threading.Event())
     assert len(list((state / "chance" / "batches").glob("*-0000000000/*"))) == 3
     (tmp_path / "even").unlink()
@@ -124,7 +124,7 @@ def test_a_choice_holds_its_rows_only_until_each_has_taken_its_way(spark: SparkS
     writer = Counting(spark)
     before = writer.count()
     delivery = Delivery(StepBuilder(spark, {}), None, cast(BatchWriter, writer))
-    delivery.deliver(spark.range(COUNT).toDF("n"), [], route.steps, repeat=False)
+    delivery.deliver(spark.range(COUNT).toDF("n"), [], route.steps, is_repeatable=False)
     assert [held - before for held in writer.held] == [1, 2, 2, 1]
     assert writer.count() == before
     assert writer.rows["json:/odd"] + writer.rows["json:/even"] == writer.rows["json:/last"] == COUNT

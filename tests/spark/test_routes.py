@@ -16,8 +16,8 @@ from spanwire.client.messages.message import Message
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.functions import load_functions
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
-from spanwire.pipeline.routes.running import run_routes
-from spanwire.pipeline.routes.supervisor import News
+from spanwire.pipeline.routes.route_runner import run_routes
+from spanwire.pipeline.routes.supervisor import RouteEvent
 from spanwire.routes.parsing import RouteFile, read_routes
 from spanwire.routes.placeholders import Placeholders
 from tests.support.broker_process import BrokerProcess
@@ -38,9 +38,9 @@ def run(
     functions: Path | None = None,
     trigger: str = AVAILABLE_NOW,
     stop: threading.Event | None = None,
-) -> list[News]:
+) -> list[RouteEvent]:
     """Until the routes have ended; what they told. A machine under load may make Spark start one of them twice."""
-    news: list[News] = []
+    news: list[RouteEvent] = []
     is_fine = run_routes(
         spark, file, state, trigger, load_functions(file.functions(), functions), news.append, stop or threading.Event()
     )
@@ -147,7 +147,7 @@ def test_a_route_that_is_told_to_stop_goes_on_where_it_was(
     text = 'from: {uri: "jms:queue:STOPPED?brokerURL={{url}}", steps: [{to: "parquet:{{files}}"}]}'
     file = routes(f"- {text}", url=url, files=str(tmp_path / "parquet"))
     stop = threading.Event()
-    news: list[News] = []
+    news: list[RouteEvent] = []
 
     ended: list[bool] = []
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from spanwire.pipeline.archive.archiving import ArchiveQuery
+from spanwire.pipeline.archive.archive_query import ArchiveQuery
 from spanwire.pipeline.routes.query import AVAILABLE_NOW
-from spanwire.pipeline.routes.running import run_routes, session_on
-from spanwire.pipeline.routes.supervisor import Supervised, run_all
+from spanwire.pipeline.routes.route_runner import run_routes, session_on
+from spanwire.pipeline.routes.supervisor import SupervisedRoute, run_all
 from spanwire.routes.model import Patience
 from spanwire.routes.parsing import read_routes
 from spanwire.routes.placeholders import Placeholders
@@ -45,7 +45,7 @@ def main(master: str, url: str) -> None:
         own_stream(spark, url)
         query = ArchiveQuery(spark, {"url": url, "destination": "queue://ARCHIVED"}, Path("archive"), AVAILABLE_NOW)
         stop = threading.Event()
-        assert run_all([Supervised("archive", query, Patience(), print)], stop, time.monotonic)
+        assert run_all([SupervisedRoute("archive", query, Patience(), print)], stop, time.monotonic)
         file = read_routes(ROUTES, "routes.yaml", Placeholders({}, {}), {"activemq": url})
         assert run_routes(spark, file, Path("routes.state"), AVAILABLE_NOW, {}, print, stop)
 

@@ -17,8 +17,8 @@ from typing import Final
 
 from spanwire.documents.element import Element
 from spanwire.documents.xml import read_xml
-from spanwire.routes.nodes import Entry, Items, Mapping, Node, Place, Word
-from spanwire.routes.steps import CAMELS
+from spanwire.routes.nodes import Entry, Items, Location, Mapping, Node, Word
+from spanwire.routes.steps import UNSUPPORTED_STEPS
 
 LANGUAGES: Final = ("constant", "selector", "sql", "simple", "xpath", "jsonpath", "method", "groovy", "tokenize")
 WITH_STEPS: Final = ("filter", "when", "otherwise", "multicast", "pipeline", "split", "aggregate")
@@ -28,7 +28,13 @@ ROOTS: Final = ("beans", *CONTEXTS)
 TOP_ELEMENTS: Final = ("bean", "camelContext", "routes", "import", "description", "property-placeholder")
 CONTEXT_ELEMENTS: Final = ("route", "endpoint", "description", "propertyPlaceholder")
 OWN_PROCESS: Final = ("broker",)  # a broker beside the routes is its own process's business
-TOLD: Final = ("import", "jmxAgent", "template", "consumerTemplate", "threadPoolProfile")  # without effect here
+WITHOUT_EFFECT: Final = (
+    "import",
+    "jmxAgent",
+    "template",
+    "consumerTemplate",
+    "threadPoolProfile",
+)  # without effect here
 PLACEHOLDERS: Final = ("property-placeholder", "propertyPlaceholder")
 PLACEHOLDER_BEANS: Final = (
     "PropertyPlaceholderConfigurer",
@@ -80,33 +86,33 @@ class _CamelDocument:
 
     def read(self, root: Element) -> CamelFile:
         """Beans, then routes. Raises `ConfigurationError` for an element that is neither."""
-        place = self._place(root)
+        location = self._location(root)
         if root.name not in ROOTS:
-            raise place.unknown("root element", root.name, ROOTS)
+            raise location.unknown("root element", root.name, ROOTS)
         for child in [root] if root.name in CONTEXTS else root.children:
             self._top(child)
-        found = [_one(place, "beans", Items(place, self._beans))] if self._beans else []
-        return CamelFile(Items(place, [*found, *self._routes]), self._warnings)
+        beans = [_single_entry(location, "beans", Items(location, self._beans))] if self._beans else []
+        return CamelFile(Items(location, [*beans, *self._routes]), self._warnings)
 
-    def _place(self, element: Element) -> Place:
-        return Place(self._file, element.line)
+    def _location(self, element: Element) -> Location:
+        return Location(self._file, element.line)
 
     def _warn(self, element: Element, text: str) -> None:
-        self._warnings.append(str(self._place(element).error(text)))
+        self._warnings.append(str(self._location(element).error(text)))
 
     def _top(self, element: Element) -> None:
         if element.name == "bean":
             self._bean(element)
         elif element.name in CONTEXTS:
             self._context(element)
-        elif not self._is_passed_over(element) and element.name not in OWN_PROCESS:
-            raise self._place(element).unknown("element", element.name, TOP_ELEMENTS)
+        elif not self._is_ignored(element) and element.name not in OWN_PROCESS:
+            raise self._location(element).unknown("element", element.name, TOP_ELEMENTS)
 
-    def _is_passed_over(self, element: Element) -> bool:
+    def _is_ignored(self, element: Element) -> bool:
         """Whether an element changes no route; the writer is told so, unless it is a description."""
         if element.name in PLACEHOLDERS:
             self._warn_of_placeholders(element, f"<{element.name}>")
-        elif element.name in TOLD:
+        elif element.name in WITHOUT_EFFECT:
             self._warn(element, f"<{element.name}> has no effect here")
         else:
             return element.name == "description"
@@ -120,91 +126,93 @@ class _CamelDocument:
             if child.name == "endpoint":
                 name, uri = child.value("id"), child.value("uri")
                 if not name or not uri:
-                    raise self._place(child).error("an endpoint needs id and uri")
+                    raise self._location(child).error("an endpoint needs id and uri")
                 self._endpoints[name] = uri
         for child in context.children:
             if child.name == "route":
-                self._routes.append(_one(self._place(child), "route", self._route(child, context)))
-            elif child.name in CAMELS:
-                raise self._place(child).error(f"<{child.name}> of Camel is not supported; {CAMELS[child.name]}")
-            elif child.name != "endpoint" and not self._is_passed_over(child):
-                raise self._place(child).unknown("element of a camelContext", child.name, CONTEXT_ELEMENTS)
+                self._routes.append(_single_entry(self._location(child), "route", self._route(child, context)))
+            elif child.name in UNSUPPORTED_STEPS:
+                raise self._location(child).error(
+                    f"<{child.name}> of Camel is not supported; {UNSUPPORTED_STEPS[child.name]}"
+                )
+            elif child.name != "endpoint" and not self._is_ignored(child):
+                raise self._location(child).unknown("element of a camelContext", child.name, CONTEXT_ELEMENTS)
 
     def _bean(self, element: Element) -> str:
         """Note a bean; its name, which is made up where it has none."""
-        place = self._place(element)
+        location = self._location(element)
         kind = (element.value("class") or "").rpartition(".")[2]
         if kind in PLACEHOLDER_BEANS:
             self._warn_of_placeholders(element, kind)
             return ""
         for word in element.attributes:
             if word not in BEAN_ATTRIBUTES:
-                raise place.error(f"{word} of a bean is not understood; write its class and properties out")
+                raise location.error(f"{word} of a bean is not understood; write its class and properties out")
         properties: dict[str, Entry] = {}
         for child in element.children:
             if child.name == "property":
-                where = self._place(child)
-                properties[child.value("name") or ""] = Entry(where, self._value(child))
+                child_location = self._location(child)
+                properties[child.value("name") or ""] = Entry(child_location, self._value(child))
             elif child.name not in BEAN_ELEMENTS:
-                raise self._place(child).unknown("element of a bean", child.name, BEAN_ELEMENTS)
+                raise self._location(child).unknown("element of a bean", child.name, BEAN_ELEMENTS)
         for (namespace, name), attribute in element.foreign.items():
             if namespace != SHORT_PROPERTIES:
-                raise place.error(f"{name} of a bean is not understood; write <property name=…>")
+                raise location.error(f"{name} of a bean is not understood; write <property name=…>")
             text = f"#{attribute.value}" if name.endswith(REFERENCE) else attribute.value
-            properties[name.removesuffix(REFERENCE)] = Entry(place, Word(place, text))
+            properties[name.removesuffix(REFERENCE)] = Entry(location, Word(location, text))
         bean = element.value("id") or element.value("name") or f"bean at line {element.line}"
         entries = {
-            "name": Entry(place, Word(place, bean)),
-            "type": Entry(place, Word(place, element.value("class"))),
-            "properties": Entry(place, Mapping(place, properties)),
+            "name": Entry(location, Word(location, bean)),
+            "type": Entry(location, Word(location, element.value("class"))),
+            "properties": Entry(location, Mapping(location, properties)),
         }
-        self._beans.append(Mapping(place, entries))
+        self._beans.append(Mapping(location, entries))
         return bean
 
     def _value(self, element: Element) -> Word:
         """The value of a property: a text, a reference behind ``#``, nothing. Of what is none of these the name of the
         element is told by whoever uses the property, or does not.
         """
-        place = self._place(element)
+        location = self._location(element)
         reference = element.value("ref")
         if reference is not None:
-            return Word(place, f"#{reference}")
+            return Word(location, f"#{reference}")
         value = element.value("value")
         if value is not None or not element.children:
-            return Word(place, element.text.strip() if value is None else value)
+            return Word(location, element.text.strip() if value is None else value)
         child = element.children[0]
         if child.name == "bean":
-            return Word(place, f"#{self._bean(child)}")
+            return Word(location, f"#{self._bean(child)}")
         if child.name == "ref":
-            return Word(place, f"#{child.value('bean') or child.value('local') or child.value('parent') or ''}")
+            return Word(location, f"#{child.value('bean') or child.value('local') or child.value('parent') or ''}")
         if child.name == "null":
-            return Word(place, None)
-        return Word(place, child.text.strip() if child.name == "value" else f"<{child.name}>")
+            return Word(location, None)
+        return Word(location, child.text.strip() if child.name == "value" else f"<{child.name}>")
 
     def _route(self, element: Element, context: Element) -> Node:
-        place = self._place(element)
+        location = self._location(element)
         entries = self._attributes(context, ("autoStartup",)) | self._attributes(element)
         children = [child for child in element.children if child.name != "description"]
         if not children or children[0].name != "from":
-            raise place.error("a route begins with <from uri=…>")
+            raise location.error("a route begins with <from uri=…>")
         source = self._attributes(children[0])
-        source["steps"] = Entry(place, Items(place, [self._step(child) for child in children[1:]]))
-        first = self._place(children[0])
+        source["steps"] = Entry(location, Items(location, [self._step(child) for child in children[1:]]))
+        first = self._location(children[0])
         entries["from"] = Entry(first, Mapping(first, source))
-        return Mapping(place, entries)
+        return Mapping(location, entries)
 
     def _step(self, element: Element) -> Node:
-        return _one(self._place(element), element.name, self._content(element))
+        return _single_entry(self._location(element), element.name, self._content(element))
 
     def _content(self, element: Element) -> Node:
         """Attributes and children by name; what has steps gets them as a list."""
-        place = self._place(element)
+        location = self._location(element)
         entries = self._attributes(element)
         steps: list[Node] = []
         whens: list[Node] = []
         for child in element.children:
             if child.name in LANGUAGES:
-                entries[child.name] = Entry(self._place(child), Word(self._place(child), child.text.strip()))
+                entries[child.name] = Entry(self._location(child), Word(self._location(child), child.text.strip()))
             elif element.name == "choice" and child.name == "when":
                 whens.append(self._content(child))
             elif child.name == "description":
@@ -212,22 +220,22 @@ class _CamelDocument:
             elif element.name in WITH_STEPS:
                 steps.append(self._step(child))
             else:
-                entries[child.name] = Entry(self._place(child), self._content(child))
+                entries[child.name] = Entry(self._location(child), self._content(child))
         if whens:
-            entries["when"] = Entry(place, Items(place, whens))
+            entries["when"] = Entry(location, Items(location, whens))
         if steps:
-            entries["steps"] = Entry(place, Items(place, steps))
-        return Mapping(place, entries)
+            entries["steps"] = Entry(location, Items(location, steps))
+        return Mapping(location, entries)
 
-    def _attributes(self, element: Element, chosen: tuple[str, ...] | None = None) -> dict[str, Entry]:
-        found: dict[str, Entry] = {}
+    def _attributes(self, element: Element, names: tuple[str, ...] | None = None) -> dict[str, Entry]:
+        attributes: dict[str, Entry] = {}
         for name, attribute in element.attributes.items():
-            if attribute.value and (chosen is None or name in chosen):
-                place = Place(self._file, attribute.line)
-                found[name] = Entry(place, Word(place, attribute.value))
+            if attribute.value and (names is None or name in names):
+                location = Location(self._file, attribute.line)
+                attributes[name] = Entry(location, Word(location, attribute.value))
         if element.name in WITH_ENDPOINT:
-            self._resolve(element, found)
-        return found
+            self._resolve(element, attributes)
+        return attributes
 
     def _resolve(self, element: Element, attributes: dict[str, Entry]) -> None:
         """Put the URI of an endpoint in the place of its name."""
@@ -235,12 +243,12 @@ class _CamelDocument:
         name = element.value("ref") or (uri.removeprefix(BY_NAME) if uri.startswith(BY_NAME) else None)
         if name is None:
             return
-        place = self._place(element)
+        location = self._location(element)
         if name not in self._endpoints:
-            raise place.unknown("endpoint", name, self._endpoints)
+            raise location.unknown("endpoint", name, self._endpoints)
         attributes.pop("ref", None)
-        attributes["uri"] = Entry(place, Word(place, self._endpoints[name]))
+        attributes["uri"] = Entry(location, Word(location, self._endpoints[name]))
 
 
-def _one(place: Place, name: str, value: Node) -> Node:
-    return Mapping(place, {name: Entry(place, value)})
+def _single_entry(location: Location, name: str, value: Node) -> Node:
+    return Mapping(location, {name: Entry(location, value)})

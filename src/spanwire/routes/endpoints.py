@@ -31,9 +31,9 @@ from spanwire.pipeline.options import (
     read_options,
     write_options,
 )
-from spanwire.routes.masking import masked
+from spanwire.routes.masking import mask
 from spanwire.routes.model import BROKER, FORMAT, Endpoint
-from spanwire.routes.nodes import Place
+from spanwire.routes.nodes import Location
 from spanwire.tls.context import client_context
 
 FILE_FORMATS: Final = ("parquet", "csv", "json", "orc", "text")
@@ -84,11 +84,11 @@ OWN_STATE: Final = ("stagingDirectory", "mode", "filterPushdown", "duplicateIdPr
 class Broker:
     """What a URI scheme stands for: how to reach a broker, or why it cannot be reached from here."""
 
-    place: Place
+    location: Location
     options: dict[str, str] = field(repr=False)  # a password may be among them
     reason: str = ""
-    reading: dict[str, str] = field(default_factory=dict)  # options of those who read from it
-    sending: dict[str, str] = field(default_factory=dict)  # options of those who send to it
+    read_options: dict[str, str] = field(default_factory=dict)  # options of those who read from it
+    write_options: dict[str, str] = field(default_factory=dict)  # options of those who send to it
 
 
 class EndpointReader:
@@ -98,69 +98,71 @@ class EndpointReader:
         self._brokers: Final[AnyMapping[str, Broker]] = brokers
 
     def source(
-        self, uri: str, parameters: AnyMapping[str, str], place: Place, route: str, is_durable: bool = True
+        self, uri: str, parameters: AnyMapping[str, str], location: Location, route: str, is_durable: bool = True
     ) -> Endpoint:
         """The endpoint of a ``from``; ``is_durable`` tells how a topic is read whose subscription has no name. Raises
         `ConfigurationError`.
         """
-        found = self._endpoint(uri, parameters, place, route)
-        if found.kind == BROKER:
-            _subscribe(found.options, route, is_durable)
-            _check(found, read_options)
-        return found
+        endpoint = self._endpoint(uri, parameters, location, route)
+        if endpoint.kind == BROKER:
+            _subscribe(endpoint.options, route, is_durable)
+            _check(endpoint, read_options)
+        return endpoint
 
-    def target(self, uri: str, parameters: AnyMapping[str, str], place: Place) -> Endpoint:
+    def target(self, uri: str, parameters: AnyMapping[str, str], location: Location) -> Endpoint:
         """The endpoint of a ``to``. Raises `ConfigurationError`."""
-        found = self._endpoint(uri, parameters, place, None)
-        if found.kind == BROKER:
-            _check(found, write_options)
-        return found
+        endpoint = self._endpoint(uri, parameters, location, None)
+        if endpoint.kind == BROKER:
+            _check(endpoint, write_options)
+        return endpoint
 
-    def _endpoint(self, uri: str, parameters: AnyMapping[str, str], place: Place, route: str | None) -> Endpoint:
+    def _endpoint(self, uri: str, parameters: AnyMapping[str, str], location: Location, route: str | None) -> Endpoint:
         scheme, colon, rest = uri.partition(":")
         if not colon or not rest:
-            raise place.error(f"{masked(uri)[:80]!r} is no endpoint; write scheme:queue:NAME, parquet:/path or jdbc:…")
+            raise location.error(f"{mask(uri)[:80]!r} is no endpoint; write scheme:queue:NAME, parquet:/path or jdbc:…")
         if scheme == JDBC:
-            return self._jdbc(uri, parameters, place)
+            return self._jdbc(uri, parameters, location)
         path, _, query = rest.partition("?")
-        options = {**parsed_query(query, place), **parameters}
+        options = {**parse_query(query, location), **parameters}
         if scheme in self._brokers or scheme in BUILT_IN_BROKERS:
-            return self._broker(scheme, path, options, place, route)
+            return self._broker(scheme, path, options, location, route)
         if scheme in FILE_FORMATS:
-            return Endpoint(place, uri.partition("?")[0], FORMAT, scheme, {**options, "path": _local_path(path)})
+            return Endpoint(location, uri.partition("?")[0], FORMAT, scheme, {**options, "path": _local_path(path)})
         if scheme == ANY_FORMAT:
-            return Endpoint(place, f"format:{path}", FORMAT, path, options)
+            return Endpoint(location, f"format:{path}", FORMAT, path, options)
         known = [*self._brokers, *BUILT_IN_BROKERS, *FILE_FORMATS, JDBC, ANY_FORMAT]
-        raise place.unknown("endpoint scheme", scheme, known)
+        raise location.unknown("endpoint scheme", scheme, known)
 
-    def _jdbc(self, uri: str, parameters: AnyMapping[str, str], place: Place) -> Endpoint:
+    def _jdbc(self, uri: str, parameters: AnyMapping[str, str], location: Location) -> Endpoint:
         if "dbtable" not in parameters:
-            raise place.error("a jdbc endpoint needs the parameter dbtable")
-        return Endpoint(place, f"jdbc table {parameters['dbtable']}", FORMAT, JDBC, {**parameters, "url": uri})
+            raise location.error("a jdbc endpoint needs the parameter dbtable")
+        return Endpoint(location, f"jdbc table {parameters['dbtable']}", FORMAT, JDBC, {**parameters, "url": uri})
 
-    def _broker(self, scheme: str, path: str, given: AnyMapping[str, str], place: Place, route: str | None) -> Endpoint:
+    def _broker(
+        self, scheme: str, path: str, parameters: AnyMapping[str, str], location: Location, route: str | None
+    ) -> Endpoint:
         broker = self._brokers.get(scheme)
         if broker is not None and broker.reason:
-            raise place.error(f"{scheme} {broker.reason}")
+            raise location.error(f"{scheme} {broker.reason}")
         base = {"url": DEFAULT_URL}
         if broker is not None:
-            base = broker.options | (broker.sending if route is None else broker.reading)
+            base = broker.options | (broker.write_options if route is None else broker.read_options)
         names = READ_NAMES if route is not None else WRITE_NAMES
         allowed = READ if route is not None else WRITE
         known = {name for name in (*COMMON, *allowed) if name not in OWN_STATE and name != "destination"}
         options: dict[str, str] = dict(base)
-        for name, value in given.items():
+        for name, value in parameters.items():
             if name in WITHOUT_EFFECT:
                 continue
             own = names.get(name, name)
             if own not in known:
-                raise place.unknown("parameter", name, {*known, *names, *WITHOUT_EFFECT})
+                raise location.unknown("parameter", name, {*known, *names, *WITHOUT_EFFECT})
             options[own] = value
-        options["destination"] = _destination(path, place)
+        options["destination"] = _destination(path, location)
         for name in PATHS:
             if name in options:
                 options[name] = os.path.abspath(options[name])  # executors of Spark work in directories of their own
-        return Endpoint(place, f"{scheme}:{path}", BROKER, "spanwire", options)
+        return Endpoint(location, f"{scheme}:{path}", BROKER, "spanwire", options)
 
 
 def _subscribe(options: dict[str, str], route: str, is_durable: bool) -> None:
@@ -181,12 +183,12 @@ def _check(endpoint: Endpoint, read: Callable[[AnyMapping[str, str]], ReadOption
         if tls is not None:
             client_context(tls)
     except ConfigurationError as error:
-        raise endpoint.place.error(str(error).removeprefix("spanwire: ")) from None
+        raise endpoint.location.error(str(error).removeprefix("spanwire: ")) from None
 
 
-def is_same_broker(one: Endpoint, other: Endpoint) -> bool:
+def is_same_broker(first_endpoint: Endpoint, second_endpoint: Endpoint) -> bool:
     """Whether two endpoints may be of one broker: their URLs have an address in common."""
-    urls = one.options["url"], other.options["url"]
+    urls = first_endpoint.options["url"], second_endpoint.options["url"]
     first, second = (
         {
             (LOCAL if address.host in THIS_MACHINE else address.host, address.port)
@@ -197,14 +199,14 @@ def is_same_broker(one: Endpoint, other: Endpoint) -> bool:
     return urls[0] == urls[1] or not first.isdisjoint(second)
 
 
-def _destination(path: str, place: Place) -> str:
+def _destination(path: str, location: Location) -> str:
     kind, colon, name = path.partition(":")
     if not colon or kind not in (QUEUE, TOPIC):
         kind, name = QUEUE, path
     name = name.lstrip("/")
     if "://" in name:
-        raise place.error(
-            f"{masked(name)[:80]!r} is no name of a {kind}; a broker's address is the parameter brokerURL"
+        raise location.error(
+            f"{mask(name)[:80]!r} is no name of a {kind}; a broker's address is the parameter brokerURL"
         )
     return f"{kind}://{name}"
 
@@ -213,17 +215,17 @@ def _local_path(path: str) -> str:
     return path[2:] if path.startswith("//") else path
 
 
-def parsed_query(query: str, place: Place) -> dict[str, str]:
+def parse_query(query: str, location: Location) -> dict[str, str]:
     """The parameters behind a question mark."""
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for number, part in enumerate(PARAMETER.findall(query), 1):
         name, equals, value = part.partition("=")
         if not equals or not name:  # it may be the rest of a password, so it is not shown
-            raise place.error(
+            raise location.error(
                 f"the parameter number {number} has no name; write name=value, and & in a value as RAW(…)"
             )
         is_raw = value.startswith("RAW(") and value.endswith(")")
-        found[unquote_plus(name)] = value[4:-1] if is_raw else unquote_plus(value)
-    if len(found) > MAX_PARAMETERS:
-        raise place.error(f"more than {MAX_PARAMETERS} parameters")
-    return found
+        parameters[unquote_plus(name)] = value[4:-1] if is_raw else unquote_plus(value)
+    if len(parameters) > MAX_PARAMETERS:
+        raise location.error(f"more than {MAX_PARAMETERS} parameters")
+    return parameters

@@ -20,7 +20,7 @@ from typing import Final
 from spanwire.pipeline.options import AT_MOST_ONCE, DUPLICATES_OK, MAX_BATCH_MS, MAX_ROWS, WRITE_QUALITIES
 from spanwire.routes.endpoints import EndpointReader
 from spanwire.routes.model import SQL, Expression, Patience, Route, SetHeader, Step, To
-from spanwire.routes.nodes import Mapping, Place, Word, mapping_of, text_of
+from spanwire.routes.nodes import Location, Mapping, Word, mapping_of, text_of
 from spanwire.routes.steps import ENDPOINT_WORDS, REMARKS, parameters_of
 
 MODE: Final = "qualityOfServiceMode"  # of the bridge, and of the data source on either side
@@ -54,48 +54,48 @@ APPENDED_IDS: Final = f"concat_ws(',', try_variant_get(properties['{ID_LIST}'], 
 def bridge_route(words: Mapping, endpoints: EndpointReader, default_name: str) -> Route:
     """The route of a bridge. Raises `ConfigurationError`."""
     words.check("parameter of jmsBridge", WORDS)
-    place = words.place
+    location = words.location
     mode = _mode(words)
     name = words.text("name") or words.text("id") or default_name
     source_uri, source = _side(words, "source")
     target_uri, target = _side(words, "target")
-    chosen = {
+    options = {
         "selector": words.text("selector"),
         "subscription": words.text("subscriptionName"),
         "clientId": words.text("clientID"),
         "maxRowsPerBatch": _batch_size(words),
         "maxBatchMs": _batch_time(words),
     }
-    source |= {option: value for option, value in chosen.items() if value is not None}
+    source |= {option: value for option, value in options.items() if value is not None}
     target[MODE] = mode
     if mode == AT_MOST_ONCE:
         source[MODE] = mode
     steps: list[Step] = []
     if (words.text("addMessageIDInHeader") or "false").lower() == "true":
-        steps.append(SetHeader(place, ID_LIST, Expression(place, SQL, APPENDED_IDS)))
-    steps.append(To(endpoints.target(target_uri, target, place)))
-    found = endpoints.source(source_uri, source, place, name, is_durable=False)
-    return Route(place, name, found, steps, None, _patience(words))
+        steps.append(SetHeader(location, ID_LIST, Expression(location, SQL, APPENDED_IDS)))
+    steps.append(To(endpoints.target(target_uri, target, location)))
+    source_endpoint = endpoints.source(source_uri, source, location, name, is_durable=False)
+    return Route(location, name, source_endpoint, steps, None, _patience(words))
 
 
 def _mode(words: Mapping) -> str:
     mode = words.text(MODE) or DUPLICATES_OK
     if mode not in WRITE_QUALITIES:
-        raise words.entries[MODE].place.unknown(MODE, mode, WRITE_QUALITIES)
+        raise words.entries[MODE].location.unknown(MODE, mode, WRITE_QUALITIES)
     return mode
 
 
-def _side(words: Mapping, side: str) -> tuple[str, dict[str, str]]:
-    node = words.node(side)
+def _side(words: Mapping, role: str) -> tuple[str, dict[str, str]]:
+    node = words.node(role)
     if node is None:
-        raise words.place.error(f"jmsBridge needs {side}")
+        raise words.location.error(f"jmsBridge needs {role}")
     if isinstance(node, Word):
-        uri, parameters = text_of(node, side), dict[str, str]()
+        uri, parameters = text_of(node, role), dict[str, str]()
     else:
-        mapping = mapping_of(node, side)
+        mapping = mapping_of(node, role)
         mapping.check("word of an endpoint", ENDPOINT_WORDS)
-        uri, parameters = mapping.needed("uri", side), parameters_of(mapping)
-    for option, name in (("user", f"{side}Username"), ("password", f"{side}Password")):
+        uri, parameters = mapping.require("uri", role), parameters_of(mapping)
+    for option, name in (("user", f"{role}Username"), ("password", f"{role}Password")):
         value = words.text(name)
         if value is not None:
             parameters[option] = value
@@ -113,7 +113,7 @@ def _batch_time(words: Mapping) -> str | None:
     if millis is None:
         return None
     if millis == 0:
-        raise words.entries["maxBatchTime"].place.error("maxBatchTime is 0; it must be -1 or at least 1")
+        raise words.entries["maxBatchTime"].location.error("maxBatchTime is 0; it must be -1 or at least 1")
     return str(MAX_BATCH_MS if millis == FOREVER else millis)
 
 
@@ -122,19 +122,19 @@ def _patience(words: Mapping) -> Patience:
     interval = _number(words, "failureRetryInterval", Patience().interval_ms, FOREVER, MAX_INTERVAL_MS)
     assert retries is not None and interval is not None
     if interval == 0 or (interval == FOREVER and retries not in (FOREVER, 0)):
-        raise words.place.error("failureRetryInterval must be above 0, or -1 with maxRetries -1 or 0")
-    return Patience(retries, Patience().interval_ms if interval == FOREVER else interval, grows=False)
+        raise words.location.error("failureRetryInterval must be above 0, or -1 with maxRetries -1 or 0")
+    return Patience(retries, Patience().interval_ms if interval == FOREVER else interval, is_growing=False)
 
 
 def _number(words: Mapping, name: str, default: int | None, low: int, high: int) -> int | None:
     text = words.text(name)
     if text is None:
         return default
-    place: Place = words.entries[name].place
+    location: Location = words.entries[name].location
     try:
         value = int(text)
     except ValueError:
-        raise place.error(f"{name} is {text[:60]!r}, not a whole number") from None
+        raise location.error(f"{name} is {text[:60]!r}, not a whole number") from None
     if not low <= value <= high:
-        raise place.error(f"{name} is {value}; it must lie between {low} and {high}")
+        raise location.error(f"{name} is {value}; it must lie between {low} and {high}")
     return value

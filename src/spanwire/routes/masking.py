@@ -22,7 +22,7 @@ SECRET_WORDS: Final = frozenset(
 )
 WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")  # of a name such as transport.keyStorePassword
 PARAMETER: Final = re.compile(r"([^=&;?(),/]+)=")
-PIECE: Final = re.compile(r"(?<=[?&;])[^=&;?,()]+(?=[&;)]|$)")  # of a value that holds what separates parameters
+VALUE_PART: Final = re.compile(r"(?<=[?&;])[^=&;?,()]+(?=[&;)]|$)")  # of a value that holds what separates parameters
 USER_INFO: Final = re.compile(r"(//).*@")  # to the last @, which a password may hold
 # A password with a blank. What stands behind a host is a port.
 USER_WITH_BLANK: Final = re.compile(r"(//)[^\s:/@\[\]'\"]+:(?!//|\d{1,5}(?:\W|$))[^'\"@]*@")
@@ -40,25 +40,25 @@ JDBC_ADDRESS: Final = re.compile(
 )
 
 
-def masked(line: str) -> str:
+def mask(line: str) -> str:
     """A line of text without the secrets of the addresses in it."""
-    shown = JDBC_ADDRESS.sub(lambda found: jdbc_address(found[0]), line[:MAX_LINE])
+    shown = JDBC_ADDRESS.sub(lambda match: jdbc_address(match[0]), line[:MAX_LINE])
     shown = USER_WITH_BLANK.sub(rf"\1{HIDDEN}@", shown)
-    return ADDRESS.sub(lambda found: _of_line(found[0]), shown)
+    return ADDRESS.sub(lambda match: _mask_address(match[0]), shown)
 
 
 def without_secrets(address: str) -> str:
     """One address of a broker or of files."""
     if LOCAL_PATH.match(address):
         path, mark, parameters = address.partition("?")
-        return path + _without_values(mark + parameters)
+        return path + _mask_values(mark + parameters)
     shown = USER_INFO.sub(rf"\1{HIDDEN}@", address)
     if "@" in shown.replace(f"//{HIDDEN}@", ""):  # the scheme was forgotten, or it is none of a broker
         return HIDDEN
-    return _without_values(shown)
+    return _mask_values(shown)
 
 
-def name_of(word: str) -> str:
+def shown_name(word: str) -> str:
     """A word that is to be a name; the beginning of it when it is an address."""
     return word if ADDRESS_MARK.search(word) is None else NAME_END.split(word, maxsplit=1)[0] + "…"
 
@@ -72,25 +72,25 @@ def jdbc_address(url: str) -> str:
         return HIDDEN
     if "@" in url:
         return scheme[0] + HIDDEN
-    end = min((place for mark in "?;=" if (place := url.find(mark)) >= 0), default=len(url))
+    end = min((index for mark in "?;=" if (index := url.find(mark)) >= 0), default=len(url))
     if url[end : end + 1] == "=":
         end = max(url.rfind(mark, 0, end) for mark in ":/,(&") + 1
     return url if end == len(url) else url[:end] + HIDDEN
 
 
-def _of_line(address: str) -> str:
+def _mask_address(address: str) -> str:
     return address if DESTINATIONS.fullmatch(address) else without_secrets(address)
 
 
-def _without_values(text: str) -> str:
+def _mask_values(text: str) -> str:
     """Parameters without the values of those whose names tell of a secret, and without pieces that have no name."""
     shown, end = "", 0
-    for found in PARAMETER.finditer(text):
-        if found.start() >= end and _is_secret(found[1], is_of_path=text[found.start() - 1 : found.start()] == "/"):
-            shown += text[end : found.end()] + HIDDEN
-            next_one = text.find("&", found.end())
+    for match in PARAMETER.finditer(text):
+        if match.start() >= end and _is_secret(match[1], is_of_path=text[match.start() - 1 : match.start()] == "/"):
+            shown += text[end : match.end()] + HIDDEN
+            next_one = text.find("&", match.end())
             end = len(text) if next_one < 0 else next_one
-    return PIECE.sub(HIDDEN, shown + text[end:])
+    return VALUE_PART.sub(HIDDEN, shown + text[end:])
 
 
 def _is_secret(name: str, is_of_path: bool) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from spanwire.routes.nodes import Place
+from spanwire.routes.nodes import Location
 
 SELECTOR: Final = "selector"
 SQL: Final = "sql"
@@ -27,7 +27,7 @@ FORMAT: Final = "format"  # anything that Spark reads and writes by name
 class Expression:
     """A text in one of the languages."""
 
-    place: Place
+    location: Location
     language: str
     text: str
 
@@ -36,7 +36,7 @@ class Expression:
 class Endpoint:
     """Where rows come from or go to. The options are those of the data source `spanwire` or of Spark's format."""
 
-    place: Place
+    location: Location
     uri: str
     kind: str
     format: str
@@ -61,7 +61,7 @@ class Filter:
 class SetHeader:
     """A JMS header or a property of that name."""
 
-    place: Place
+    location: Location
     name: str
     value: Expression
 
@@ -70,7 +70,7 @@ class SetHeader:
 class RemoveHeader:
     """Without that property, or with nothing in that header; ``*`` at the end stands for any rest."""
 
-    place: Place
+    location: Location
     name: str
 
 
@@ -78,7 +78,7 @@ class RemoveHeader:
 class Transform:
     """New columns: each name with an SQL expression; with ``only``, no others stay."""
 
-    place: Place
+    location: Location
     columns: list[tuple[str, str]]
     only: bool
 
@@ -87,7 +87,7 @@ class Transform:
 class CallFunction:
     """A Python function ``module.name`` of the text and the properties, whose answer is the new text."""
 
-    place: Place
+    location: Location
     module: str
     name: str
 
@@ -96,7 +96,7 @@ class CallFunction:
 class Split:
     """One row for each element of the array that an SQL expression gives, as the text."""
 
-    place: Place
+    location: Location
     sql: str
 
 
@@ -104,7 +104,7 @@ class Split:
 class Aggregate:
     """Rows of event-time windows: when one is over, one row for each group."""
 
-    place: Place
+    location: Location
     window: str
     slide: str | None
     watermark: str
@@ -117,7 +117,7 @@ class Aggregate:
 class Deduplicate:
     """The first row of each key, for as long as the watermark lets doubles come."""
 
-    place: Place
+    location: Location
     key: str
     watermark: str
     time: str = TIME
@@ -127,7 +127,7 @@ class Deduplicate:
 class Join:
     """Columns of a table added to each row; ``left`` keeps rows without a partner."""
 
-    place: Place
+    location: Location
     table: Endpoint
     on: str
     columns: list[tuple[str, str]]
@@ -138,7 +138,7 @@ class Join:
 class Choice:
     """Each row to the first branch whose condition is true."""
 
-    place: Place
+    location: Location
     branches: list[tuple[Expression, list[Step]]]
     otherwise: list[Step]
 
@@ -147,7 +147,7 @@ class Choice:
 class Multicast:
     """A copy of each row to every branch."""
 
-    place: Place
+    location: Location
     branches: list[list[Step]]
 
 
@@ -183,14 +183,14 @@ class Patience:
 
     retries: int = 10
     interval_ms: int = 1000
-    grows: bool = True
+    is_growing: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """One query with one checkpoint."""
 
-    place: Place
+    location: Location
     name: str
     source: Endpoint
     steps: list[Step]
@@ -214,10 +214,10 @@ def branches_of(step: Step) -> list[list[Step]]:
 
 def endpoints_of(steps: list[Step]) -> list[Endpoint]:
     """All endpoints that get rows, in order."""
-    found: list[Endpoint] = []
+    endpoints: list[Endpoint] = []
     for step in steps:
         if isinstance(step, To):
-            found.append(step.endpoint)
+            endpoints.append(step.endpoint)
         for branch in branches_of(step):
-            found += endpoints_of(branch)
-    return found
+            endpoints += endpoints_of(branch)
+    return endpoints

@@ -12,25 +12,25 @@ from typing import Final
 
 from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import ConfigurationError
-from spanwire.routes.masking import masked, name_of
+from spanwire.routes.masking import mask, shown_name
 
 MAX_SHOWN: Final = 60  # characters of a word that an error repeats
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """Where something stands."""
 
     file: str
     line: int
 
-    def error(self, what: str) -> ConfigurationError:
+    def error(self, message: str) -> ConfigurationError:
         """An error of one line about what stands here; of addresses in it no secrets."""
-        return ConfigurationError(f"{self.file}:{self.line}: {masked(what)}")
+        return ConfigurationError(f"{self.file}:{self.line}: {mask(message)}")
 
     def unknown(self, kind: str, word: str, known: Collection[str]) -> ConfigurationError:
         """An error about a word that nobody knows."""
-        shown = name_of(word)[:MAX_SHOWN]
+        shown = shown_name(word)[:MAX_SHOWN]
         return self.error(f"there is no {kind} {shown!r}{suggestion(shown, known)}")
 
 
@@ -40,7 +40,7 @@ class Word:
     value, which is told when somebody asks for the text.
     """
 
-    place: Place
+    location: Location
     text: str | None
     missing: str = ""
 
@@ -49,7 +49,7 @@ class Word:
 class Items:
     """A list."""
 
-    place: Place
+    location: Location
     items: list[Node]
 
 
@@ -57,7 +57,7 @@ class Items:
 class Entry:
     """One line of a mapping."""
 
-    place: Place
+    location: Location
     value: Node
 
 
@@ -65,14 +65,14 @@ class Entry:
 class Mapping:
     """Names with values, in order."""
 
-    place: Place
+    location: Location
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def check(self, kind: str, known: Sequence[str]) -> None:
         """Raises `ConfigurationError` for a name that is not among ``known``."""
         for name, entry in self.entries.items():
             if name not in known:
-                raise entry.place.unknown(kind, name, known)
+                raise entry.location.unknown(kind, name, known)
 
     def node(self, name: str) -> Node | None:
         """The value of that name, if it is there."""
@@ -84,12 +84,12 @@ class Mapping:
         node = self.node(name)
         return None if node is None or is_null(node) else text_of(node, name)
 
-    def needed(self, name: str, owner: str) -> str:
+    def require(self, name: str, owner: str) -> str:
         """The word of that name, which must be there."""
-        found = self.text(name)
-        if found is None:
-            raise self.place.error(f"{owner} needs {name}")
-        return found
+        text = self.text(name)
+        if text is None:
+            raise self.location.error(f"{owner} needs {name}")
+        return text
 
 
 Node = Word | Items | Mapping
@@ -105,16 +105,16 @@ def text_of(node: Node, name: str) -> str:
     value.
     """
     if not isinstance(node, Word) or node.text is None:
-        raise node.place.error(f"{name} must be a text or a number")
+        raise node.location.error(f"{name} must be a text or a number")
     if node.missing:
-        raise node.place.error(f"{node.missing} has no value: give it with -D {node.missing[2:-1]}=VALUE")
+        raise node.location.error(f"{node.missing} has no value: give it with -D {node.missing[2:-1]}=VALUE")
     return node.text
 
 
 def mapping_of(node: Node, name: str) -> Mapping:
     """The mapping. Raises `ConfigurationError` for anything else."""
     if not isinstance(node, Mapping):
-        raise node.place.error(f"{name} must hold names with values")
+        raise node.location.error(f"{name} must hold names with values")
     return node
 
 
@@ -123,5 +123,5 @@ def items_of(node: Node | None, name: str) -> list[Node]:
     if node is None or is_null(node):
         return []
     if not isinstance(node, Items):
-        raise node.place.error(f"{name} must be a list")
+        raise node.location.error(f"{name} must be a list")
     return node.items

@@ -18,7 +18,7 @@ from spanwire.routes.beans import Bean, BeanReader, beans_of, brokers_of, with_o
 from spanwire.routes.camel_xml import read_camel_xml
 from spanwire.routes.endpoints import JDBC, Broker, EndpointReader, is_same_broker
 from spanwire.routes.jms_bridge import bridge_route
-from spanwire.routes.masking import name_of
+from spanwire.routes.masking import shown_name
 from spanwire.routes.model import (
     BROKER,
     Aggregate,
@@ -32,7 +32,7 @@ from spanwire.routes.model import (
     endpoints_of,
     is_branching,
 )
-from spanwire.routes.nodes import Entry, Mapping, Node, Place, Word, items_of, mapping_of
+from spanwire.routes.nodes import Entry, Location, Mapping, Node, Word, items_of, mapping_of
 from spanwire.routes.placeholders import Placeholders
 from spanwire.routes.steps import REMARKS, StepReader, parameters_of
 from spanwire.routes.yaml_file import read_yaml
@@ -55,10 +55,10 @@ class RouteFile:
 
     def functions(self) -> list[CallFunction]:
         """All Python functions that routes call."""
-        found: list[CallFunction] = []
+        calls: list[CallFunction] = []
         for route in self.routes:
-            found += _functions(route.steps)
-        return found
+            calls += _function_calls(route.steps)
+        return calls
 
 
 def read_routes(
@@ -70,7 +70,7 @@ def read_routes(
     """
     is_xml = file.endswith(XML_SUFFIX) or content.lstrip().startswith(b"<")
     camel = read_camel_xml(content, file) if is_xml else None
-    node = placeholders.filled(read_yaml(content, file) if camel is None else camel.node, is_xml)
+    node = placeholders.fill(read_yaml(content, file) if camel is None else camel.node, is_xml)
     return _Parser(node, file, overrides or {}, [] if camel is None else camel.warnings).routes()
 
 
@@ -103,24 +103,24 @@ class _Parser:
         dead_letters: Endpoint | None = None
         for name, entry in self._entries:
             if name == "errorHandler":
-                dead_letters = self._error_handler(entry.value, entry.place)
-        found: list[Route] = []
+                dead_letters = self._error_handler(entry.value, entry.location)
+        routes: list[Route] = []
         count = 0
         for name, entry in self._entries:
             if name in ("route", "from", "jmsBridge"):
                 count += 1
-                found += self._started(name, entry.value, f"route{count}", dead_letters)
-        if not found:
-            raise Place(self._file, 1).error("there is no route" + (" with autoStartup" if count else ""))
-        if len(found) > MAX_ROUTES:
-            raise found[MAX_ROUTES].place.error(f"more than {MAX_ROUTES} routes")
+                routes += self._routes_of(name, entry.value, f"route{count}", dead_letters)
+        if not routes:
+            raise Location(self._file, 1).error("there is no route" + (" with autoStartup" if count else ""))
+        if len(routes) > MAX_ROUTES:
+            raise routes[MAX_ROUTES].location.error(f"more than {MAX_ROUTES} routes")
         names: set[str] = set()
-        for route in found:
+        for route in routes:
             _check(route, names)
-            _leave_replies_behind(route)
-        return RouteFile(self._file, found, self._warnings)
+            _drop_foreign_replies(route)
+        return RouteFile(self._file, routes, self._warnings)
 
-    def _started(self, name: str, node: Node, default: str, dead_letters: Endpoint | None) -> list[Route]:
+    def _routes_of(self, name: str, node: Node, default: str, dead_letters: Endpoint | None) -> list[Route]:
         """The route of an entry, if it is to run."""
         if name == "from":
             return [self._from(node, default, dead_letters)]
@@ -132,28 +132,28 @@ class _Parser:
     def _is_started(self, mapping: Mapping, route: Route) -> bool:
         text = (mapping.text("autoStartup") or "true").lower()
         if text not in ("true", "false"):
-            raise mapping.entries["autoStartup"].place.error(f"autoStartup is {text[:60]!r}, neither true nor false")
+            raise mapping.entries["autoStartup"].location.error(f"autoStartup is {text[:60]!r}, neither true nor false")
         if text == "false":
-            self._warnings.append(str(route.place.error(f"{route.name} has autoStartup=false, so it is not run")))
+            self._warnings.append(str(route.location.error(f"{route.name} has autoStartup=false, so it is not run")))
         return text == "true"
 
-    def _error_handler(self, node: Node, place: Place) -> Endpoint:
+    def _error_handler(self, node: Node, location: Location) -> Endpoint:
         handler = mapping_of(node, "errorHandler")
         handler.check("word of errorHandler", ("deadLetterChannel", *REMARKS))
         channel = handler.node("deadLetterChannel")
         if channel is None:
-            raise place.error("errorHandler needs deadLetterChannel")
-        words = mapping_of(channel, "deadLetterChannel")
-        words.check("word of deadLetterChannel", ("deadLetterUri", "parameters", *REMARKS))
-        uri = words.needed("deadLetterUri", "deadLetterChannel")
-        return self._endpoints.target(uri, parameters_of(words), words.place)
+            raise location.error("errorHandler needs deadLetterChannel")
+        channel_mapping = mapping_of(channel, "deadLetterChannel")
+        channel_mapping.check("word of deadLetterChannel", ("deadLetterUri", "parameters", *REMARKS))
+        uri = channel_mapping.require("deadLetterUri", "deadLetterChannel")
+        return self._endpoints.target(uri, parameters_of(channel_mapping), channel_mapping.location)
 
     def _route(self, node: Node, default: str, dead_letters: Endpoint | None) -> Route:
         mapping = mapping_of(node, "route")
         mapping.check("word of route", ROUTE_WORDS)
         source = mapping.node("from")
         if source is None:
-            raise mapping.place.error("a route needs from")
+            raise mapping.location.error("a route needs from")
         return self._from(source, mapping.text("id") or default, self._dead_letters(mapping, dead_letters))
 
     def _bridge(self, words: Mapping, default: str, dead_letters: Endpoint | None) -> Route:
@@ -162,39 +162,39 @@ class _Parser:
 
     def _dead_letters(self, mapping: Mapping, default: Endpoint | None) -> Endpoint | None:
         """Those of the route, if it says so, else those of the file."""
-        handler, letter = mapping.node("errorHandler"), mapping.node("deadLetter")
-        if letter is not None:
-            return self._steps.endpoint(letter, mapping.place)
-        return default if handler is None else self._error_handler(handler, mapping.place)
+        handler, target = mapping.node("errorHandler"), mapping.node("deadLetter")
+        if target is not None:
+            return self._steps.endpoint(target, mapping.location)
+        return default if handler is None else self._error_handler(handler, mapping.location)
 
     def _from(self, node: Node, name: str, dead_letters: Endpoint | None) -> Route:
         if isinstance(node, Word):
-            raise node.place.error("from must hold uri and steps")
+            raise node.location.error("from must hold uri and steps")
         mapping = mapping_of(node, "from")
         mapping.check("word of from", FROM_WORDS)
         name = mapping.text("id") or name
-        source = self._endpoints.source(mapping.needed("uri", "from"), parameters_of(mapping), mapping.place, name)
-        return Route(mapping.place, name, source, self._steps.steps(mapping.node("steps")), dead_letters, Patience())
+        source = self._endpoints.source(mapping.require("uri", "from"), parameters_of(mapping), mapping.location, name)
+        return Route(mapping.location, name, source, self._steps.steps(mapping.node("steps")), dead_letters, Patience())
 
 
 def _check(route: Route, names: set[str]) -> None:
     if ROUTE_NAME.fullmatch(route.name) is None:
-        raise route.place.error(
-            f"the id {name_of(route.name)[:60]!r} may hold letters, digits, dots, dashes and _ only"
+        raise route.location.error(
+            f"the id {shown_name(route.name)[:60]!r} may hold letters, digits, dots, dashes and _ only"
         )
     if route.source.format == JDBC:
-        raise route.source.place.error("a jdbc table is no source of a route; read it as the table of a join")
+        raise route.source.location.error("a jdbc table is no source of a route; read it as the table of a join")
     if route.name in names:
-        raise route.place.error(f"there are two routes {route.name!r}")
+        raise route.location.error(f"there are two routes {route.name!r}")
     names.add(route.name)
     if not endpoints_of(route.steps):
-        raise route.place.error(f"the route {route.name!r} sends its rows nowhere; add a step to")
+        raise route.location.error(f"the route {route.name!r} sends its rows nowhere; add a step to")
     _check_state(route.steps, may_keep=True)
     if route.dead_letters is not None:
         _check_dead_letters(route.steps)
 
 
-def _leave_replies_behind(route: Route) -> None:
+def _drop_foreign_replies(route: Route) -> None:
     """A temporary destination for answers is known to the broker of its connection alone, so it goes to no other."""
     endpoints = endpoints_of(route.steps) + ([] if route.dead_letters is None else [route.dead_letters])
     for endpoint in endpoints:
@@ -208,25 +208,29 @@ def _check_dead_letters(steps: list[Step]) -> None:
     for step in steps:
         has_function = has_function or isinstance(step, CallFunction)
         if has_function and isinstance(step, (Aggregate, Deduplicate)):
-            raise step.place.error("with dead letters a function stands behind aggregate and deduplicate, not before")
+            raise step.location.error(
+                "with dead letters a function stands behind aggregate and deduplicate, not before"
+            )
 
 
 def _check_state(steps: list[Step], may_keep: bool) -> None:
     """What keeps state between batches stands before the first endpoint or branch."""
     for step in steps:
         if isinstance(step, (Aggregate, Deduplicate)) and not may_keep:
-            raise step.place.error("aggregate and deduplicate stand before the first to, wireTap or branch of a route")
+            raise step.location.error(
+                "aggregate and deduplicate stand before the first to, wireTap or branch of a route"
+            )
         if is_branching(step):
             may_keep = False
         for branch in branches_of(step):
             _check_state(branch, may_keep=False)
 
 
-def _functions(steps: list[Step]) -> list[CallFunction]:
-    found: list[CallFunction] = []
+def _function_calls(steps: list[Step]) -> list[CallFunction]:
+    calls: list[CallFunction] = []
     for step in steps:
         if isinstance(step, CallFunction):
-            found.append(step)
+            calls.append(step)
         for branch in branches_of(step):
-            found += _functions(branch)
-    return found
+            calls += _function_calls(branch)
+    return calls

@@ -9,9 +9,9 @@ from collections.abc import Mapping as AnyMapping
 from dataclasses import replace
 from typing import Final
 
-from spanwire.routes.nodes import Entry, Items, Mapping, Node, Place, Word
+from spanwire.routes.nodes import Entry, Items, Location, Mapping, Node, Word
 
-SPRINGS: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.-]*)(?::([^{}]*))?\}")
+SPRING_PLACEHOLDER: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.-]*)(?::([^{}]*))?\}")
 PLACEHOLDER: Final = re.compile(r"\{\{(env:)?([A-Za-z_][A-Za-z0-9_.-]*)(?::([^{}]*))?\}\}")
 
 
@@ -22,47 +22,50 @@ class Placeholders:
         self._definitions: Final[AnyMapping[str, str]] = definitions
         self._environment: Final[AnyMapping[str, str]] = environment
 
-    def filled(self, node: Node, is_spring: bool = False) -> Node:
+    def fill(self, node: Node, is_spring: bool = False) -> Node:
         """The same nodes with values instead of placeholders. Raises `ConfigurationError` for one without a value; one
         of Spring's is noted in its word, for it may be part of an expression of Camel that nobody asks for.
         """
         if isinstance(node, Items):
-            return Items(node.place, [self.filled(item, is_spring) for item in node.items])
+            return Items(node.location, [self.fill(item, is_spring) for item in node.items])
         if isinstance(node, Mapping):
             return Mapping(
-                node.place,
-                {name: Entry(entry.place, self.filled(entry.value, is_spring)) for name, entry in node.entries.items()},
+                node.location,
+                {
+                    name: Entry(entry.location, self.fill(entry.value, is_spring))
+                    for name, entry in node.entries.items()
+                },
             )
         if node.text is None:
             return node
-        found = replace(node, text=self._text(node.text, node.place))
-        return self._springs(found) if is_spring else found
+        word = replace(node, text=self._fill_text(node.text, node.location))
+        return self._fill_spring(word) if is_spring else word
 
-    def _springs(self, word: Word) -> Word:
+    def _fill_spring(self, word: Word) -> Word:
         missing = ""
 
         def value(match: re.Match[str]) -> str:
             nonlocal missing
-            found = self._definitions.get(match[1], self._environment.get(match[1], match[2]))
-            if found is None:
+            replacement = self._definitions.get(match[1], self._environment.get(match[1], match[2]))
+            if replacement is None:
                 missing = missing or match[0]
-            return match[0] if found is None else found
+            return match[0] if replacement is None else replacement
 
-        text = SPRINGS.sub(value, word.text or "")
+        text = SPRING_PLACEHOLDER.sub(value, word.text or "")
         return replace(word, text=text, missing=missing)
 
-    def _text(self, text: str, place: Place) -> str:
-        found: list[str] = []
+    def _fill_text(self, text: str, location: Location) -> str:
+        parts: list[str] = []
         end = 0
         for match in PLACEHOLDER.finditer(text):
-            found += [text[end : match.start()], self._value(match, place)]
+            parts += [text[end : match.start()], self._value(match, location)]
             end = match.end()
-        return "".join([*found, text[end:]])
+        return "".join([*parts, text[end:]])
 
-    def _value(self, match: re.Match[str], place: Place) -> str:
+    def _value(self, match: re.Match[str], location: Location) -> str:
         is_environment, name, default = match[1] is not None, match[2], match[3]
         value = (self._environment if is_environment else self._definitions).get(name, default)
         if value is None:
-            where = "the environment has none" if is_environment else f"give it with -D {name}=VALUE"
-            raise place.error(f"{match[0]} has no value: {where}")
+            remedy = "the environment has none" if is_environment else f"give it with -D {name}=VALUE"
+            raise location.error(f"{match[0]} has no value: {remedy}")
         return str(value)

@@ -43,23 +43,23 @@ def plan_of(file: RouteFile) -> str:
 
 def route_lines(route: Route) -> list[str]:
     """One route."""
-    lines = [f"route {route.name}", f"{INDENT}from {described(route.source)}"]
-    lines += _lines(route.steps, 1)
+    lines = [f"route {route.name}", f"{INDENT}from {describe(route.source)}"]
+    lines += _step_lines(route.steps, 1)
     if route.dead_letters is not None:
-        lines.append(f"{INDENT}rows that fail: to {described(route.dead_letters)}")
+        lines.append(f"{INDENT}rows that fail: to {describe(route.dead_letters)}")
     return lines
 
 
-def described(endpoint: Endpoint) -> str:
+def describe(endpoint: Endpoint) -> str:
     """An endpoint with its options."""
     shown = {name: value for name, value in endpoint.options.items() if name not in ("destination", "path")}
     if endpoint.kind == BROKER:
-        what = endpoint.options["destination"]
+        target = endpoint.options["destination"]
         words = [f"{name}={_of_broker(name, value)}" for name, value in sorted(shown.items())]
     else:
-        what = without_secrets(endpoint.uri)
+        target = without_secrets(endpoint.uri)
         words = [f"{name}={_of_format(name, value)}" for name, value in sorted(shown.items())]
-    return what + (f" ({', '.join(words)})" if words else "")
+    return target + (f" ({', '.join(words)})" if words else "")
 
 
 def _of_broker(name: str, value: str) -> str:
@@ -74,23 +74,23 @@ def _of_format(name: str, value: str) -> str:
     return jdbc_address(value) if name == "url" else HIDDEN
 
 
-def _lines(steps: list[Step], depth: int) -> list[str]:
-    found: list[str] = []
+def _step_lines(steps: list[Step], depth: int) -> list[str]:
+    lines: list[str] = []
     for step in steps:
-        found.append(INDENT * depth + step_text(step))
+        lines.append(INDENT * depth + step_text(step))
         if isinstance(step, Filter) and step.is_branch:
-            found += _lines(step.steps, depth + 1)
+            lines += _step_lines(step.steps, depth + 1)
         elif isinstance(step, Choice):
             for condition, branch in step.branches:
-                found.append(f"{INDENT * (depth + 1)}when {condition.language} {condition.text}")
-                found += _lines(branch, depth + 2)
-            found.append(f"{INDENT * (depth + 1)}otherwise")
-            found += _lines(step.otherwise, depth + 2) or [f"{INDENT * (depth + 2)}nothing"]
+                lines.append(f"{INDENT * (depth + 1)}when {condition.language} {condition.text}")
+                lines += _step_lines(branch, depth + 2)
+            lines.append(f"{INDENT * (depth + 1)}otherwise")
+            lines += _step_lines(step.otherwise, depth + 2) or [f"{INDENT * (depth + 2)}nothing"]
         elif isinstance(step, Multicast):
             for number, branch in enumerate(step.branches, 1):
-                found.append(f"{INDENT * (depth + 1)}copy {number}")
-                found += _lines(branch, depth + 2)
-    return found
+                lines.append(f"{INDENT * (depth + 1)}copy {number}")
+                lines += _step_lines(branch, depth + 2)
+    return lines
 
 
 def step_text(step: Step) -> str:
@@ -99,7 +99,7 @@ def step_text(step: Step) -> str:
         word = "for rows" if step.is_branch else "only rows"
         return f"{word} where {step.condition.language} {step.condition.text}"
     if isinstance(step, To):
-        return f"{'tap' if step.is_tap else 'to'} {described(step.endpoint)}"
+        return f"{'tap' if step.is_tap else 'to'} {describe(step.endpoint)}"
     if isinstance(step, Choice):
         return "choice"
     if isinstance(step, Multicast):
@@ -126,7 +126,7 @@ def _row_step_text(step: Step) -> str:
     if isinstance(step, Deduplicate):
         return f"first row of each {step.key} within {step.watermark}"
     assert isinstance(step, Join)
-    return f"{'left join' if step.is_left else 'join'} {described(step.table)} on {step.on}: {_pairs(step.columns)}"
+    return f"{'left join' if step.is_left else 'join'} {describe(step.table)} on {step.on}: {_pairs(step.columns)}"
 
 
 def _pairs(pairs: list[tuple[str, str]]) -> str:

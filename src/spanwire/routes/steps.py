@@ -31,7 +31,7 @@ from spanwire.routes.model import (
     To,
     Transform,
 )
-from spanwire.routes.nodes import Mapping, Node, Place, Word, items_of, mapping_of, text_of
+from spanwire.routes.nodes import Location, Mapping, Node, Word, items_of, mapping_of, text_of
 
 SIMPLE: Final = "simple"
 REMARKS: Final = ("id", "description")
@@ -42,7 +42,7 @@ FORMATS: Final = "write transform with sql, such as to_json or from_json"
 FAILURES: Final = "rows that fail go to the deadLetter of the route"
 LEFT_OUT: Final = "leave it out"
 # Steps of Camel that are known and not there, and what to write instead.
-CAMELS: Final[dict[str, str]] = {
+UNSUPPORTED_STEPS: Final[dict[str, str]] = {
     **dict.fromkeys(("process", "bean", "script", "transformer", "claimCheck"), JAVA),
     **dict.fromkeys(("toD", "recipientList", "routingSlip", "dynamicRouter", "loadBalance", "serviceCall"), FIXED),
     **dict.fromkeys(
@@ -68,7 +68,7 @@ class StepReader:
 
     def __init__(self, endpoints: EndpointReader) -> None:
         self._endpoints: Final[EndpointReader] = endpoints
-        self._readers: Final[dict[str, Callable[[Node, Place], Step]]] = {
+        self._readers: Final[dict[str, Callable[[Node, Location], Step]]] = {
             "filter": self._filter,
             "setHeader": self._set_header,
             "setProperty": self._set_header,
@@ -92,49 +92,49 @@ class StepReader:
         """The steps of a list. Raises `ConfigurationError`."""
         return [self._step(item) for item in items_of(node, "steps")]
 
-    def endpoint(self, node: Node, place: Place) -> Endpoint:
+    def endpoint(self, node: Node, location: Location) -> Endpoint:
         """The endpoint of a ``to`` or its like: a URI, or a mapping with uri and parameters."""
         if isinstance(node, Word):
-            return self._endpoints.target(text_of(node, "uri"), {}, place)
+            return self._endpoints.target(text_of(node, "uri"), {}, location)
         mapping = mapping_of(node, "an endpoint")
         mapping.check("word of an endpoint", ENDPOINT_WORDS)
-        return self._endpoints.target(mapping.needed("uri", "an endpoint"), parameters_of(mapping), mapping.place)
+        return self._endpoints.target(mapping.require("uri", "an endpoint"), parameters_of(mapping), mapping.location)
 
     def _step(self, node: Node) -> Step:
         mapping = mapping_of(node, "a step")
         if len(mapping.entries) != 1:
-            raise mapping.place.error("a step has one name, such as filter or to; put a dash before each step")
+            raise mapping.location.error("a step has one name, such as filter or to; put a dash before each step")
         ((name, entry),) = mapping.entries.items()
         reader = self._readers.get(name)
-        if reader is None and name in CAMELS:
-            raise entry.place.error(f"the step {name} of Camel is not supported; {CAMELS[name]}")
+        if reader is None and name in UNSUPPORTED_STEPS:
+            raise entry.location.error(f"the step {name} of Camel is not supported; {UNSUPPORTED_STEPS[name]}")
         if reader is None:
-            raise entry.place.unknown("step", name, list(self._readers))
-        return reader(entry.value, entry.place)
+            raise entry.location.unknown("step", name, list(self._readers))
+        return reader(entry.value, entry.location)
 
-    def _filter(self, node: Node, place: Place) -> Step:
+    def _filter(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "filter")
         mapping.check("word of filter", (*LANGUAGES, SIMPLE, "expression", "steps", *REMARKS))
         return Filter(condition_of(mapping), self.steps(mapping.node("steps")), mapping.node("steps") is not None)
 
-    def _set_header(self, node: Node, place: Place) -> Step:
+    def _set_header(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "setHeader")
         mapping.check("word of setHeader", (*LANGUAGES, SIMPLE, "expression", "name", *REMARKS))
-        return SetHeader(place, mapping.needed("name", "setHeader"), expression_of(mapping))
+        return SetHeader(location, mapping.require("name", "setHeader"), expression_of(mapping))
 
-    def _remove_header(self, node: Node, place: Place) -> Step:
+    def _remove_header(self, node: Node, location: Location) -> Step:
         if isinstance(node, Word):
-            return RemoveHeader(place, text_of(node, "removeHeader"))
+            return RemoveHeader(location, text_of(node, "removeHeader"))
         mapping = mapping_of(node, "removeHeader")
         mapping.check("word of removeHeader", ("name", "pattern", *REMARKS))
-        return RemoveHeader(place, mapping.text("pattern") or mapping.needed("name", "removeHeader"))
+        return RemoveHeader(location, mapping.text("pattern") or mapping.require("name", "removeHeader"))
 
-    def _set_body(self, node: Node, place: Place) -> Step:
+    def _set_body(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "setBody")
         mapping.check("word of setBody", (*LANGUAGES, SIMPLE, "expression", *REMARKS))
-        return Transform(place, [(BODY, sql_of(expression_of(mapping)))], only=False)
+        return Transform(location, [(BODY, sql_of(expression_of(mapping)))], only=False)
 
-    def _transform(self, node: Node, place: Place) -> Step:
+    def _transform(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "transform")
         known = (*LANGUAGES, SIMPLE, "expression", "columns", "select", "function", *REMARKS)
         mapping.check("word of transform", known)
@@ -142,57 +142,57 @@ class StepReader:
         if function is not None:
             module, dot, name = function.rpartition(".")
             if not dot or not module.isidentifier() or not name.isidentifier():
-                raise place.error(f"function is {function[:60]!r}; write module.name, of a module beside the file")
-            return CallFunction(place, module, name)
+                raise location.error(f"function is {function[:60]!r}; write module.name, of a module beside the file")
+            return CallFunction(location, module, name)
         for word in ("columns", "select"):
             columns = mapping.node(word)
             if columns is not None:
-                return Transform(place, pairs_of(columns, word), only=word == "select")
-        return Transform(place, [(BODY, sql_of(expression_of(mapping)))], only=False)
+                return Transform(location, pairs_of(columns, word), only=word == "select")
+        return Transform(location, [(BODY, sql_of(expression_of(mapping)))], only=False)
 
-    def _split(self, node: Node, place: Place) -> Step:
+    def _split(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "split")
         mapping.check("word of split", (SQL, *REMARKS))
-        return Split(place, mapping.needed(SQL, "split"))
+        return Split(location, mapping.require(SQL, "split"))
 
-    def _aggregate(self, node: Node, place: Place) -> Step:
+    def _aggregate(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "aggregate")
         mapping.check("word of aggregate", ("window", "slide", "watermark", "by", "columns", "time", *REMARKS))
         by, columns = mapping.node("by"), mapping.node("columns")
         if columns is None:
-            raise place.error("aggregate needs columns, each a name with an aggregate such as count(*)")
+            raise location.error("aggregate needs columns, each a name with an aggregate such as count(*)")
         return Aggregate(
-            place,
-            mapping.needed("window", "aggregate"),
+            location,
+            mapping.require("window", "aggregate"),
             mapping.text("slide"),
-            mapping.needed("watermark", "aggregate"),
+            mapping.require("watermark", "aggregate"),
             [] if by is None else pairs_of(by, "by"),
             pairs_of(columns, "columns"),
             mapping.text("time") or TIME,
         )
 
-    def _deduplicate(self, node: Node, place: Place) -> Step:
+    def _deduplicate(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "deduplicate")
         mapping.check("word of deduplicate", ("key", "watermark", "time", *REMARKS))
         key = mapping.text("key") or DEFAULT_KEY
-        watermark = mapping.needed("watermark", "deduplicate")
-        return Deduplicate(place, key, watermark, mapping.text("time") or TIME)
+        watermark = mapping.require("watermark", "deduplicate")
+        return Deduplicate(location, key, watermark, mapping.text("time") or TIME)
 
-    def _join(self, node: Node, place: Place) -> Step:
+    def _join(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "join")
         mapping.check("word of join", ("table", "on", "columns", "type", *REMARKS))
         table, columns = mapping.node("table"), mapping.node("columns")
         if table is None or columns is None:
-            raise place.error("join needs table, on and columns")
+            raise location.error("join needs table, on and columns")
         kind = mapping.text("type") or "inner"
         if kind not in ("inner", "left"):
-            raise place.error(f"the type of a join is {kind[:60]!r}, neither inner nor left")
-        endpoint = self.endpoint(table, place)
+            raise location.error(f"the type of a join is {kind[:60]!r}, neither inner nor left")
+        endpoint = self.endpoint(table, location)
         if endpoint.format == "spanwire":
-            raise place.error("a join's table is a file or a jdbc table, not a queue")
-        return Join(place, endpoint, mapping.needed("on", "join"), pairs_of(columns, "columns"), kind == "left")
+            raise location.error("a join's table is a file or a jdbc table, not a queue")
+        return Join(location, endpoint, mapping.require("on", "join"), pairs_of(columns, "columns"), kind == "left")
 
-    def _choice(self, node: Node, place: Place) -> Step:
+    def _choice(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "choice")
         mapping.check("word of choice", ("when", "otherwise", *REMARKS))
         branches: list[tuple[Expression, list[Step]]] = []
@@ -201,15 +201,15 @@ class StepReader:
             when.check("word of when", (*LANGUAGES, SIMPLE, "expression", "steps", *REMARKS))
             branches.append((condition_of(when), self.steps(when.node("steps"))))
         if not branches:
-            raise place.error("choice needs when, a list")
+            raise location.error("choice needs when, a list")
         otherwise = mapping.node("otherwise")
         if otherwise is None:
-            return Choice(place, branches, [])
+            return Choice(location, branches, [])
         rest = mapping_of(otherwise, "otherwise")
         rest.check("word of otherwise", ("steps", *REMARKS))
-        return Choice(place, branches, self.steps(rest.node("steps")))
+        return Choice(location, branches, self.steps(rest.node("steps")))
 
-    def _multicast(self, node: Node, place: Place) -> Step:
+    def _multicast(self, node: Node, location: Location) -> Step:
         mapping = mapping_of(node, "multicast")
         mapping.check("word of multicast", ("steps", "parallelProcessing", *REMARKS))
         branches: list[list[Step]] = []
@@ -220,14 +220,14 @@ class StepReader:
             else:
                 branches.append([self._step(item)])
         if not branches:
-            raise place.error("multicast needs steps, one for each copy")
-        return Multicast(place, branches)
+            raise location.error("multicast needs steps, one for each copy")
+        return Multicast(location, branches)
 
-    def _to(self, node: Node, place: Place) -> Step:
-        return To(self.endpoint(node, place))
+    def _to(self, node: Node, location: Location) -> Step:
+        return To(self.endpoint(node, location))
 
-    def _tap(self, node: Node, place: Place) -> Step:
-        return To(self.endpoint(node, place), is_tap=True)
+    def _tap(self, node: Node, location: Location) -> Step:
+        return To(self.endpoint(node, location), is_tap=True)
 
 
 def parameters_of(mapping: Mapping) -> dict[str, str]:
@@ -238,10 +238,10 @@ def parameters_of(mapping: Mapping) -> dict[str, str]:
 
 def pairs_of(node: Node, name: str) -> list[tuple[str, str]]:
     """Names with SQL expressions, in order."""
-    found = list(texts_of(mapping_of(node, name)).items())
-    if not found:
-        raise node.place.error(f"{name} is empty")
-    return found
+    pairs = list(texts_of(mapping_of(node, name)).items())
+    if not pairs:
+        raise node.location.error(f"{name} is empty")
+    return pairs
 
 
 def expression_of(mapping: Mapping) -> Expression:
@@ -251,38 +251,38 @@ def expression_of(mapping: Mapping) -> Expression:
     if inner is not None:
         owner.check("language", LANGUAGES)
     if SIMPLE in owner.entries:
-        raise owner.entries[SIMPLE].place.error("the language simple is not understood; write it as sql or selector")
-    given = [name for name in LANGUAGES if name in owner.entries]
-    if len(given) != 1:
-        raise mapping.place.error(f"this step needs one of {', '.join(LANGUAGES)}")
-    place = owner.entries[given[0]].place
-    found = Expression(place, given[0], owner.needed(given[0], "this step"))
-    if found.language == SELECTOR:
+        raise owner.entries[SIMPLE].location.error("the language simple is not understood; write it as sql or selector")
+    languages = [name for name in LANGUAGES if name in owner.entries]
+    if len(languages) != 1:
+        raise mapping.location.error(f"this step needs one of {', '.join(LANGUAGES)}")
+    location = owner.entries[languages[0]].location
+    expression = Expression(location, languages[0], owner.require(languages[0], "this step"))
+    if expression.language == SELECTOR:
         try:
-            parse(found.text)
+            parse(expression.text)
         except ConfigurationError as error:
-            raise place.error(str(error).removeprefix("spanwire: ")) from None
-    return found
+            raise location.error(str(error).removeprefix("spanwire: ")) from None
+    return expression
 
 
 def condition_of(mapping: Mapping) -> Expression:
     """The expression of a step that asks."""
-    found = expression_of(mapping)
-    if found.language == CONSTANT:
-        raise found.place.error("a condition is a selector or sql")
-    return found
+    expression = expression_of(mapping)
+    if expression.language == CONSTANT:
+        raise expression.location.error("a condition is a selector or sql")
+    return expression
 
 
 def sql_of(expression: Expression) -> str:
     """A value as SQL. A selector gives only true, false or null, which is a condition and no value."""
     if expression.language == SELECTOR:
-        raise expression.place.error("a value is sql or constant; selector is for conditions")
+        raise expression.location.error("a value is sql or constant; selector is for conditions")
     if expression.language == SQL:
         return expression.text
-    return quoted(expression.text)
+    return quote(expression.text)
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A text as an SQL literal, whatever is in it."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

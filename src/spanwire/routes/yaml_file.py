@@ -10,12 +10,12 @@ from typing import Final
 import yaml
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.routes.nodes import Entry, Items, Mapping, Node, Place, Word
+from spanwire.routes.nodes import Entry, Items, Location, Mapping, Node, Word
 
 MAX_FILE_BYTES: Final = 1024 * 1024  # a file of routes has some kilobytes
 MAX_NODES: Final = 20_000
 MAX_DEPTH: Final = 40
-NOTHING: Final = "tag:yaml.org,2002:null"
+NULL_TAG: Final = "tag:yaml.org,2002:null"
 PLAIN_TAGS: Final = frozenset(
     {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "timestamp", "seq", "map")}
 )
@@ -31,18 +31,18 @@ def read_yaml(content: bytes, file: str) -> Node:
         depth = 0
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             events += 1
-            place = Place(file, event.start_mark.line + 1)
+            location = Location(file, event.start_mark.line + 1)
             if isinstance(event, yaml.AliasEvent):
-                raise place.error("aliases (*name) are refused; write it out")
+                raise location.error("aliases (*name) are refused; write it out")
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if events > MAX_NODES or depth > MAX_DEPTH:
-                raise place.error(f"more than {MAX_NODES} values, or more than {MAX_DEPTH} inside each other")
+                raise location.error(f"more than {MAX_NODES} values, or more than {MAX_DEPTH} inside each other")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except UnicodeDecodeError:
         raise ConfigurationError(f"{file}: is not UTF-8") from None
     except yaml.MarkedYAMLError as error:
         line = 1 if error.problem_mark is None else error.problem_mark.line + 1
-        raise Place(file, line).error(f"the YAML is broken: {error.problem}") from None
+        raise Location(file, line).error(f"the YAML is broken: {error.problem}") from None
     except yaml.YAMLError as error:
         first = str(error).splitlines()[0]
         raise ConfigurationError(f"{file}: the YAML is broken: {first}") from None
@@ -52,20 +52,20 @@ def read_yaml(content: bytes, file: str) -> Node:
 
 
 def _node(node: yaml.Node, file: str) -> Node:
-    place = Place(file, node.start_mark.line + 1)
+    location = Location(file, node.start_mark.line + 1)
     if node.tag not in PLAIN_TAGS:
-        raise place.error(f"the tag {node.tag} is refused; a route file holds texts, lists and mappings")
+        raise location.error(f"the tag {node.tag} is refused; a route file holds texts, lists and mappings")
     if isinstance(node, yaml.ScalarNode):
-        return Word(place, None if node.tag == NOTHING else str(node.value))
+        return Word(location, None if node.tag == NULL_TAG else str(node.value))
     if isinstance(node, yaml.SequenceNode):
-        return Items(place, [_node(item, file) for item in node.value])
+        return Items(location, [_node(item, file) for item in node.value])
     entries: dict[str, Entry] = {}
     for key, value in node.value:
-        where = Place(file, key.start_mark.line + 1)
+        key_location = Location(file, key.start_mark.line + 1)
         if not isinstance(key, yaml.ScalarNode):
-            raise where.error("a name must be a text")
+            raise key_location.error("a name must be a text")
         name = str(key.value)
         if name in entries:
-            raise where.error(f"{name!r} is there twice")
-        entries[name] = Entry(where, _node(value, file))
-    return Mapping(place, entries)
+            raise key_location.error(f"{name!r} is there twice")
+        entries[name] = Entry(key_location, _node(value, file))
+    return Mapping(location, entries)

@@ -9,9 +9,9 @@ import pytest
 
 from spanwire.cli.main import main
 from spanwire.cli.pipeline.pipeline import moment, trigger_of
-from spanwire.cli.pipeline.pipeline_progress import CLEAR, Progress, line_of
+from spanwire.cli.pipeline.pipeline_progress import CLEAR, Progress, event_text
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.routes.supervisor import News
+from spanwire.pipeline.routes.supervisor import RouteEvent
 
 ROUTE = """- from: {uri: "shop:queue:A", steps: [{to: "json:{{out}}"}]}\n"""
 
@@ -70,16 +70,16 @@ def test_times_are_utc_unless_they_say_otherwise() -> None:
 
 
 def test_news_are_lines_or_json() -> None:
-    news = News("orders", "30 rows", 3, 30, 1234.5, 250)
-    assert line_of(news) == "orders: batch 3, 30 rows, 1234 rows/s, 0.2 s behind"
-    assert line_of(News("orders", "the broker is away", is_failure=True)) == "orders: the broker is away"
+    news = RouteEvent("orders", "30 rows", 3, 30, 1234.5, 250)
+    assert event_text(news) == "orders: batch 3, 30 rows, 1234 rows/s, 0.2 s behind"
+    assert event_text(RouteEvent("orders", "the broker is away", is_failure=True)) == "orders: the broker is away"
     stream = io.StringIO()
     Progress(stream, True, lambda: 80).show(news)
     found = json.loads(stream.getvalue())
     assert (found["route"], found["batch"], found["rows"], found["behind_ms"]) == ("orders", 3, 30, 250)
 
 
-def shown(width: int | None, *news: News) -> str:
+def shown(width: int | None, *news: RouteEvent) -> str:
     """What is shown of these, and of the end."""
     stream = io.StringIO()
     progress = Progress(stream, False, None if width is None else lambda: width)
@@ -91,26 +91,26 @@ def shown(width: int | None, *news: News) -> str:
 
 def test_on_a_terminal_the_newest_batch_stays_in_sight_and_elsewhere_each_has_a_line() -> None:
     news = (
-        News("a", "1 rows", 0, 1, 10.0),
-        News("a", "the broker is away; starting it again", is_failure=True),
-        News("a", "2 rows", 1, 2, 20.0, 300),
+        RouteEvent("a", "1 rows", 0, 1, 10.0),
+        RouteEvent("a", "the broker is away; starting it again", is_failure=True),
+        RouteEvent("a", "2 rows", 1, 2, 20.0, 300),
     )
-    assert shown(None, *news).splitlines() == [line_of(one) for one in news]
-    first, failure, second = (line_of(one) for one in news)
+    assert shown(None, *news).splitlines() == [event_text(one) for one in news]
+    first, failure, second = (event_text(one) for one in news)
     assert shown(80, *news) == f"{CLEAR}{first}{CLEAR}{failure}\n{first}{CLEAR}{second}\n"
     assert shown(20, news[2]) == f"{CLEAR}{second[:19]}\n"
     assert shown(80, news[1]) == failure + "\n"
 
 
 def test_a_failure_moves_no_cursor_wherever_it_is_shown() -> None:
-    news = News("a", "ValueError: \x1b[2J\x1b]0;owned\x07", is_failure=True)
+    news = RouteEvent("a", "ValueError: \x1b[2J\x1b]0;owned\x07", is_failure=True)
     assert shown(80, news) == shown(None, news) == "a: ValueError: ?[2J?]0;owned?\n"
 
 
 def test_the_batch_in_sight_is_cut_to_a_terminal_that_became_narrower() -> None:
     stream, widths = io.StringIO(), [80, 20]
     progress = Progress(stream, False, lambda: widths.pop(0))
-    batch, failure = News("a", "1 rows", 0, 1, 10.0), News("a", "away", is_failure=True)
+    batch, failure = RouteEvent("a", "1 rows", 0, 1, 10.0), RouteEvent("a", "away", is_failure=True)
     progress.show(batch)
     progress.show(failure)
-    assert stream.getvalue() == f"{CLEAR}{line_of(batch)}{CLEAR}a: away\n{line_of(batch)[:19]}"
+    assert stream.getvalue() == f"{CLEAR}{event_text(batch)}{CLEAR}a: away\n{event_text(batch)[:19]}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spanwire.cli.main import main
-from spanwire.pipeline.routes.supervisor import told
+from spanwire.pipeline.routes.supervisor import failure_text
 from tests.support.canary import CANARY
 
 BROKER = f"tcp://u:{CANARY}@h:1"
@@ -114,6 +114,6 @@ def test_no_address_of_a_command_is_shown_with_its_password(
     ],
 )
 def test_what_a_route_tells_of_a_failure_has_no_password(line: str, shown: str | None) -> None:
-    found = told(RuntimeError(line))
+    found = failure_text(RuntimeError(line))
     assert CANARY not in found
     assert shown is None or found == shown

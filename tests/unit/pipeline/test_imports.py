@@ -27,7 +27,7 @@ def test_finding_java_loads_neither_spark_nor_arrow() -> None:
 
 
 def test_dead_letters_and_the_control_destination_need_no_package_of_the_extra() -> None:
-    modules = "spanwire.pipeline.archive.redriving, spanwire.pipeline.link.control_client, spanwire.pipeline.options"
+    modules = "spanwire.pipeline.archive.redrive, spanwire.pipeline.link.control_client, spanwire.pipeline.options"
     modules += ", spanwire.cli.pipeline.pipeline"
     program = f"import sys, {modules}; print({{'pyspark', 'pyarrow', 'yaml'}} & set(sys.modules) or 'none')"
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -36,15 +36,15 @@ MAX_FILE_BYTES: Final = 2 * 1024 * 1024  # read before anybody looks; the reader
 READ_ROUTES: Final = "spanwire.routes.parsing:read_routes"
 PLACEHOLDERS: Final = "spanwire.routes.placeholders:Placeholders"
 PLAN: Final = "spanwire.routes.plan:plan_of"
-RUN: Final = "spanwire.pipeline.routes.running:run"
+RUN: Final = "spanwire.pipeline.routes.route_runner:run"
 ARCHIVE: Final = "spanwire.pipeline.archive.commands:archive"
 REPLAY: Final = "spanwire.pipeline.archive.commands:replay"
 REPLAY_PLAN: Final = "spanwire.pipeline.archive.commands:replay_plan"
-GROUPS: Final = "spanwire.pipeline.archive.redriving:groups"
-REDRIVE: Final = "spanwire.pipeline.archive.redriving:redrive"
+GROUPS: Final = "spanwire.pipeline.archive.redrive:group_dead_letters"
+REDRIVE: Final = "spanwire.pipeline.archive.redrive:redrive"
 READ_OPTIONS: Final = "spanwire.pipeline.options:read_options"
 DEAD_LETTERS: Final = "ActiveMQ.DLQ"
-CHOICE: Final = "spanwire.pipeline.archive.replaying:Choice"
+SELECTION: Final = "spanwire.pipeline.archive.replay:Selection"
 DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
 PASSWORD: Final = "SPANWIRE_PASSWORD"
 
@@ -65,18 +65,18 @@ class Group(Protocol):
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one of the commands of the pipeline; gives its exit status."""
-    words = list(arguments)
-    if not words or words[0] in ("-h", "--help", "help"):
-        lines = ["usage: spanwire pipeline COMMAND [OPTIONS]", "", "commands:"]
-        lines += [f"  {name:<10} {text}" for name, (_, text) in COMMANDS.items()]
-        sys.stdout.write("\n".join([*lines, "", "spanwire pipeline COMMAND --help shows its options.", ""]))
+    arguments_left = list(arguments)
+    if not arguments_left or arguments_left[0] in ("-h", "--help", "help"):
+        usage = ["usage: spanwire pipeline COMMAND [OPTIONS]", "", "commands:"]
+        usage += [f"  {name:<10} {text}" for name, (_, text) in COMMANDS.items()]
+        sys.stdout.write("\n".join([*usage, "", "spanwire pipeline COMMAND --help shows its options.", ""]))
         raise SystemExit(0)
-    found = COMMANDS.get(words[0])
-    if found is None:
-        hint = suggestion(words[0], COMMANDS)
-        sys.stderr.write(f"spanwire pipeline: there is no command {words[0][:60]!r}{hint}\n")
+    command = COMMANDS.get(arguments_left[0])
+    if command is None:
+        hint = suggestion(arguments_left[0], COMMANDS)
+        sys.stderr.write(f"spanwire pipeline: there is no command {arguments_left[0][:60]!r}{hint}\n")
         return USAGE_ERROR
-    return found[0](words[1:])
+    return command[0](arguments_left[1:])
 
 
 def run_routes(arguments: Sequence[str]) -> int:
@@ -107,11 +107,11 @@ def run_routes(arguments: Sequence[str]) -> int:
     functions = Path(options.functions) if options.functions else None
     stop = threading.Event()
     stop_on_signals(stop)
-    trigger, shown = trigger_of(options.trigger), progress(options.json)
+    trigger, batch_progress = trigger_of(options.trigger), progress(options.json)
     try:
-        is_fine = load(RUN)(options.master, file, state, trigger, functions, shown.show, stop)
+        is_fine = load(RUN)(options.master, file, state, trigger, functions, batch_progress.show, stop)
     finally:
-        shown.end()
+        batch_progress.end()
     return 0 if is_fine else FAILURE
 
 
@@ -133,7 +133,7 @@ def run_archive(arguments: Sequence[str]) -> int:
     parser.option("subscription", "the name of a topic's durable subscription")
     parser.option("trigger", f"{AVAILABLE_NOW}, or {INTERVAL}, or {INTERVAL}=5s", AVAILABLE_NOW, metavar="WHEN")
     options = parser.parse(arguments)
-    given = {
+    values = {
         **broker_of(options),
         "destination": options.destination,
         "selector": options.selector,
@@ -142,13 +142,13 @@ def run_archive(arguments: Sequence[str]) -> int:
     }
     stop = threading.Event()
     stop_on_signals(stop)
-    words = {name: value for name, value in given.items() if value}
+    options_given = {name: value for name, value in values.items() if value}
     trigger = trigger_of(options.trigger)
-    shown = progress(options.json)
+    batch_progress = progress(options.json)
     try:
-        is_fine = load(ARCHIVE)(options.master, words, options.directory, trigger, shown.show, stop)
+        is_fine = load(ARCHIVE)(options.master, options_given, options.directory, trigger, batch_progress.show, stop)
     finally:
-        shown.end()
+        batch_progress.end()
     return 0 if is_fine else FAILURE
 
 
@@ -166,14 +166,14 @@ def run_replay(arguments: Sequence[str]) -> int:
     parser.option("state", "what is sent is noted here; DIRECTORY.replay without it", metavar="DIRECTORY")
     parser.flag("dryRun", "tell what would be sent, and send nothing")
     options = parser.parse(arguments)
-    choice = load(CHOICE)(
+    selection = load(SELECTION)(
         options.directory, moment("since", options.since), moment("until", options.until), options.selector
     )
     if options.dry_run:
-        for line in cast(list[str], load(REPLAY_PLAN)(options.master, choice)):
+        for line in cast(list[str], load(REPLAY_PLAN)(options.master, selection)):
             sys.stdout.write(line + "\n")
         return 0
-    given = {**broker_of(options), "destination": options.to}
+    values = {**broker_of(options), "destination": options.to}
     stop = threading.Event()
     stop_on_signals(stop)
     state = Path(options.state) if options.state else Path(options.directory.rstrip("/") + ".replay")
@@ -182,8 +182,8 @@ def run_replay(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"replay: {done} of {portions} portions are sent\n")
         sys.stdout.flush()
 
-    words = {name: value for name, value in given.items() if value}
-    count = load(REPLAY)(options.master, choice, words, state, options.rate or None, tell, stop)
+    options_given = {name: value for name, value in values.items() if value}
+    count = load(REPLAY)(options.master, selection, options_given, state, options.rate or None, tell, stop)
     sys.stdout.write(f"replay: sent {count} messages\n")
     return 0
 
@@ -201,17 +201,17 @@ def run_redrive(arguments: Sequence[str]) -> int:
     parser.whole_number("rate", "messages per second at most; 0 for as fast as may be", 0)
     parser.flag("dryRun", "show how many there are of each cause, and send nothing")
     options = parser.parse(arguments)
-    given = {**broker_of(options), "destination": f"queue://{options.queue.removeprefix('queue://')}"}
-    words = {name: value for name, value in {**given, "selector": options.selector}.items() if value}
-    chosen = load(READ_OPTIONS)(words)
+    values = {**broker_of(options), "destination": f"queue://{options.queue.removeprefix('queue://')}"}
+    options_given = {name: value for name, value in {**values, "selector": options.selector}.items() if value}
+    read_options = load(READ_OPTIONS)(options_given)
     if options.dry_run:
-        for group in cast(list[Group], load(GROUPS)(chosen)):
+        for group in cast(list[Group], load(GROUPS)(read_options)):
             sys.stdout.write(f"{group.count} to {group.destination}: {group.cause}\n")
         return 0
     stop = threading.Event()
     stop_on_signals(stop)
     limit, rate = options.limit or None, options.rate or None
-    count = load(REDRIVE)(chosen, options.to, limit, rate, time.monotonic, stop.wait)
+    count = load(REDRIVE)(read_options, options.to, limit, rate, time.monotonic, stop.wait)
     sys.stdout.write(f"redrive: sent {count} messages\n")
     return 0
 
@@ -232,10 +232,10 @@ def moment(name: str, text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        found = datetime.fromisoformat(text)
+        time_of_day = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigurationError(f"--{name} is {text[:60]!r}; write 2026-01-31 or 2026-01-31T12:00:00") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    return time_of_day if time_of_day.tzinfo is not None else time_of_day.replace(tzinfo=UTC)
 
 
 def spark_options(parser: Parser) -> None:

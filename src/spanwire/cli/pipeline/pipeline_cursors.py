@@ -21,28 +21,28 @@ from spanwire.pipeline.link.control_client import Control, CursorView, SinkView
 DEFAULT_URL: Final = "tcp://127.0.0.1:61616"
 PASSWORD: Final = "SPANWIRE_PASSWORD"
 FAILURE: Final = 1
-UNSAID: Final = -1
+NO_EPOCH: Final = -1
 
 
 def run_cursors(arguments: Sequence[str]) -> int:
     """Lists cursors and what they hold."""
-    options = _listing(arguments, "cursors", "List the broker's cursors and what they hold.")
+    options = _parse_listing(arguments, "cursors", "List the broker's cursors and what they hold.")
     with _connect(options) as connection:
-        found = sorted(Control(connection).cursors(), key=lambda view: view.name)
-    return _show("cursors", [(asdict(view), _line_of(view)) for view in found], options.json)
+        views = sorted(Control(connection).cursors(), key=lambda view: view.name)
+    return _show("cursors", [(asdict(view), _cursor_text(view)) for view in views], options.json)
 
 
 def run_sinks(arguments: Sequence[str]) -> int:
     """Lists sinks: what was committed last, and what is staged."""
-    options = _listing(arguments, "sinks", "List the broker's sinks: who commits batches there.")
+    options = _parse_listing(arguments, "sinks", "List the broker's sinks: who commits batches there.")
     with _connect(options) as connection:
-        found = sorted(Control(connection).sinks(), key=lambda view: view.query)
-    return _show("sinks", [(asdict(view), _line_of_sink(view)) for view in found], options.json)
+        views = sorted(Control(connection).sinks(), key=lambda view: view.query)
+    return _show("sinks", [(asdict(view), _sink_text(view)) for view in views], options.json)
 
 
 def run_release(arguments: Sequence[str]) -> int:
     """Ends a cursor, and gives back what it holds."""
-    options = _ending(
+    options = _parse_ending(
         arguments,
         "release",
         "cursor",
@@ -51,21 +51,21 @@ def run_release(arguments: Sequence[str]) -> int:
     )
     with _connect(options) as connection:
         control = Control(connection)
-        found = next((view for view in control.cursors() if view.name == options.name), None)
-        if found is None:
-            raise _not_there("cursor", options.name)
-        if found.released:
-            raise JmsError(f"cursor {found.name} was released already, at epoch {found.epoch - 1}")
-        if not _is_confirmed("release", f"cursor {found.name}", options.epoch, found.epoch, _line_of(found)):
+        view = next((view for view in control.cursors() if view.name == options.name), None)
+        if view is None:
+            raise _not_found("cursor", options.name)
+        if view.released:
+            raise JmsError(f"cursor {view.name} was released already, at epoch {view.epoch - 1}")
+        if not _is_confirmed("release", f"cursor {view.name}", options.epoch, view.epoch, _cursor_text(view)):
             return FAILURE
-        count = control.release(found.name, found.epoch)
-    sys.stdout.write(f"release: cursor {found.name} of {found.destination} is ended, {count} messages went back\n")
+        count = control.release(view.name, view.epoch)
+    sys.stdout.write(f"release: cursor {view.name} of {view.destination} is ended, {count} messages went back\n")
     return 0
 
 
 def run_forget(arguments: Sequence[str]) -> int:
     """Forgets a sink, and drops what is staged for it."""
-    options = _ending(
+    options = _parse_ending(
         arguments,
         "forget",
         "sink",
@@ -74,73 +74,76 @@ def run_forget(arguments: Sequence[str]) -> int:
     )
     with _connect(options) as connection:
         control = Control(connection)
-        found = next((view for view in control.sinks() if view.query == options.name), None)
-        if found is None:
-            raise _not_there("sink", options.name)
-        if not _is_confirmed("forget", f"sink {found.query}", options.epoch, found.epoch, _line_of_sink(found)):
+        view = next((view for view in control.sinks() if view.query == options.name), None)
+        if view is None:
+            raise _not_found("sink", options.name)
+        if not _is_confirmed("forget", f"sink {view.query}", options.epoch, view.epoch, _sink_text(view)):
             return FAILURE
-        count = control.forget(found.query, found.epoch)
-    sys.stdout.write(f"forget: sink {found.query} is forgotten, {count} staged messages are dropped\n")
+        count = control.forget(view.query, view.epoch)
+    sys.stdout.write(f"forget: sink {view.query} is forgotten, {count} staged messages are dropped\n")
     return 0
 
 
-def _listing(arguments: Sequence[str], command: str, description: str) -> argparse.Namespace:
+def _parse_listing(arguments: Sequence[str], command: str, description: str) -> argparse.Namespace:
     parser = Parser(prog=f"spanwire pipeline {command}", description=description)
     _broker_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     return parser.parse(arguments)
 
 
-def _show(command: str, found: list[tuple[dict[str, object], str]], as_json: bool) -> int:
-    for fields, line in found:
-        sys.stdout.write((json.dumps(fields) if as_json else line) + "\n")
-    if not found and not as_json:
+def _show(command: str, rows: list[tuple[dict[str, object], str]], as_json: bool) -> int:
+    for fields, text in rows:
+        sys.stdout.write((json.dumps(fields) if as_json else text) + "\n")
+    if not rows and not as_json:
         sys.stdout.write(f"{command}: there are none\n")
     return 0
 
 
-def _ending(arguments: Sequence[str], command: str, what: str, description: str) -> argparse.Namespace:
+def _parse_ending(arguments: Sequence[str], command: str, kind: str, description: str) -> argparse.Namespace:
     parser = Parser(prog=f"spanwire pipeline {command}", description=description)
-    parser.add_argument("name", metavar="NAME", help=f"the {what}, as spanwire pipeline {what}s shows it")
+    parser.add_argument("name", metavar="NAME", help=f"the {kind}, as spanwire pipeline {kind}s shows it")
     _broker_options(parser)
-    parser.whole_number("epoch", f"the epoch that the {what} has now; do not ask", UNSAID)
+    parser.whole_number("epoch", f"the epoch that the {kind} has now; do not ask", NO_EPOCH)
     return parser.parse(arguments)
 
 
-def _not_there(what: str, name: str) -> JmsError:
-    return JmsError(f"there is no {what} {name[:60]!r}; spanwire pipeline {what}s shows those there are")
+def _not_found(kind: str, name: str) -> JmsError:
+    return JmsError(f"there is no {kind} {name[:60]!r}; spanwire pipeline {kind}s shows those there are")
 
 
-def _is_confirmed(command: str, what: str, said: int, epoch: int, line: str) -> bool:
+def _is_confirmed(command: str, kind: str, requested: int, epoch: int, text: str) -> bool:
     """Whether the epoch that is said, or typed, is that of now; tells when not."""
-    given = said if said != UNSAID else _asked(command, epoch, line)
-    if given != epoch:
+    epoch_given = requested if requested != NO_EPOCH else _ask_epoch(command, epoch, text)
+    if epoch_given != epoch:
         sys.stderr.write(
-            f"spanwire pipeline {command}: {what} is at epoch {epoch}, not {given}: nothing is done; look at it again\n"
+            f"spanwire pipeline {command}: {kind} is at epoch {epoch}, not {epoch_given}: "
+            "nothing is done; look at it again\n"
         )
-    return given == epoch
+    return epoch_given == epoch
 
 
-def _asked(command: str, epoch: int, line: str) -> int:
+def _ask_epoch(command: str, epoch: int, text: str) -> int:
     if not sys.stdin.isatty():
         raise ConfigurationError(
             f"{command} needs --epoch {epoch} where nobody can be asked; the program must not run any more"
         )
-    sys.stdout.write(line + "\nThe program must not run any more. Type the epoch to go on: ")
+    sys.stdout.write(text + "\nThe program must not run any more. Type the epoch to go on: ")
     sys.stdout.flush()
-    text = sys.stdin.readline().strip()
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else UNSAID
+    answer = sys.stdin.readline().strip()
+    return int(answer) if answer.isascii() and answer.isdecimal() and len(answer) < 19 else NO_EPOCH
 
 
-def _line_of(view: CursorView) -> str:
-    held = view.end - view.start
-    what = f"holds {held} messages, {view.start} to {view.end}" if held else "holds none"
-    what = "released" if view.released else what
+def _cursor_text(view: CursorView) -> str:
+    reserved = view.end - view.start
+    state = f"holds {reserved} messages, {view.start} to {view.end}" if reserved else "holds none"
+    state = "released" if view.released else state
     alone = ", exclusive" if view.exclusive and not view.released else ""
-    return printable(f"{view.name}: {view.destination}, epoch {view.epoch}, {what}{alone}, {_who(view.run, view.user)}")
+    return printable(
+        f"{view.name}: {view.destination}, epoch {view.epoch}, {state}{alone}, {_who(view.run, view.user)}"
+    )
 
 
-def _line_of_sink(view: SinkView) -> str:
+def _sink_text(view: SinkView) -> str:
     last = f"batch {view.batch} is committed" if view.batch >= 0 else "no batch is committed"
     staged = f", staged messages: {view.staged}" if view.staged else ""
     return printable(f"{view.query}: epoch {view.epoch}, {last}{staged}, {_who(view.run, view.user)}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 from spanwire.model.text import printable
 
 if TYPE_CHECKING:
-    from spanwire.pipeline.routes.supervisor import News  # which needs Py4J; some commands do without Spark
+    from spanwire.pipeline.routes.supervisor import RouteEvent  # which needs Py4J; some commands do without Spark
 
 CLEAR: Final = "\r\x1b[K"  # to the beginning of the line, and nothing right of it
 
@@ -29,15 +29,15 @@ class Progress:
         self._width: Final = None if as_json else width
         self._live = ""
 
-    def show(self, news: News) -> None:
+    def show(self, event: RouteEvent) -> None:
         """Show what happened."""
-        line = json.dumps(asdict(news)) if self._as_json else printable(line_of(news))
+        text = json.dumps(asdict(event)) if self._as_json else printable(event_text(event))
         if self._width is None:
-            self._stream.write(line + "\n")
-        elif news.batch is None:
-            self._stream.write(f"{CLEAR if self._live else ''}{line}\n{self._cut(self._width())}")
+            self._stream.write(text + "\n")
+        elif event.batch is None:
+            self._stream.write(f"{CLEAR if self._live else ''}{text}\n{self._cut(self._width())}")
         else:
-            self._live = line
+            self._live = text
             self._stream.write(CLEAR + self._cut(self._width()))
         self._stream.flush()
 
@@ -58,9 +58,9 @@ def progress(as_json: bool) -> Progress:
     return Progress(sys.stdout, as_json, width)
 
 
-def line_of(news: News) -> str:
+def event_text(event: RouteEvent) -> str:
     """One line for people."""
-    if news.batch is None:
-        return f"{news.route}: {news.text}"
-    behind = f", {news.behind_ms / 1000:.1f} s behind" if news.behind_ms else ""
-    return f"{news.route}: batch {news.batch}, {news.text}, {news.rows_per_s:.0f} rows/s{behind}"
+    if event.batch is None:
+        return f"{event.route}: {event.text}"
+    behind = f", {event.behind_ms / 1000:.1f} s behind" if event.behind_ms else ""
+    return f"{event.route}: batch {event.batch}, {event.text}, {event.rows_per_s:.0f} rows/s{behind}"

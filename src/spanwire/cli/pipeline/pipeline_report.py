@@ -44,9 +44,9 @@ def run_report(arguments: Sequence[str]) -> int:
     inputs = load(INPUTS)(
         tuple(options.archives), tuple(options.advisories), tuple(options.statistics), tuple(options.sent)
     )
-    out = Path(options.out) if options.out else None
-    made = load(REPORT)(options.master, inputs, out, options.stuck_after)
-    sys.stdout.write(json.dumps(load(JSON)(made)) + "\n" if options.json else str(load(TEXT)(made)))
-    if out is not None and not options.json:
-        sys.stdout.write(f"The page is {out / 'report.html'}\n")
-    return IS_BROKEN if getattr(made, "is_broken", False) else 0
+    directory = Path(options.out) if options.out else None
+    report = load(REPORT)(options.master, inputs, directory, options.stuck_after)
+    sys.stdout.write(json.dumps(load(JSON)(report)) + "\n" if options.json else str(load(TEXT)(report)))
+    if directory is not None and not options.json:
+        sys.stdout.write(f"The page is {directory / 'report.html'}\n")
+    return IS_BROKEN if getattr(report, "is_broken", False) else 0

@@ -20,7 +20,7 @@ from spanwire.pipeline.report.page import page
 from spanwire.pipeline.report.png import HAS_MATPLOTLIB, write_charts
 from spanwire.pipeline.report.sources import Inputs
 from spanwire.pipeline.report.terminal import json_of
-from spanwire.pipeline.routes.running import session_on
+from spanwire.pipeline.routes.route_runner import session_on
 
 PAGE: Final = "report.html"
 JSON: Final = "report.json"

@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.archive.archiving import PARTITIONS, STATE
-from spanwire.pipeline.archive.replaying import ARCHIVE_DDL, archived
+from spanwire.pipeline.archive.archive_query import PARTITIONS, STATE
+from spanwire.pipeline.archive.replay import ARCHIVE_DDL, read_archive
 from spanwire.pipeline.columns.destinations import ADVISORIES
 
 MAX_ARCHIVES: Final = 100  # of one kind; each costs Spark a listing of its files
@@ -150,7 +150,7 @@ def statistics(spark: SparkSession, inputs: Inputs) -> DataFrame:
 
 def _read(spark: SparkSession, name: str, role: str) -> DataFrame:
     label = Path(name).resolve().name
-    return archived(spark, name).withColumn("archive", F.lit(label)).withColumn("role", F.lit(role))
+    return read_archive(spark, name).withColumn("archive", F.lit(label)).withColumn("role", F.lit(role))
 
 
 def _nothing(spark: SparkSession) -> DataFrame:

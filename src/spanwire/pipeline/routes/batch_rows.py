@@ -1,16 +1,19 @@
-"""Rows of the batch at hand that several endpoints get, written down once so that each try gives them the same.
+"""Keeps rows of the current batch on disk, so that each attempt gives several endpoints the same rows.
 
     STATE/ROUTE/batches/QUERY-0000000007/8c1f…   rows after some of the steps: Parquet, synced before it gets this name
-                                        …tmp     not yet
-                                        …/_columns.json    what they are
+                                        …tmp     unfinished
+                                        …/_columns.json    names and types of the columns
 
-A batch that Spark repeats finds them there and does not take those steps again: whatever another try of the steps would
-give, what one endpoint has committed and what the others still get are the same rows. They go when the next batch
-begins, for Spark has committed the one before by then; so there is one batch on the disk.
+than one endpoint has committed. The rows are removed when the next batch begins, because Spark has committed the
+previous batch by then; so only one batch is on the disk.
 
-Leaves to `delivering` which rows need it. The name of rows comes from the steps before them: when these are changed
-in the file, rows of the old ones are not taken. A Python function of the same name is the same step, and a table whose
-columns are others now is found by the columns.
+`delivering` decides which rows to keep. The name of the rows is made of the steps before them, so rows of changed steps
+are not used. A Python function with the same name counts as the same step; changed columns of a table are found by
+their names and types.
+
+Args:
+    repeated batch finds these rows and does not run the steps again. Another attempt of the steps might return other
+        rows
 """
 
 from __future__ import annotations
@@ -39,15 +42,15 @@ from spanwire.pipeline.parquet import PARQUET, with_parquet_options
 
 NAME: Final = re.compile(r"(.+)-(\d{10,})")
 TEMPORARY: Final = ".tmp"
-COLUMNS: Final = "_columns.json"  # Spark passes over files that begin so
-WAY_DIGITS: Final = 32  # of the hash of the steps before some rows
-DIRECTORY_MODE: Final = 0o700  # messages are nobody else's business
+COLUMNS: Final = "_columns.json"  # Spark ignores files whose names begin with an underscore
+KEY_DIGITS: Final = 32  # hexadecimal digits of the hash of the steps before some rows
+DIRECTORY_MODE: Final = 0o700  # other users must not read messages
 FULL: Final = ("No space left on device", "Disk quota exceeded", "File too large")
-GLOB: Final = re.compile(r"([\[\]{}*?\\])")  # what Spark takes for a pattern in a path that it reads
+GLOB: Final = re.compile(r"([\[\]{}*?\\])")  # characters of patterns in paths that Spark reads
 
 
 class BatchRows:
-    """The rows of one batch; made anew for each."""
+    """The kept rows of one batch; created for each batch."""
 
     def __init__(
         self,
@@ -57,20 +60,24 @@ class BatchRows:
         batch: int,
         write: Callable[[DataFrame, Path], int] | None = None,
     ) -> None:
-        """``query`` is Spark's id of it, which a new checkpoint changes: its batches begin at 0 again. ``write`` writes
-        rows as Parquet into a new directory and gives their number, `write_rows` without one.
+        """Keep rows in ``batches`` for a batch of a query.
+
+        Args:
+            query: Spark's id of the query, which changes with a new checkpoint whose batches begin at 0 again.
+            write: writes rows as Parquet into a new directory and returns their number; by default `write_rows`.
         """
         self._spark: Final = spark
         self._batches: Final = batches.absolute()
         self._query: Final = query
         self._batch: Final = batch
         self._write: Final = write_rows if write is None else write
-        self._home: Final = self._batches / f"{query}-{batch:010}"
+        self._batch_directory: Final = self._batches / f"{query}-{batch:010}"
 
     def sweep(self) -> None:
-        """Remove the rows of batches that are committed, of another checkpoint, and what a crash left half written.
+        """Remove rows of committed batches and other checkpoints, and unfinished rows of a crash.
 
-        Raises `ConfigurationError` when there are rows of a later batch: this one was committed then.
+        Raises:
+            ConfigurationError: there are rows of a later batch, so this batch was committed before.
         """
         for path in [] if not self._batches.exists() else sorted(self._batches.iterdir()):
             match = NAME.fullmatch(path.name)
@@ -79,55 +86,59 @@ class BatchRows:
                     f"spanwire: {path} holds rows of a later batch than {self._batch}, which Spark begins: another run "
                     "of this route is ahead, or the checkpoint was set back; then delete that directory"
                 )
-            if path != self._home:
+            if path != self._batch_directory:
                 shutil.rmtree(path, ignore_errors=True)
-        for path in self._home.glob(f"*{TEMPORARY}"):
+        for path in self._batch_directory.glob(f"*{TEMPORARY}"):
             shutil.rmtree(path, ignore_errors=True)
 
-    def kept(self, frame: DataFrame, way: Sequence[str], memory: DataFrame | None = None) -> DataFrame:
-        """These rows, or those that an earlier try has kept of the same ``way``, the keys of the steps before them.
-        Steps with a memory of their own, which ``memory`` ends with, run all the same: it belongs to the batch.
+    def keep(self, frame: DataFrame, step_keys: Sequence[str], memory: DataFrame | None = None) -> DataFrame:
+        """Return the rows, or the rows that an earlier attempt kept under the same ``step_keys``.
 
-        Raises `SpanwireError` for a full disk, `ConfigurationError` when not all rows are in the directory, they cannot
-        be kept, or have other columns than those that are there.
+        Steps with state of their own, which end in ``memory``, run in any case, because their state belongs to the
+        batch.
+
+        Raises:
+            SpanwireError: the disk is full.
+            ConfigurationError: rows are missing, cannot be kept, or were kept with other columns.
         """
-        empty = [field.name for field in frame.schema.fields if isinstance(field.dataType, NullType)]
-        for name in empty:  # Parquet has no column without a type
+        untyped = [field.name for field in frame.schema.fields if isinstance(field.dataType, NullType)]
+        for name in untyped:  # Parquet has no column without a type
             frame = frame.withColumn(name, F.col(f"`{name}`").cast("string"))
-        home = self._home / sha256("\n".join(way).encode()).hexdigest()[:WAY_DIGITS]
-        if not home.exists():
-            fault = unkept_column(frame.schema)
+        directory = self._batch_directory / sha256("\n".join(step_keys).encode()).hexdigest()[:KEY_DIGITS]
+        if not directory.exists():
+            fault = unstorable_column(frame.schema)
             if fault is not None:
                 raise ConfigurationError(f"spanwire: {fault}")
-            self._keep(frame, home)
+            self._store(frame, directory)
             memory = None
-        columns = self._columns(home, frame.schema)
+        columns = self._columns(directory, frame.schema)
         if memory is not None:
             memory.write.format("noop").mode("overwrite").save()
-        return self._spark.read.schema(columns).parquet("file:" + GLOB.sub(r"\\\1", str(home)))
+        return self._spark.read.schema(columns).parquet("file:" + GLOB.sub(r"\\\1", str(directory)))
 
-    def _columns(self, home: Path, now: StructType) -> StructType:
-        """Those that the rows were written with."""
+    def _columns(self, directory: Path, now: StructType) -> StructType:
+        """Return the columns of the kept rows, after comparing them with the present ones."""
         try:
-            columns = StructType.fromJson(json.loads((home / COLUMNS).read_text(encoding="utf-8")))
+            columns = StructType.fromJson(json.loads((directory / COLUMNS).read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError):
             raise ConfigurationError(
-                f"spanwire: {home} is damaged; it holds rows of batch {self._batch} that some endpoints may have. "
+                f"spanwire: {directory} is damaged; it holds rows of batch {self._batch} that some endpoints may have. "
                 "Delete it if none has"
             ) from None
-        others = sorted(shown_columns(columns) ^ shown_columns(now))
-        if others or columns.names != now.names:
+        differences = sorted(column_texts(columns) ^ column_texts(now))
+        if differences or columns.names != now.names:
             raise ConfigurationError(
-                f"spanwire: the rows of batch {self._batch} in {home} were kept with other columns than its steps give "
-                f"now ({', '.join(others) or 'their order'}): set the table or source back until the batch is done, or "
-                "delete that directory; then endpoints that have had their part keep rows that others do not get"
+                f"spanwire: the rows of batch {self._batch} in {directory} were kept with other columns than its steps "
+                f"give now ({', '.join(differences) or 'their order'}): set the table or source back until the batch is "
+                "done, or delete that directory; then endpoints that have had their part keep rows that others do not "
+                "get"
             )
         return columns
 
-    def _keep(self, frame: DataFrame, home: Path) -> None:
-        temporary = home.with_name(f"{home.name}.{uuid.uuid4().hex[:12]}{TEMPORARY}")
+    def _store(self, frame: DataFrame, directory: Path) -> None:
+        temporary = directory.with_name(f"{directory.name}.{uuid.uuid4().hex[:12]}{TEMPORARY}")
         try:
-            home.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+            directory.parent.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
             count = self._write(frame, temporary)
             (temporary / COLUMNS).write_text(frame.schema.json(), encoding="utf-8")
             if count != sync_rows(temporary):
@@ -135,7 +146,7 @@ class BatchRows:
                     f"spanwire: not all rows of batch {self._batch} are in {self._batches}: the state directory of a "
                     "route with an endpoint that commits once and others must be one that all executors share"
                 )
-            self._name(temporary, home)
+            self._publish(temporary, directory)
         except (PySparkException, Py4JError, OSError) as error:
             reason = next((words for words in FULL if words in str(error)), None)
             if reason is None:
@@ -146,46 +157,49 @@ class BatchRows:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
 
-    def _name(self, temporary: Path, home: Path) -> None:
+    def _publish(self, temporary: Path, directory: Path) -> None:
         try:
-            temporary.rename(home)
+            temporary.rename(directory)
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
-            return  # another run of the route was first, and both go on with its rows
-        for directory in (self._home, self._batches, self._batches.parent):
+            return  # another run of the route was first; both use its rows
+        for directory in (self._batch_directory, self._batches, self._batches.parent):
             sync(directory)
 
 
-def unkept_column(columns: StructType) -> str | None:
-    """Which column Parquet does not keep, if there is one, and what to do."""
+def unstorable_column(columns: StructType) -> str | None:
+    """Return the problem with a column that Parquet cannot store, and the remedy.
+
+    ``None`` without a problem.
+    """
     seen: set[str] = set()
-    what = "and rows for several endpoints cannot be kept so"
+    problem = "and rows for several endpoints cannot be kept so"
     for field in columns.fields:
         if field.name.lower() in seen:
-            return f"there are two columns {field.name!r}, {what}: rename one of them in the step that adds it"
+            return f"there are two columns {field.name!r}, {problem}: rename one of them in the step that adds it"
         seen.add(field.name.lower())
-        if holds_interval(field.dataType):
-            return f"the column {field.name!r} holds an INTERVAL, {what}: cast it to STRING in the step that adds it"
+        if has_interval(field.dataType):
+            return f"the column {field.name!r} holds an INTERVAL, {problem}: cast it to STRING in the step that adds it"
     return None
 
 
-def holds_interval(kind: DataType) -> bool:
-    """Whether a type is, or has in it, the one interval that Parquet does not know: of months and days together."""
+def has_interval(kind: DataType) -> bool:
+    """Return True if a type contains an interval of months and days, which Parquet does not have."""
     if isinstance(kind, StructType):
-        return any(holds_interval(field.dataType) for field in kind.fields)
+        return any(has_interval(field.dataType) for field in kind.fields)
     if isinstance(kind, MapType):
-        return holds_interval(kind.keyType) or holds_interval(kind.valueType)
-    return holds_interval(kind.elementType) if isinstance(kind, ArrayType) else isinstance(kind, CalendarIntervalType)
+        return has_interval(kind.keyType) or has_interval(kind.valueType)
+    return has_interval(kind.elementType) if isinstance(kind, ArrayType) else isinstance(kind, CalendarIntervalType)
 
 
-def shown_columns(columns: StructType) -> set[str]:
-    """Names with types; whether there may be nulls says nothing of the rows."""
+def column_texts(columns: StructType) -> set[str]:
+    """Return names with types; nullability does not matter."""
     return {f"{field.name} {field.dataType.simpleString()}" for field in columns.fields}
 
 
 def write_rows(frame: DataFrame, path: Path) -> int:
-    """Write rows as Parquet into a new directory; their number, which Spark counts on the way."""
+    """Write rows as Parquet into a new directory; return their number, which Spark counts while writing."""
     seen = Observation()
     counted = frame.observe(seen, F.count(F.lit(1)).alias("rows"))
     counted.write.format(PARQUET).options(**with_parquet_options(PARQUET, {})).save(f"file:{path}")
@@ -193,7 +207,7 @@ def write_rows(frame: DataFrame, path: Path) -> int:
 
 
 def sync_rows(directory: Path) -> int:
-    """Bring the files of a directory to the disk; the number of their rows."""
+    """Sync the files of a directory to the disk; return the number of their rows."""
     count = 0
     for path in directory.iterdir():
         with path.open("rb") as file:

@@ -40,42 +40,44 @@ MAX_SHOWN: Final = 120  # characters of a signature; the hint must stay in the l
 
 
 @contextmanager
-def jars_told_of(endpoint: Endpoint) -> Iterator[None]:
+def report_missing_jars(endpoint: Endpoint) -> Iterator[None]:
     """A missing or unfit jar, or missing settings, become a `ConfigurationError` at the endpoint that needs them."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
         if endpoint.kind == BROKER or endpoint.format in FILE_FORMATS:  # these need none
             raise
-        fault = fault_of_jar(endpoint.format, str(error), pyspark.__version__)
+        fault = jar_fault(endpoint.format, str(error), pyspark.__version__)
         if fault is None:
             raise
-        raise endpoint.place.error(fault) from None
+        raise endpoint.location.error(fault) from None
 
 
-def fault_of_jar(name: str, failure: str, version: str) -> str | None:
+def jar_fault(name: str, failure: str, version: str) -> str | None:
     """What to tell of a failure of a format in this version of Spark; None when no jar is to blame."""
     if any(mark in failure for mark in ABSENT):
-        return absent(name, version)
+        return missing_format(name, version)
     if UNSET in failure:
         return f"Delta lacks its settings; in PYSPARK_SUBMIT_ARGS, before pyspark-shell, write {DELTA_SETTINGS}"
-    found = LINKAGE.search(failure)
-    if found is None:
+    match = LINKAGE.search(failure)
+    if match is None:
         return None
-    said = found[1] if found[2] is None else f"{found[1]}: {found[2][:MAX_SHOWN]}"
-    return f"a jar of the format {name[:MAX_SHOWN]} was made for another Spark than {version}; take one for it ({said})"
+    problem = match[1] if match[2] is None else f"{match[1]}: {match[2][:MAX_SHOWN]}"
+    return (
+        f"a jar of the format {name[:MAX_SHOWN]} was made for another Spark than {version}; take one for it ({problem})"
+    )
 
 
-def absent(name: str, version: str) -> str:
+def missing_format(name: str, version: str) -> str:
     """What to tell of a format that Spark has not."""
-    which, words = "the jar", "--jars /path/of/its.jar"
+    missing, argument = "the jar", "--jars /path/of/its.jar"
     if name in JARS:
         jar, newest = JARS[name]
         if tuple(map(int, version.split(".")[:2])) > newest:
-            which = f"a jar for it (that of {jar} works up to Spark {newest[0]}.{newest[1]})"
+            missing = f"a jar for it (that of {jar} works up to Spark {newest[0]}.{newest[1]})"
         else:
-            words = f"--packages {jar}"
+            argument = f"--packages {jar}"
     return (
-        f"Spark {version} has no format {name[:MAX_SHOWN]}; give it {which} before it starts: "
-        f'export PYSPARK_SUBMIT_ARGS="{words} pyspark-shell"'
+        f"Spark {version} has no format {name[:MAX_SHOWN]}; give it {missing} before it starts: "
+        f'export PYSPARK_SUBMIT_ARGS="{argument} pyspark-shell"'
     )

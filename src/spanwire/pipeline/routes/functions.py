@@ -26,10 +26,10 @@ PREFIX: Final = "spanwire_route_functions_"  # keeps a module called json from b
 def load_functions(calls: Sequence[CallFunction], directory: Path | None) -> dict[tuple[str, str], TextFunction]:
     """The functions by module and name. Raises `ConfigurationError` at the step that calls what is not there."""
     modules: dict[str, ModuleType] = {}
-    found: dict[tuple[str, str], TextFunction] = {}
+    functions: dict[tuple[str, str], TextFunction] = {}
     for call in calls:
         if directory is None:
-            raise call.place.error(
+            raise call.location.error(
                 f"{call.module}.{call.name} is Python code: name with --functions DIRECTORY where it may come from"
             )
         if call.module not in modules:
@@ -37,23 +37,23 @@ def load_functions(calls: Sequence[CallFunction], directory: Path | None) -> dic
         function = getattr(modules[call.module], call.name, None)
         if not callable(function):
             known = [name for name, value in vars(modules[call.module]).items() if callable(value) and name[0] != "_"]
-            raise call.place.unknown(f"function of {call.module}", call.name, known)
-        found[call.module, call.name] = cast(TextFunction, function)
-    return found
+            raise call.location.unknown(f"function of {call.module}", call.name, known)
+        functions[call.module, call.name] = cast(TextFunction, function)
+    return functions
 
 
 def _load(call: CallFunction, directory: Path) -> ModuleType:
     root = directory.resolve()
     path = (root / f"{call.module}.py").resolve()
     if path.parent != root or not path.is_file():
-        raise call.place.error(f"there is no {call.module}.py in {directory}")
+        raise call.location.error(f"there is no {call.module}.py in {directory}")
     specification = importlib.util.spec_from_file_location(PREFIX + call.module, path)
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     try:
         specification.loader.exec_module(module)
     except Exception as error:  # noqa: BLE001 - whatever the operator's module does
-        raise call.place.error(f"{path.name} cannot be loaded: {type(error).__name__}: {error}") from None
+        raise call.location.error(f"{path.name} cannot be loaded: {type(error).__name__}: {error}") from None
     sys.modules[module.__name__] = module  # where cloudpickle looks for it
     cloudpickle.register_pickle_by_value(module)
     return module

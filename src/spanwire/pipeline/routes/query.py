@@ -17,14 +17,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spanwire.pipeline.parquet import with_parquet_options
-from spanwire.pipeline.routes.batch_rows import BatchRows, unkept_column
-from spanwire.pipeline.routes.building import StepBuilder, check_endpoint, for_endpoint, place_of
-from spanwire.pipeline.routes.delivering import Delivery, gives_the_same, must_agree, must_keep
-from spanwire.pipeline.routes.format_jars import jars_told_of
+from spanwire.pipeline.routes.batch_rows import BatchRows, unstorable_column
+from spanwire.pipeline.routes.batch_writer import BatchWriter
+from spanwire.pipeline.routes.delivery import Delivery, is_deterministic, must_agree, must_keep
+from spanwire.pipeline.routes.format_jars import report_missing_jars
 from spanwire.pipeline.routes.functions import TextFunction
 from spanwire.pipeline.routes.route_state import RouteState
-from spanwire.pipeline.routes.supervisor import told
-from spanwire.pipeline.routes.writing import BatchWriter
+from spanwire.pipeline.routes.step_builder import StepBuilder, check_endpoint, endpoint_rows, location_of
+from spanwire.pipeline.routes.supervisor import failure_text
 from spanwire.routes.endpoints import FILE_FORMATS
 from spanwire.routes.model import (
     BROKER,
@@ -38,7 +38,7 @@ from spanwire.routes.model import (
     branches_of,
     is_branching,
 )
-from spanwire.routes.nodes import Place
+from spanwire.routes.nodes import Location
 
 AVAILABLE_NOW: Final = "available-now"
 QUERY_PROPERTY: Final = "sql.streaming.queryId"  # what Spark tells of itself to whoever works on a batch
@@ -66,21 +66,21 @@ class RouteQuery:
         """A running query. Raises `ConfigurationError` for what Spark does not understand, or does not find."""
         if not must_agree(self.route):  # it did once, or there is nothing
             shutil.rmtree(self._state.batches, ignore_errors=True)
-        with errors_told_at(self.route.source.place):
+        with report_errors_at(self.route.source.location):
             frame = source_frame(self._spark, self.route.source, self._state)
-            on_stream, on_batch = cut(self.route)
+            on_stream, on_batch = split_steps(self.route)
             for step in on_stream:
-                frame = self._builder.applied(frame, step)
+                frame = self._builder.apply(frame, step)
         endpoint = only_endpoint(self.route, on_batch)
-        with errors_told_at(self.route.place if endpoint is None else endpoint.place):
-            return self._started(frame, endpoint, on_batch)
+        with report_errors_at(self.route.location if endpoint is None else endpoint.location):
+            return self._start_stream(frame, endpoint, on_batch)
 
-    def _started(self, frame: DataFrame, endpoint: Endpoint | None, on_batch: list[Step]) -> StreamingQuery:
+    def _start_stream(self, frame: DataFrame, endpoint: Endpoint | None, on_batch: list[Step]) -> StreamingQuery:
         if endpoint is not None:
-            frame = for_endpoint(frame, endpoint)
+            frame = endpoint_rows(frame, endpoint)
             options = with_parquet_options(endpoint.format, endpoint.options)
             if endpoint.format in FILE_FORMATS:
-                options["path"] = qualified(self._spark, options["path"])
+                options["path"] = qualify_path(self._spark, options["path"])
             writer = frame.writeStream.format(endpoint.format).options(**options)
         else:
             self._check(frame.limit(0), on_batch)
@@ -91,43 +91,43 @@ class RouteQuery:
         return writer.trigger(processingTime=self._trigger).start()
 
     def _deliver(self, batch: DataFrame, number: int) -> None:
-        before, steps = cut(self.route)
+        before, steps = split_steps(self.route)
         query = self._query()
         writer = BatchWriter(self._state.run_of(query), number, self._state.first_batch)
-        keeper = self._keeper(query, number) if must_agree(self.route) else None
+        keeper = self._open_keeper(query, number) if must_agree(self.route) else None
         delivery = Delivery(self._builder, self.route.dead_letters, writer, keeper)
-        delivery.deliver(batch, before, steps, repeat=self.route.source.kind == BROKER)
+        delivery.deliver(batch, before, steps, is_repeatable=self.route.source.kind == BROKER)
 
     def _query(self) -> str:
         query = self._spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
         if not query:
-            raise self.route.place.error(
+            raise self.route.location.error(
                 "this version of Spark does not tell which query a batch is of, and without that nothing is once only"
             )
         return str(query)
 
-    def _keeper(self, query: str, number: int) -> BatchRows:
+    def _open_keeper(self, query: str, number: int) -> BatchRows:
         keeper = BatchRows(self._spark, self._state.batches, query, number)
         keeper.sweep()
         return keeper
 
     def _check(self, frame: DataFrame, steps: list[Step]) -> None:
         """Errors of steps behind the first endpoint are found now, not with the first batch."""
-        before, _ = cut(self.route)
-        repeat = self.route.source.kind == BROKER and all(gives_the_same(step) for step in before)
+        before, _ = split_steps(self.route)
+        is_repeatable = self.route.source.kind == BROKER and all(is_deterministic(step) for step in before)
         for index, step in enumerate(steps):
-            if parts(self.route, step) and must_keep(self.route, repeat, index, steps):
-                fault = unkept_column(frame.schema)
+            if is_dividing(self.route, step) and must_keep(self.route, is_repeatable, index, steps):
+                fault = unstorable_column(frame.schema)
                 if fault is not None:
-                    raise place_of(step).error(fault)
-                repeat = True
-            repeat = repeat and (is_branching(step) or gives_the_same(step))
-            frame = self._checked(frame, step)
+                    raise location_of(step).error(fault)
+                is_repeatable = True
+            is_repeatable = is_repeatable and (is_branching(step) or is_deterministic(step))
+            frame = self._check_step(frame, step)
 
-    def _checked(self, frame: DataFrame, step: Step) -> DataFrame:
+    def _check_step(self, frame: DataFrame, step: Step) -> DataFrame:
         """The rows behind a step, which is tried with all that its branches do."""
         if not is_branching(step):
-            return self._builder.applied(frame, step)
+            return self._builder.apply(frame, step)
         if isinstance(step, To):
             check_endpoint(frame, step.endpoint)
         conditions = [step.condition] if isinstance(step, Filter) else []
@@ -138,30 +138,30 @@ class RouteQuery:
         for branch in branches_of(step):
             rows = frame
             for inner in branch:
-                rows = self._checked(rows, inner)
+                rows = self._check_step(rows, inner)
         return frame
 
 
 @contextmanager
-def errors_told_at(place: Place) -> Iterator[None]:
+def report_errors_at(location: Location) -> Iterator[None]:
     """What Spark raises inside becomes a `ConfigurationError` of one line about what stands at that place."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise place.error(f"Spark says: {told(error)}") from None
+        raise location.error(f"Spark says: {failure_text(error)}") from None
 
 
-def cut(route: Route) -> tuple[list[Step], list[Step]]:
+def split_steps(route: Route) -> tuple[list[Step], list[Step]]:
     """The steps that can be part of the stream, and those that need whole batches: from the first branch on, or from
     the first function whose failures are dead letters.
     """
     for index, step in enumerate(route.steps):
-        if parts(route, step):
+        if is_dividing(route, step):
             return route.steps[:index], route.steps[index:]
     return route.steps, []
 
 
-def parts(route: Route, step: Step) -> bool:
+def is_dividing(route: Route, step: Step) -> bool:
     """Whether rows go several ways from a step on."""
     return is_branching(step) or (isinstance(step, CallFunction) and route.dead_letters is not None)
 
@@ -174,23 +174,23 @@ def only_endpoint(route: Route, on_batch: list[Step]) -> Endpoint | None:
     return endpoint if endpoint.kind == BROKER or endpoint.format in FILE_FORMATS else None
 
 
-def qualified(spark: SparkSession, path: str) -> str:
+def qualify_path(spark: SparkSession, path: str) -> str:
     """The path with its file system and directory as this program knows them. Spark does that for all paths but those
     of streams into files: there each executor would take its own working directory.
     """
     jvm, context = spark.sparkContext._jvm, spark.sparkContext._jsc
     assert jvm is not None and context is not None
-    found = jvm.org.apache.hadoop.fs.Path(path)
-    return str(found.getFileSystem(context.hadoopConfiguration()).makeQualified(found).toString())
+    hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
+    return str(hadoop_path.getFileSystem(context.hadoopConfiguration()).makeQualified(hadoop_path).toString())
 
 
 def source_frame(spark: SparkSession, source: Endpoint, state: RouteState) -> DataFrame:
     """The stream of a source. Files are read with the columns that they have when the route starts."""
-    with jars_told_of(source):
-        return _loaded(spark, source, state)
+    with report_missing_jars(source):
+        return _load_source(spark, source, state)
 
 
-def _loaded(spark: SparkSession, source: Endpoint, state: RouteState) -> DataFrame:
+def _load_source(spark: SparkSession, source: Endpoint, state: RouteState) -> DataFrame:
     options = dict(source.options)
     if source.kind == BROKER:
         if "cursor" not in options:  # with one the messages stay at the broker

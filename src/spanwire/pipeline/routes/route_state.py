@@ -40,12 +40,12 @@ class RouteState:
         when it cannot be written.
         """
         try:
-            found = json.loads(self.note.read_text(encoding="utf-8"))
-            run, first = str(found["run"]), str(found.get("query", query))
+            record = json.loads(self.note.read_text(encoding="utf-8"))
+            run, first = str(record["run"]), str(record.get("query", query))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise ConfigurationError(f"spanwire: {self.note} is damaged or gone; it says which run this is") from None
-        if "query" not in found:
-            write_note(self.note, {**found, "query": query})
+        if "query" not in record:
+            write_note(self.note, {**record, "query": query})
         return run if query == first else sha256(query.encode()).hexdigest()[:RUN_DIGITS]
 
     def first_batch(self, ledger: str, batch: int) -> int:
@@ -55,53 +55,55 @@ class RouteState:
         """
         try:
             text = self.ledgers.read_text(encoding="utf-8") if self.ledgers.exists() else "{}"
-            found = {str(name): int(first) for name, first in json.loads(text).items()}
+            ledgers = {str(name): int(first) for name, first in json.loads(text).items()}
         except (ValueError, TypeError, AttributeError):
             raise ConfigurationError(
                 f"spanwire: {self.ledgers} is damaged; it says where ledgers begin. Delete it if no broker was changed"
             ) from None
-        if ledger not in found:
-            found[ledger] = batch
-            write_note(self.ledgers, found)
-        return found[ledger]
+        if ledger not in ledgers:
+            ledgers[ledger] = batch
+            write_note(self.ledgers, ledgers)
+        return ledgers[ledger]
 
 
-def write_note(path: Path, found: dict[str, object] | dict[str, int] | dict[str, str]) -> None:
+def write_note(path: Path, content: dict[str, object] | dict[str, int] | dict[str, str]) -> None:
     """All of it, or what was there before."""
     temporary = path.with_suffix(".tmp")
     with temporary.open("w", encoding="utf-8") as note:
-        note.write(json.dumps(found))
+        note.write(json.dumps(content))
         note.flush()
         os.fsync(note.fileno())
     temporary.rename(path)
 
 
-def source_of(route: Route) -> str:
+def source_text(route: Route) -> str:
     """What makes a source the one that the state belongs to."""
     options = route.source.options
     words = [route.source.destination, options.get("selector", ""), options.get("subscription", "")]
     return " ".join(word for word in words if word) if route.source.kind == BROKER else route.source.uri
 
 
-def open_state(directory: Path, route: Route) -> RouteState:
+def open_state(states: Path, route: Route) -> RouteState:
     """The state of a route, made if need be. Raises `ConfigurationError` when it belongs to another source."""
-    home = directory.absolute() / route.name  # executors have working directories of their own
-    note = home / "route.json"
-    source = source_of(route)
+    states = states.absolute() / route.name  # executors have working directories of their own
+    note = states / "route.json"
+    source = source_text(route)
     try:
-        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        states.mkdir(parents=True, exist_ok=True, mode=0o700)
         if note.exists():
-            found = json.loads(note.read_text(encoding="utf-8"))
+            record = json.loads(note.read_text(encoding="utf-8"))
         else:
-            found = {"source": source, "run": uuid.uuid4().hex[:RUN_DIGITS]}
-            write_note(note, found)
-        before, _ = str(found["source"]), str(found["run"])
+            record = {"source": source, "run": uuid.uuid4().hex[:RUN_DIGITS]}
+            write_note(note, record)
+        recorded, _ = str(record["source"]), str(record["run"])
     except OSError as error:
-        raise route.place.error(f"the state of the route in {home}: {error.strerror}") from None
+        raise route.location.error(f"the state of the route in {states}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
-        raise route.place.error(f"{note} is damaged; it says whose state lies beside it") from None
-    if before != source:
-        raise route.place.error(
-            f"the state in {home} belongs to the source {before!r}, not {source!r}; choose another --state"
+        raise route.location.error(f"{note} is damaged; it says whose state lies beside it") from None
+    if recorded != source:
+        raise route.location.error(
+            f"the state in {states} belongs to the source {recorded!r}, not {source!r}; choose another --state"
         )
-    return RouteState(note, str(home / "checkpoint"), str(home / "staging"), home / "ledgers.json", home / "batches")
+    return RouteState(
+        note, str(states / "checkpoint"), str(states / "staging"), states / "ledgers.json", states / "batches"
+    )

@@ -16,25 +16,29 @@ from typing import Final, Protocol
 
 from py4j.protocol import Py4JNetworkError
 
-from spanwire.routes.masking import masked
+from spanwire.routes.masking import mask
 from spanwire.routes.model import Patience
 
-POLL_S: Final = 0.25  # while a batch is waited for
-LOOK_S: Final = 0.5  # between two looks: each asks Java, which is most of what an idle route takes
+DRAIN_POLL_S: Final = 0.25  # while a batch is waited for
+POLL_S: Final = 0.5  # between two looks: each asks Java, which is most of what an idle route takes
 MAX_PAUSE_S: Final = 60.0  # between two starts, where the pause grows
 DRAIN_S: Final = 60.0  # for the batch at hand when told to stop
-OURS: Final = "spanwire: "
-REFUSED: Final = "ConfigurationError: "  # of ours
+PREFIX: Final = "spanwire: "
+CONFIGURATION_ERROR: Final = "ConfigurationError: "  # of ours
 # The next start would fail like this one; the latter two for want of a jar.
-LASTING: Final = (REFUSED, "ClassNotFoundException: ", "[DATA_SOURCE_NOT_FOUND]")
+PERMANENT: Final = (CONFIGURATION_ERROR, "ClassNotFoundException: ", "[DATA_SOURCE_NOT_FOUND]")
 # All that is told of a method that a jar calls and this Spark has not. No other start finds it.
 SIGNATURE: Final = re.compile(r"'[\w.$\[\]]+ [\w.$]+\.[\w$<>]+\([^)]*\)'")
-MARKS: Final = ((REFUSED, ""), (OURS, ""), ("JmsError: ", "JmsError: "))  # in a failure's lines, and what is told
+MARKS: Final = (
+    (CONFIGURATION_ERROR, ""),
+    (PREFIX, ""),
+    ("JmsError: ", "JmsError: "),
+)  # in a failure's lines, and what is told
 TRACEBACK: Final = "Traceback (most recent call last):"
 CAUSE: Final = re.compile(r"(?:: |Caused by: )?(?:[\w$]+\.)*(\w*(?:Exception|Error)): (.+)")
 WRAPPERS: Final = ("Py4JJavaError", "Py4JException", "SparkException", "StreamingQueryException")  # the cause is inside
 JAVA: Final = "An error occurred while calling "  # how Py4J begins to tell what went wrong there
-JAVA_IS_GONE: Final = (ConnectionError, Py4JNetworkError)  # no failure of one route: nothing can be asked any more
+JAVA_LOST: Final = (ConnectionError, Py4JNetworkError)  # no failure of one route: nothing can be asked any more
 MAX_LINE: Final = 400  # characters of a failure that are told
 EXECUTED: Final = "addBatch"  # among the durations of a batch that was done; a look that found nothing has none
 REPEATED: Final = "done again, of rows that were read before"
@@ -81,7 +85,7 @@ class Startable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class RouteEvent:
     """Something to tell about a route."""
 
     route: str
@@ -93,10 +97,10 @@ class News:
     is_failure: bool = False
 
 
-class Supervised:
+class SupervisedRoute:
     """One route under supervision."""
 
-    def __init__(self, name: str, startable: Startable, patience: Patience, tell: Callable[[News], None]) -> None:
+    def __init__(self, name: str, startable: Startable, patience: Patience, tell: Callable[[RouteEvent], None]) -> None:
         self.name: Final = name
         self.has_failed = False
         self.is_over = False
@@ -107,14 +111,14 @@ class Supervised:
         self._failures = 0
         self._start_at = 0.0
         self._batch = -1
-        self._said = ""
-        self._seen: tuple[object, object] = (-1, None)
+        self._reported = ""
+        self._last_progress: tuple[object, object] = (-1, None)
 
     def start(self) -> None:
         """Start the query now. Raises `SpanwireError` for a route that cannot be."""
         self._query = self._startable.start()
 
-    def look(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         """Tell what is new; start again what has failed, after a while. A start that fails is one more failure: the
         first one was in order, so what it lacks now may come back.
         """
@@ -133,7 +137,7 @@ class Supervised:
         if failure is None:
             self.is_over = True
         else:
-            self._fail(told(failure), now, is_lasting=lasts(str(failure)))
+            self._fail(failure_text(failure), now, is_permanent=is_permanent_failure(str(failure)))
 
     def stop(self, now: Callable[[], float], wait: Callable[[float], object]) -> None:
         """Let the batch at hand end, but not for ever. What goes wrong is told; raises what telling raises, and what
@@ -145,65 +149,65 @@ class Supervised:
         end = now() + DRAIN_S
         try:
             while query.isActive and query.status.get("isTriggerActive") and now() < end:
-                wait(POLL_S)
+                wait(DRAIN_POLL_S)
             query.stop()
             self._progress(query)
-        except JAVA_IS_GONE:
+        except JAVA_LOST:
             raise
         except Exception as failure:  # noqa: BLE001 - others are to be stopped, too
             self.has_failed = True
-            self._tell(News(self.name, told(failure), is_failure=True))
+            self._tell(RouteEvent(self.name, failure_text(failure), is_failure=True))
 
     def _start_again(self, now: float) -> None:
         try:
             self.start()
-        except JAVA_IS_GONE:
+        except JAVA_LOST:
             raise
         except Exception as failure:  # noqa: BLE001 - the failure of one route, whatever it is
-            self._fail(told(failure), now, is_lasting=lasts(str(failure)))
+            self._fail(failure_text(failure), now, is_permanent=is_permanent_failure(str(failure)))
 
-    def _fail(self, reason: str, now: float, is_lasting: bool) -> None:
+    def _fail(self, reason: str, now: float, is_permanent: bool) -> None:
         self._failures += 1
         retries = self._patience.retries
-        if is_lasting or 0 <= retries < self._failures:
+        if is_permanent or 0 <= retries < self._failures:
             self.has_failed = self.is_over = True
-            self._tell(News(self.name, reason, is_failure=True))
+            self._tell(RouteEvent(self.name, reason, is_failure=True))
             return
         pause_s = self._patience.interval_ms / 1000
-        if self._patience.grows:
+        if self._patience.is_growing:
             pause_s = min(pause_s * 2 ** min(self._failures - 1, 16), MAX_PAUSE_S)
         self._start_at = now + pause_s
-        if reason != self._said:
-            self._said = reason
-            self._tell(News(self.name, f"{reason}; starting it again", is_failure=True))
+        if reason != self._reported:
+            self._reported = reason
+            self._tell(RouteEvent(self.name, f"{reason}; starting it again", is_failure=True))
 
     def _progress(self, query: RunningQuery) -> None:
         last = query.lastProgress
         if not isinstance(last, dict):
             return
         seen = (last["batchId"], last.get("timestamp"))
-        if seen == self._seen:
+        if seen == self._last_progress:
             return
-        self._seen = seen
+        self._last_progress = seen
         # Only when there may have been batches between two looks are they asked for.
         for progress in query.recentProgress if int(last["batchId"]) > self._batch + 1 else [last]:
             if isinstance(progress, dict) and int(progress["batchId"]) > self._batch and has_worked(progress):
-                self._tell_of(progress)
+                self._report_batch(progress)
 
-    def _tell_of(self, progress: dict[str, object]) -> None:
+    def _report_batch(self, progress: dict[str, object]) -> None:
         rows = int(str(progress.get("numInputRows") or 0))
         self._batch = int(str(progress["batchId"]))
         is_repeated = self._failures > 0
-        self._failures, self._said = 0, ""
+        self._failures, self._reported = 0, ""
         if not rows:  # a batch that ends windows, or one that was repeated with rows that were kept
             if is_repeated:
-                self._tell(News(self.name, REPEATED, self._batch))
+                self._tell(RouteEvent(self.name, REPEATED, self._batch))
             return
         speed = float(str(progress.get("processedRowsPerSecond") or 0.0))
-        self._tell(News(self.name, f"{rows} rows", self._batch, rows, speed, behind_of(progress)))
+        self._tell(RouteEvent(self.name, f"{rows} rows", self._batch, rows, speed, delay_ms_of(progress)))
 
 
-def run_all(routes: Sequence[Supervised], stop: threading.Event, now: Callable[[], float]) -> bool:
+def run_all(routes: Sequence[SupervisedRoute], stop: threading.Event, now: Callable[[], float]) -> bool:
     """Until all have ended or ``stop`` is set; whether none has failed for good. Whatever ends this stops them all in
     order. Raises `SpanwireError` for a route that cannot be started at first.
     """
@@ -212,8 +216,8 @@ def run_all(routes: Sequence[Supervised], stop: threading.Event, now: Callable[[
             route.start()
         while not stop.is_set() and not all(route.is_over for route in routes):
             for route in routes:
-                route.look(now())
-            stop.wait(LOOK_S)
+                route.poll(now())
+            stop.wait(POLL_S)
     finally:
         with ExitStack() as rest:  # all of them, even when nobody listens any more to what one tells
             for route in reversed(routes):
@@ -221,29 +225,31 @@ def run_all(routes: Sequence[Supervised], stop: threading.Event, now: Callable[[
     return not any(route.has_failed for route in routes)
 
 
-def told(failure: Exception) -> str:
+def failure_text(failure: Exception) -> str:
     """The line of a failure that is meant for people, without secrets of addresses in it."""
-    line = _line_of(failure)
+    line = _failure_line(failure)
     if SIGNATURE.match(line) is not None:
         line = f"a jar was made for another Spark than this; it calls {line}"
-    return masked(line)[:MAX_LINE]
+    return mask(line)[:MAX_LINE]
 
 
-def _line_of(failure: Exception) -> str:
+def _failure_line(failure: Exception) -> str:
     lines = str(failure).splitlines()
-    for mark, kept in MARKS:
+    for mark, prefix in MARKS:
         for line in lines:
             if mark in line:
-                return kept + line.split(mark, 1)[1].removeprefix(OURS)
+                return prefix + line.split(mark, 1)[1].removeprefix(PREFIX)
     if lines and (TRACEBACK in lines[0] or lines[0].startswith(JAVA)):
-        found = [match for match in map(CAUSE.match, lines) if match]
-        lines = [f"{match[1]}: {match[2]}" for match in found if match[1] not in WRAPPERS] or [m[2] for m in found[-1:]]
+        matches = [match for match in map(CAUSE.match, lines) if match]
+        lines = [f"{match[1]}: {match[2]}" for match in matches if match[1] not in WRAPPERS] or [
+            m[2] for m in matches[-1:]
+        ]
     return lines[0] if lines else type(failure).__name__
 
 
-def lasts(failure: str) -> bool:
+def is_permanent_failure(failure: str) -> bool:
     """Whether another start would find the same."""
-    return SIGNATURE.match(failure) is not None or any(mark in failure for mark in LASTING)
+    return SIGNATURE.match(failure) is not None or any(mark in failure for mark in PERMANENT)
 
 
 def has_worked(progress: dict[str, object]) -> bool:
@@ -252,7 +258,7 @@ def has_worked(progress: dict[str, object]) -> bool:
     return bool(progress.get("numInputRows")) or (isinstance(durations, dict) and EXECUTED in durations)
 
 
-def behind_of(progress: dict[str, object]) -> int | None:
+def delay_ms_of(progress: dict[str, object]) -> int | None:
     """How far a source is behind, where it says so."""
     sources = progress.get("sources")
     if not isinstance(sources, list) or not sources:

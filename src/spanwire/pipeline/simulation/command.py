@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.routes.running import session_on
+from spanwire.pipeline.routes.route_runner import session_on
 from spanwire.pipeline.simulation.graph import Graph, graph_of
 from spanwire.pipeline.simulation.report import Naming, lines, make_directory, summary, write
 from spanwire.pipeline.simulation.rules import Rules

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from spanwire.model.errors import ConfigurationError, SpanwireError
-from spanwire.pipeline.routes.batch_rows import BatchRows, unkept_column
+from spanwire.pipeline.routes.batch_rows import BatchRows, unstorable_column
 
 QUERY = "7d1c"
 WAY = ("set n to sql rand()",)
@@ -80,7 +80,7 @@ def rows_of(home: Path, batch: int, query: str = QUERY) -> BatchRows:
 
 
 def kept(rows: BatchRows, frame: Frame, way: tuple[str, ...] = WAY, memory: Frame | None = None) -> list[int]:
-    return cast(list[int], rows.kept(cast(DataFrame, frame), way, cast(DataFrame | None, memory)))
+    return cast(list[int], rows.keep(cast(DataFrame, frame), way, cast(DataFrame | None, memory)))
 
 
 def test_another_try_of_a_batch_gets_the_rows_of_the_first_and_takes_no_steps(tmp_path: Path) -> None:
@@ -195,5 +195,5 @@ def test_columns_that_parquet_does_not_keep_are_told_before_anything_is_written(
             kept(rows_of(tmp_path, 5), frame)
         assert frame.tries == 0
     twice = StructType([StructField("text", StringType()), StructField("Text", StringType())])
-    assert str(unkept_column(twice)).startswith("there are two columns 'Text'")
-    assert unkept_column(columns(n=LongType(), since=DayTimeIntervalType())) is None
+    assert str(unstorable_column(twice)).startswith("there are two columns 'Text'")
+    assert unstorable_column(columns(n=LongType(), since=DayTimeIntervalType())) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.routes.masking import HIDDEN, MAX_LINE, masked, without_secrets
+from spanwire.routes.masking import HIDDEN, MAX_LINE, mask, without_secrets
 from tests.support.canary import CANARY
 
 
@@ -28,7 +28,7 @@ from tests.support.canary import CANARY
     ],
 )
 def test_a_secret_of_an_address_is_hidden(line: str, shown: str) -> None:
-    assert masked(line) == shown
+    assert mask(line) == shown
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ def test_a_secret_of_an_address_is_hidden(line: str, shown: str) -> None:
     ],
 )
 def test_what_is_no_secret_is_shown(line: str) -> None:
-    assert masked(line) == line
+    assert mask(line) == line
 
 
 def test_the_queue_is_shown_beside_an_address_with_a_user() -> None:
     line = f"queue://ORDERS cannot be read from tcp://u:{CANARY}@h:1: not authorized"
-    assert masked(line) == f"queue://ORDERS cannot be read from tcp://{HIDDEN}@h:1: not authorized"
+    assert mask(line) == f"queue://ORDERS cannot be read from tcp://{HIDDEN}@h:1: not authorized"
 
 
 @pytest.mark.parametrize(
@@ -65,4 +65,4 @@ def test_behind_a_path_parameters_are_hidden_as_elsewhere() -> None:
 
 
 def test_of_a_line_without_end_only_the_beginning_is_looked_through() -> None:
-    assert masked("a" * MAX_LINE + f" tcp://u:{CANARY}@h") == "a" * MAX_LINE
+    assert mask("a" * MAX_LINE + f" tcp://u:{CANARY}@h") == "a" * MAX_LINE

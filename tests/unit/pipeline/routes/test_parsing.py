@@ -200,7 +200,7 @@ def test_parameters_without_a_value_are_as_if_they_were_not_there() -> None:
     words = "selector: null, clientID:, maxRetries: ~, sourceUsername:, failureRetryInterval:"
     route = only(f"- jmsBridge: {{source: {{uri: 'jms:A', parameters: {{user: }}}}, target: 'jms:B', {words}}}")
     assert route.source.options == {"url": URL, "destination": "queue://A"}
-    assert route.patience == Patience(grows=False)
+    assert route.patience == Patience(is_growing=False)
 
 
 def test_a_bridge_has_the_error_handler_of_its_file_or_its_own() -> None:
@@ -395,10 +395,10 @@ def test_credentials_of_any_endpoint_are_in_no_plan(endpoint: str, shown: str) -
 @pytest.mark.parametrize(
     ("words", "patience"),
     [
-        ("failureRetryInterval: 1", Patience(Patience().retries, 1, grows=False)),
-        ("failureRetryInterval: -1, maxRetries: 0", Patience(0, Patience().interval_ms, grows=False)),
-        ("failureRetryInterval: -1, maxRetries: -1", Patience(-1, Patience().interval_ms, grows=False)),
-        ("maxRetries: 7", Patience(7, Patience().interval_ms, grows=False)),
+        ("failureRetryInterval: 1", Patience(Patience().retries, 1, is_growing=False)),
+        ("failureRetryInterval: -1, maxRetries: 0", Patience(0, Patience().interval_ms, is_growing=False)),
+        ("failureRetryInterval: -1, maxRetries: -1", Patience(-1, Patience().interval_ms, is_growing=False)),
+        ("maxRetries: 7", Patience(7, Patience().interval_ms, is_growing=False)),
     ],
 )
 def test_a_bridge_tries_again_as_often_and_as_soon_as_it_says(words: str, patience: Patience) -> None:

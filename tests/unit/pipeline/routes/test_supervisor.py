@@ -6,7 +6,16 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.routes.supervisor import DRAIN_S, REPEATED, News, Supervised, behind_of, lasts, run_all, told
+from spanwire.pipeline.routes.supervisor import (
+    DRAIN_S,
+    REPEATED,
+    RouteEvent,
+    SupervisedRoute,
+    delay_ms_of,
+    failure_text,
+    is_permanent_failure,
+    run_all,
+)
 from spanwire.routes.model import Patience
 
 
@@ -75,9 +84,9 @@ class Clock:
         self._query.status["isTriggerActive"] = self.waits < self._ends_after
 
 
-def supervised(patience: Patience) -> tuple[Supervised, Startable, list[News]]:
-    startable, news = Startable(), list[News]()
-    route = Supervised("r", startable, patience, news.append)
+def supervised(patience: Patience) -> tuple[SupervisedRoute, Startable, list[RouteEvent]]:
+    startable, news = Startable(), list[RouteEvent]()
+    route = SupervisedRoute("r", startable, patience, news.append)
     route.start()
     return route, startable, news
 
@@ -87,29 +96,29 @@ def test_what_has_failed_is_started_again_ever_later_and_said_once() -> None:
     now = 0.0
     for pause_s in (1.0, 2.0, 4.0):
         startable.queries[-1].fail("JmsError: the broker is away")
-        route.look(now)
-        route.look(now + pause_s - 0.1)
+        route.poll(now)
+        route.poll(now + pause_s - 0.1)
         count = len(startable.queries)
         now += pause_s
-        route.look(now)
+        route.poll(now)
         assert len(startable.queries) == count + 1
     assert [one.text for one in news] == ["JmsError: the broker is away; starting it again"]
     startable.queries[-1].fail("JmsError: the broker is away")
-    route.look(now)
+    route.poll(now)
     assert route.is_over and route.has_failed and news[-1].text == "JmsError: the broker is away"
 
 
 def test_a_fixed_pause_does_not_grow_however_long_it_is() -> None:
-    route, startable, _ = supervised(Patience(retries=-1, interval_ms=3_600_000, grows=False))
+    route, startable, _ = supervised(Patience(retries=-1, interval_ms=3_600_000, is_growing=False))
     now = 0.0
     for _ in range(20):
         startable.queries[-1].fail("JmsError: the broker is away")
-        route.look(now)
+        route.poll(now)
         count = len(startable.queries)
-        route.look(now + 3599.9)
+        route.poll(now + 3599.9)
         assert len(startable.queries) == count
         now += 3600.0
-        route.look(now)
+        route.poll(now)
         assert len(startable.queries) == count + 1
 
 
@@ -117,26 +126,26 @@ def test_a_batch_that_went_well_ends_the_count_of_failures() -> None:
     route, startable, news = supervised(Patience(retries=1, interval_ms=1000))
     for now in (0.0, 10.0, 20.0):
         startable.queries[-1].fail("x")
-        route.look(now)
-        route.look(now + 1.0)
+        route.poll(now)
+        route.poll(now + 1.0)
         latest = '{"segment": 1, "behindMs": 40}'
         progress: dict[str, object] = {"batchId": int(now), "numInputRows": 3, "processedRowsPerSecond": 1.5}
         startable.queries[-1].lastProgress = progress | {"sources": [{"latestOffset": latest}]}
         startable.queries[-1].recentProgress = [startable.queries[-1].lastProgress]
-        route.look(now + 2.0)
+        route.poll(now + 2.0)
     assert not route.is_over
-    assert news[-1] == News("r", "3 rows", 20, 3, 1.5, 40)
+    assert news[-1] == RouteEvent("r", "3 rows", 20, 3, 1.5, 40)
 
 
 def test_a_batch_of_rows_that_were_kept_is_told_and_ends_the_count_of_failures() -> None:
     route, startable, news = supervised(Patience(retries=1, interval_ms=1000))
     for number in range(3):
         startable.queries[-1].fail("x")
-        route.look(10.0 * number)
-        route.look(10.0 * number + 1.0)
+        route.poll(10.0 * number)
+        route.poll(10.0 * number + 1.0)
         found = {"batchId": number, "numInputRows": 0, "durationMs": {"addBatch": 7, "triggerExecution": 9}}
         startable.queries[-1].lastProgress = found
-        route.look(10.0 * number + 2.0)
+        route.poll(10.0 * number + 2.0)
     assert not route.is_over
     assert [one.text for one in news] == ["x; starting it again", REPEATED] * 3
     assert news[-1].batch == 2
@@ -145,13 +154,13 @@ def test_a_batch_of_rows_that_were_kept_is_told_and_ends_the_count_of_failures()
 def test_a_look_that_found_nothing_is_no_batch() -> None:
     route, startable, news = supervised(Patience(retries=1, interval_ms=1000))
     startable.queries[-1].fail("x")
-    route.look(0.0)
-    route.look(1.0)
+    route.poll(0.0)
+    route.poll(1.0)
     idle = {"batchId": 0, "numInputRows": 0, "durationMs": {"latestOffset": 3, "triggerExecution": 9}}
     startable.queries[-1].lastProgress = idle
-    route.look(2.0)
+    route.poll(2.0)
     startable.queries[-1].lastProgress = idle | {"numInputRows": 4, "timestamp": "later"}
-    route.look(3.0)
+    route.poll(3.0)
     assert [(one.text, one.batch) for one in news] == [("x; starting it again", None), ("4 rows", 0)]
 
 
@@ -162,15 +171,15 @@ def test_every_batch_is_told_of_once_however_many_there_were_between_two_looks()
         query.lastProgress = {"batchId": number, "numInputRows": rows, "timestamp": f"t{number}"}
         query.recentProgress.append(query.lastProgress)
         if number in (0, 3):
-            route.look(0.0)
-            route.look(0.0)
+            route.poll(0.0)
+            route.poll(0.0)
     assert [(one.batch, one.rows) for one in news] == [(0, 5), (2, 7), (3, 9)]
 
 
 def test_a_mistake_in_the_file_is_not_tried_again() -> None:
     route, startable, news = supervised(Patience())
     startable.queries[-1].fail("x\nspanwire.model.errors.ConfigurationError: spanwire: the column text is int\nat y")
-    route.look(0.0)
+    route.poll(0.0)
     assert route.has_failed and [one.text for one in news] == ["the column text is int"]
 
 
@@ -194,52 +203,52 @@ def test_routes_run_until_all_have_ended() -> None:
             query.isActive = False
             return query
 
-    other = Supervised("o", Ending(), Patience(), lambda news: None)
+    other = SupervisedRoute("o", Ending(), Patience(), lambda news: None)
     assert run_all([other], threading.Event(), lambda: 0.0)
     assert other.is_over and not route.is_over
 
 
 def test_the_line_for_people_is_found_in_sparks_many() -> None:
-    assert told(RuntimeError("a\n b spanwire: the queue is gone\n at c")) == "the queue is gone"
-    assert told(RuntimeError("x\n y.ConfigurationError: r.yaml:3: no column a\n z")) == "r.yaml:3: no column a"
-    assert told(RuntimeError("only this\nand that")) == "only this"
+    assert failure_text(RuntimeError("a\n b spanwire: the queue is gone\n at c")) == "the queue is gone"
+    assert failure_text(RuntimeError("x\n y.ConfigurationError: r.yaml:3: no column a\n z")) == "r.yaml:3: no column a"
+    assert failure_text(RuntimeError("only this\nand that")) == "only this"
     proxied = "An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):"
     lines = [
         '  File "x.py", line 1, in f',
         "py4j.protocol.Py4JJavaError: An error occurred",
         ": java.sql.SQLException: no suit",
     ]
-    assert told(RuntimeError("\n".join([proxied, *lines, "\tat y"]))) == "SQLException: no suit"
+    assert failure_text(RuntimeError("\n".join([proxied, *lines, "\tat y"]))) == "SQLException: no suit"
 
 
 def test_a_method_that_a_jar_looks_for_in_vain_is_told_as_the_fault_of_the_jar() -> None:
     failure = RuntimeError("'void org.apache.spark.sql.LogicalRDD.<init>(scala.Seq, boolean)'\n=== Streaming Query ===")
-    assert told(failure) == (
+    assert failure_text(failure) == (
         "a jar was made for another Spark than this; "
         "it calls 'void org.apache.spark.sql.LogicalRDD.<init>(scala.Seq, boolean)'"
     )
-    assert lasts(str(failure))
-    assert not lasts("'shop' is away (again)")
+    assert is_permanent_failure(str(failure))
+    assert not is_permanent_failure("'shop' is away (again)")
 
 
 def test_what_needs_a_jar_is_not_tried_again() -> None:
     for text in ("x\n: java.lang.ClassNotFoundException: org.Driver\n", "[DATA_SOURCE_NOT_FOUND] Failed to find delta"):
         route, startable, news = supervised(Patience())
         startable.queries[-1].fail(text)
-        route.look(0.0)
+        route.poll(0.0)
         assert route.has_failed and len(news) == 1
 
 
 def test_a_start_that_raises_is_a_failure_of_its_route_alone() -> None:
-    startable, news = Refusing(1, ConfigurationError("r.yaml:3: Spark says: no path")), list[News]()
-    route = Supervised("r", startable, Patience(retries=2, interval_ms=1000), news.append)
+    startable, news = Refusing(1, ConfigurationError("r.yaml:3: Spark says: no path")), list[RouteEvent]()
+    route = SupervisedRoute("r", startable, Patience(retries=2, interval_ms=1000), news.append)
     route.start()
     startable.queries[0].fail("x")
-    route.look(0.0)
-    route.look(1.0)
-    route.look(1.0 + 1.9)
+    route.poll(0.0)
+    route.poll(1.0)
+    route.poll(1.0 + 1.9)
     assert not route.is_over
-    route.look(1.0 + 2.0)
+    route.poll(1.0 + 2.0)
     assert route.is_over and route.has_failed
     assert [one.text for one in news] == [
         "x; starting it again",
@@ -258,13 +267,13 @@ def test_the_other_routes_are_stopped_in_order_whatever_ends_the_work() -> None:
             self.queries.append(Deaf())
             return self.queries[-1]
 
-    news, good, refusing = list[News](), Startable(), Refusing(0, ConfigurationError("r.yaml:9: no such path"))
-    routes = [Supervised(name, one, Patience(), news.append) for name, one in (("d", OfDeaf()), ("g", good))]
-    refused = Supervised("f", refusing, Patience(), news.append)
+    news, good, refusing = list[RouteEvent](), Startable(), Refusing(0, ConfigurationError("r.yaml:9: no such path"))
+    routes = [SupervisedRoute(name, one, Patience(), news.append) for name, one in (("d", OfDeaf()), ("g", good))]
+    refused = SupervisedRoute("f", refusing, Patience(), news.append)
     with pytest.raises(ConfigurationError, match="no such path"):
         run_all([*routes, refused], threading.Event(), lambda: 0.0)
     assert good.queries[0].is_stopped
-    assert news == [News("d", "Java is gone", is_failure=True)]
+    assert news == [RouteEvent("d", "Java is gone", is_failure=True)]
 
 
 @pytest.mark.parametrize("sign", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("no answer")])
@@ -279,8 +288,8 @@ def test_the_end_of_java_is_told_of_no_route_and_by_whoever_runs_them_all(sign: 
             self.queries.append(Gone())
             return self.queries[-1]
 
-    news, gone = list[News](), [OfGone(), OfGone()]
-    routes = [Supervised(str(number), one, Patience(), news.append) for number, one in enumerate(gone)]
+    news, gone = list[RouteEvent](), [OfGone(), OfGone()]
+    routes = [SupervisedRoute(str(number), one, Patience(), news.append) for number, one in enumerate(gone)]
     over = threading.Event()
     over.set()
     with pytest.raises(type(sign)):
@@ -290,18 +299,18 @@ def test_the_end_of_java_is_told_of_no_route_and_by_whoever_runs_them_all(sign: 
 
 
 def test_a_route_is_not_started_again_without_java() -> None:
-    news, starts = list[News](), Refusing(1, ConnectionRefusedError(111, "Connection refused"))
-    route = Supervised("a", starts, Patience(interval_ms=0), news.append)
+    news, starts = list[RouteEvent](), Refusing(1, ConnectionRefusedError(111, "Connection refused"))
+    route = SupervisedRoute("a", starts, Patience(interval_ms=0), news.append)
     route.start()
     starts.queries[0].fail("the connection was lost")
-    route.look(0.0)
+    route.poll(0.0)
     with pytest.raises(ConnectionRefusedError):
-        route.look(1.0)
+        route.poll(1.0)
     assert [one.text for one in news] == ["the connection was lost; starting it again"]
 
 
 def test_all_routes_are_stopped_when_nobody_listens_any_more() -> None:
-    def tell(news: News) -> None:
+    def tell(news: RouteEvent) -> None:
         raise BrokenPipeError(32, "Broken pipe")
 
     class Busy(Startable):
@@ -311,7 +320,7 @@ def test_all_routes_are_stopped_when_nobody_listens_any_more() -> None:
             return query
 
     busy, quiet = [Busy(), Busy()], Startable()
-    routes = [Supervised(str(number), one, Patience(), tell) for number, one in enumerate([*busy, quiet])]
+    routes = [SupervisedRoute(str(number), one, Patience(), tell) for number, one in enumerate([*busy, quiet])]
     with pytest.raises(BrokenPipeError):
         run_all(routes, threading.Event(), lambda: 0.0)
     assert [one.queries[0].is_stopped for one in [*busy, quiet]] == [True] * 3
@@ -319,17 +328,17 @@ def test_all_routes_are_stopped_when_nobody_listens_any_more() -> None:
 
 def test_what_java_raised_is_told_in_its_own_words() -> None:
     call = "An error occurred while calling o50.load.\n"
-    assert told(RuntimeError(f"{call}: java.io.IOException: No FileSystem for x\n\tat y")) == (
+    assert failure_text(RuntimeError(f"{call}: java.io.IOException: No FileSystem for x\n\tat y")) == (
         "IOException: No FileSystem for x"
     )
-    assert told(RuntimeError(f"{call}: org.apache.spark.SparkException: it is over\n\tat y")) == "it is over"
+    assert failure_text(RuntimeError(f"{call}: org.apache.spark.SparkException: it is over\n\tat y")) == "it is over"
 
 
 def test_a_first_batch_without_rows_is_no_repetition() -> None:
     route, startable, news = supervised(Patience(retries=1, interval_ms=1000))
     found = {"batchId": 0, "numInputRows": 0, "durationMs": {"addBatch": 7, "triggerExecution": 9}}
     startable.queries[-1].lastProgress = found
-    route.look(1.0)
+    route.poll(1.0)
     assert news == []
 
 
@@ -348,7 +357,7 @@ def test_a_first_batch_without_rows_is_no_repetition() -> None:
     ],
 )
 def test_of_the_causes_that_java_gives_the_first_that_says_more_than_spark_is_told(text: str, line: str) -> None:
-    assert told(RuntimeError(text)) == line
+    assert failure_text(RuntimeError(text)) == line
 
 
 @pytest.mark.parametrize(
@@ -363,4 +372,4 @@ def test_of_the_causes_that_java_gives_the_first_that_says_more_than_spark_is_to
     ],
 )
 def test_how_far_a_source_is_behind_is_told_where_it_says_so(progress: dict[str, object], behind: int | None) -> None:
-    assert behind_of(progress) == behind
+    assert delay_ms_of(progress) == behind

@@ -7,10 +7,10 @@ from typing import cast
 import pytest
 from pyspark.sql import DataFrame
 
-from spanwire.pipeline.routes.building import StepBuilder
-from spanwire.pipeline.routes.delivering import Delivery, must_agree, must_keep
-from spanwire.pipeline.routes.query import cut
-from spanwire.pipeline.routes.writing import BatchWriter
+from spanwire.pipeline.routes.batch_writer import BatchWriter
+from spanwire.pipeline.routes.delivery import Delivery, must_agree, must_keep
+from spanwire.pipeline.routes.query import split_steps
+from spanwire.pipeline.routes.step_builder import StepBuilder
 from spanwire.routes.model import Endpoint, Expression, Route, Step
 from spanwire.routes.parsing import read_routes
 from spanwire.routes.placeholders import Placeholders
@@ -42,12 +42,12 @@ class Frame:
 
 
 class Builder:
-    def applied(self, frame: Frame, step: Step) -> Frame:
+    def apply(self, frame: Frame, step: Step) -> Frame:
         return Frame(f"{frame.name} > {step_text(step)}")
 
-    def answered(self, frame: Frame, step: Step, keeps_errors: bool) -> Frame:
-        assert keeps_errors
-        return Frame(f"{self.applied(frame, step).name} or its failure")
+    def call_function(self, frame: Frame, step: Step, keep_errors: bool) -> Frame:
+        assert keep_errors
+        return Frame(f"{self.apply(frame, step).name} or its failure")
 
     def condition(self, _: Frame, expression: Expression) -> str:
         return expression.text
@@ -62,8 +62,8 @@ class World:
         self.memories: list[str | None] = []
         self.written: list[str] = []
 
-    def kept(self, frame: DataFrame, way: Sequence[str], memory: DataFrame | None = None) -> DataFrame:
-        self.kept_ways.append(tuple(way))
+    def keep(self, frame: DataFrame, step_keys: Sequence[str], memory: DataFrame | None = None) -> DataFrame:
+        self.kept_ways.append(tuple(step_keys))
         self.kept_rows.append(cast(Frame, frame).name)
         self.memories.append(None if memory is None else cast(Frame, memory).name)
         return cast(DataFrame, Frame(f"kept({cast(Frame, frame).name})"))
@@ -75,8 +75,8 @@ class World:
 class FullDisk(World):
     """The first rows that are to be kept are the end of it."""
 
-    def kept(self, frame: DataFrame, way: Sequence[str], memory: DataFrame | None = None) -> DataFrame:
-        super().kept(frame, way, memory)
+    def keep(self, frame: DataFrame, step_keys: Sequence[str], memory: DataFrame | None = None) -> DataFrame:
+        super().keep(frame, step_keys, memory)
         raise OSError
 
 
@@ -95,10 +95,10 @@ def route_of(*steps: str, source: str = "jms:queue:IN", dead: str = "") -> Route
 
 def delivered(route: Route, world: World | None = None) -> World:
     world = World() if world is None else world
-    before, steps = cut(route)
+    before, steps = split_steps(route)
     frame = Frame(" > ".join(["in", *map(step_text, before)]))
     delivery = Delivery(cast(StepBuilder, Builder()), route.dead_letters, cast(BatchWriter, world), world)
-    delivery.deliver(cast(DataFrame, frame), before, steps, repeat=True)
+    delivery.deliver(cast(DataFrame, frame), before, steps, is_repeatable=True)
     return world
 
 
@@ -237,5 +237,5 @@ def test_rows_that_were_cached_are_given_back_also_after_a_failure() -> None:
         frame = Frame("in")
         delivery = Delivery(cast(StepBuilder, Builder()), None, cast(BatchWriter, world), None)
         with nullcontext() if type(world) is World else pytest.raises(OSError):
-            delivery.deliver(cast(DataFrame, frame), [], route.steps, repeat=True)
+            delivery.deliver(cast(DataFrame, frame), [], route.steps, is_repeatable=True)
         assert frame.caching == ["persist", "unpersist"]

@@ -23,7 +23,7 @@ from spanwire.pipeline.executors import check_executors
 from spanwire.pipeline.routes.functions import TextFunction, load_functions
 from spanwire.pipeline.routes.query import AVAILABLE_NOW, RouteQuery
 from spanwire.pipeline.routes.route_state import open_state
-from spanwire.pipeline.routes.supervisor import JAVA_IS_GONE, News, Supervised, run_all, told
+from spanwire.pipeline.routes.supervisor import JAVA_LOST, RouteEvent, SupervisedRoute, failure_text, run_all
 from spanwire.pipeline.session import local_session, machine_cores, prepare_cluster_environment, start_session
 from spanwire.pipeline.spark.spark_log import NAME, log_of_commands
 from spanwire.routes.parsing import RouteFile
@@ -45,12 +45,12 @@ def session_on(
     is the file ``log``, or that of all commands. Raises `ConfigurationError` when there is no Java, or it ends before
     the session.
     """
-    with java_is_there(master), _session(master, name, settings, log or log_of_commands(os.environ)) as session:
+    with watch_java(master), _session(master, name, settings, log or log_of_commands(os.environ)) as session:
         yield session
 
 
 @contextmanager
-def java_is_there(master: str, has_ended: Callable[[], bool] | None = None) -> Iterator[None]:
+def watch_java(master: str, has_ended: Callable[[], bool] | None = None) -> Iterator[None]:
     """Tell the end of Spark's Java process in one line, whoever notices it first. Large messages take its memory.
 
     Another connection that is lost meanwhile, such as a closed standard output, is none of its business.
@@ -59,7 +59,7 @@ def java_is_there(master: str, has_ended: Callable[[], bool] | None = None) -> I
     logger.addFilter(is_not_py4j)
     try:
         yield
-    except JAVA_IS_GONE as error:
+    except JAVA_LOST as error:
         if not (has_ended or java_has_ended)():
             if isinstance(error, Py4JNetworkError):
                 raise ConfigurationError(f"Spark on {master}: its Java process does not answer; start again") from None
@@ -84,7 +84,7 @@ def java_has_ended() -> bool:
         return True
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if process is not None:
-        return ends_soon(process)
+        return has_ended_within(process)
     try:  # somebody else has started it
         gateway.jvm.java.lang.System.nanoTime()
     except (OSError, Py4JError):
@@ -92,7 +92,7 @@ def java_has_ended() -> bool:
     return False
 
 
-def ends_soon(process: subprocess.Popen[bytes], within_s: float = END_S) -> bool:
+def has_ended_within(process: subprocess.Popen[bytes], within_s: float = END_S) -> bool:
     """Whether a process has ended, or does within some seconds: its connections end a little before it."""
     try:
         process.wait(within_s)
@@ -130,7 +130,7 @@ def run_routes(
     state: Path,
     trigger: str,
     functions: Mapping[tuple[str, str], TextFunction],
-    tell: Callable[[News], None],
+    tell: Callable[[RouteEvent], None],
     stop: threading.Event,
 ) -> bool:
     """Run all routes until they have ended or ``stop`` is set; whether none has failed for good.
@@ -140,7 +140,7 @@ def run_routes(
     if trigger == AVAILABLE_NOW:
         check_durable(file)
     routes = [
-        Supervised(
+        SupervisedRoute(
             route.name, RouteQuery(spark, route, open_state(state, route), functions, trigger), route.patience, tell
         )
         for route in file.routes
@@ -152,7 +152,7 @@ def check_durable(file: RouteFile) -> None:
     """Raise `ConfigurationError` for a source that has nothing when a run begins, where the run is to end with that."""
     for route in file.routes:
         if route.source.options.get("subscriptionDurable", "").lower() == "false":
-            raise route.source.place.error(
+            raise route.source.location.error(
                 f"{route.source.destination} keeps nothing for a subscription that is not durable, so available-now "
                 "would end without a message; name a subscription, or run it with --trigger interval"
             )
@@ -164,7 +164,7 @@ def run(
     state: Path,
     trigger: str,
     functions: Path | None,
-    tell: Callable[[News], None],
+    tell: Callable[[RouteEvent], None],
     stop: threading.Event,
 ) -> bool:
     """The same on a session of its own. Raises `ConfigurationError` also when Spark does not begin, or is gone."""
@@ -173,4 +173,4 @@ def run(
         with session_on(master, f"spanwire pipeline {Path(file.file).name}", log=state / NAME) as spark:
             return run_routes(spark, file, state, trigger, loaded, tell, stop)
     except (PySparkException, Py4JError) as error:
-        raise ConfigurationError(f"Spark on {master}: {told(error)}") from None
+        raise ConfigurationError(f"Spark on {master}: {failure_text(error)}") from None

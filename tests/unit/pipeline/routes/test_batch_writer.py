@@ -8,8 +8,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.pipeline.routes.batch_writer import BatchWriter
 from spanwire.pipeline.routes.route_state import RouteState, open_state
-from spanwire.pipeline.routes.writing import BatchWriter
 from spanwire.routes.model import Endpoint, To
 from spanwire.routes.parsing import read_routes
 from spanwire.routes.placeholders import Placeholders

@@ -17,11 +17,11 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.arrow.rows import BODY_COLUMNS, COLUMN_TYPES, check_columns, row_errors
 from spanwire.pipeline.columns.body_types import BYTES_BODY, TEXT_BODY, UNREADABLE
 from spanwire.pipeline.options import write_options
-from spanwire.pipeline.routes.format_jars import jars_told_of
+from spanwire.pipeline.routes.format_jars import report_missing_jars
 from spanwire.pipeline.routes.functions import TextFunction
 from spanwire.pipeline.selector_column import selector_column
 from spanwire.pipeline.selectors.selector_evaluation import property_entry
-from spanwire.routes.masking import masked
+from spanwire.routes.masking import mask
 from spanwire.routes.model import (
     BROKER,
     CONSTANT,
@@ -40,7 +40,7 @@ from spanwire.routes.model import (
     To,
     Transform,
 )
-from spanwire.routes.nodes import Place
+from spanwire.routes.nodes import Location
 
 ERROR: Final = "_spanwire_error"
 REASON: Final = "_spanwire_reason"  # why a row failed, while it is asked whether it can be a message at all
@@ -62,25 +62,25 @@ class StepBuilder:
         self._spark: Final = spark
         self._functions: Final = functions
 
-    def applied(self, frame: DataFrame, step: Step) -> DataFrame:
+    def apply(self, frame: DataFrame, step: Step) -> DataFrame:
         """The rows behind a step that is no branch. Raises `ConfigurationError`."""
-        place = place_of(step)
+        location = location_of(step)
         try:
-            return self._apply(frame, step)
+            return self._build(frame, step)
         except (AnalysisException, ParseException) as error:
-            raise place.error(f"Spark says: {first_line(error)}") from None
+            raise location.error(f"Spark says: {first_line(error)}") from None
 
-    def answered(self, frame: DataFrame, step: CallFunction, keeps_errors: bool) -> DataFrame:
+    def call_function(self, frame: DataFrame, step: CallFunction, keep_errors: bool) -> DataFrame:
         """The rows with the column `CALLED`: the text that a function gave, and its error, which ends the query unless
         errors are kept.
         """
-        return called(frame, self._functions[step.module, step.name], step, keeps_errors)
+        return call_column(frame, self._functions[step.module, step.name], step, keep_errors)
 
-    def sendable(self, frame: DataFrame, endpoint: Endpoint) -> tuple[DataFrame, DataFrame, DataFrame]:
+    def split_sendable(self, frame: DataFrame, endpoint: Endpoint) -> tuple[DataFrame, DataFrame, DataFrame]:
         """The rows of which a broker takes a message, the others with their reasons, and both together, which whoever
         uses them keeps in memory meanwhile.
         """
-        marked = refused(frame, endpoint).persist()
+        marked = mark_unsendable(frame, endpoint).persist()
         good = marked.where(F.col(ERROR).isNull()).drop(ERROR)
         return good, marked.where(F.col(ERROR).isNotNull()), marked
 
@@ -90,10 +90,10 @@ class StepBuilder:
             column = selector_column(expression.text) if expression.language == SELECTOR else F.expr(expression.text)
             frame.where(column)
         except (AnalysisException, ParseException) as error:
-            raise expression.place.error(f"Spark says: {first_line(error)}") from None
+            raise expression.location.error(f"Spark says: {first_line(error)}") from None
         return F.coalesce(column, F.lit(False))
 
-    def _apply(self, frame: DataFrame, step: Step) -> DataFrame:
+    def _build(self, frame: DataFrame, step: Step) -> DataFrame:
         if isinstance(step, Filter):
             return frame.where(self.condition(frame, step.condition))
         if isinstance(step, SetHeader):
@@ -101,37 +101,37 @@ class StepBuilder:
         if isinstance(step, RemoveHeader):
             return remove_header(frame, step.name)
         if isinstance(step, Transform):
-            return transformed(frame, step)
+            return transform(frame, step)
         if isinstance(step, CallFunction):
-            answered = self.answered(frame, step, keeps_errors=False)
-            return with_body(answered, "text", F.col(f"{CALLED}.text")).drop(CALLED)
+            called = self.call_function(frame, step, keep_errors=False)
+            return with_body(called, "text", F.col(f"{CALLED}.text")).drop(CALLED)
         if isinstance(step, Split):
             return with_body(frame, "text", F.explode(F.expr(step.sql).cast("array<string>")))
         if isinstance(step, Aggregate):
-            return aggregated(frame, step)
+            return aggregate(frame, step)
         if isinstance(step, Deduplicate):
             keyed = frame.withWatermark(step.time, step.watermark).withColumn(KEY, F.expr(step.key))
             return keyed.dropDuplicatesWithinWatermark([KEY]).drop(KEY)
         assert isinstance(step, Join)
-        return self._joined(frame, step)
+        return self._join(frame, step)
 
-    def _joined(self, frame: DataFrame, step: Join) -> DataFrame:
+    def _join(self, frame: DataFrame, step: Join) -> DataFrame:
         table = read_table(self._spark, step.table)
         joined = frame.alias("message").join(table.alias("table"), F.expr(step.on), "left" if step.is_left else "inner")
         added = [F.expr(sql).alias(name) for name, sql in step.columns]
         return joined.select("message.*", *added)
 
 
-def place_of(step: Step) -> Place:
+def location_of(step: Step) -> Location:
     """Where a step stands."""
     if isinstance(step, Filter):
-        return step.condition.place
-    return step.endpoint.place if isinstance(step, To) else step.place
+        return step.condition.location
+    return step.endpoint.location if isinstance(step, To) else step.location
 
 
 def read_table(spark: SparkSession, endpoint: Endpoint) -> DataFrame:
     """The table of a join, read anew for each batch."""
-    with jars_told_of(endpoint):
+    with report_missing_jars(endpoint):
         return spark.read.format(endpoint.format).options(**endpoint.options).load()
 
 
@@ -144,9 +144,9 @@ def set_header(frame: DataFrame, name: str, value: Column) -> DataFrame:
     """A header, or a property with the type of the value."""
     if name in HEADER_TYPES:
         return frame.withColumn(name, value.cast(HEADER_TYPES[name]))
-    others = F.map_filter(F.coalesce(F.col("properties"), F.expr(EMPTY)), lambda key, _: key != name)
+    remaining = F.map_filter(F.coalesce(F.col("properties"), F.expr(EMPTY)), lambda key, _: key != name)
     added = F.create_map(F.lit(name), value.cast("variant"))
-    return frame.withColumn("properties", F.map_concat(others, added))
+    return frame.withColumn("properties", F.map_concat(remaining, added))
 
 
 def remove_header(frame: DataFrame, name: str) -> DataFrame:
@@ -165,13 +165,13 @@ def with_body(frame: DataFrame, column: str, value: Column) -> DataFrame:
     """Another body in one of the body columns; the others have none."""
     frame = frame.withColumn(column, value)
     kind = {"text": TEXT_BODY, "bytes": BYTES_BODY}.get(column)
-    for other in BODY_COLUMNS:
-        if other != column and other in frame.columns:
-            frame = frame.withColumn(other, F.lit(None).cast(COLUMN_TYPES[other][0]))
+    for name in BODY_COLUMNS:
+        if name != column and name in frame.columns:
+            frame = frame.withColumn(name, F.lit(None).cast(COLUMN_TYPES[name][0]))
     return frame.withColumn("body_type", F.lit(kind)) if "body_type" in frame.columns else frame
 
 
-def transformed(frame: DataFrame, step: Transform) -> DataFrame:
+def transform(frame: DataFrame, step: Transform) -> DataFrame:
     """New columns; a new body takes the place of the old one."""
     if step.only:
         return frame.select(*[F.expr(sql).alias(name) for name, sql in step.columns])
@@ -181,44 +181,46 @@ def transformed(frame: DataFrame, step: Transform) -> DataFrame:
     return frame
 
 
-def aggregated(frame: DataFrame, step: Aggregate) -> DataFrame:
+def aggregate(frame: DataFrame, step: Aggregate) -> DataFrame:
     """One row for each group of each window that is over."""
     window = F.window(step.time, step.window, step.slide) if step.slide else F.window(step.time, step.window)
     groups = [F.expr(sql).alias(name) for name, sql in step.by]
     columns = [F.expr(sql).alias(name) for name, sql in step.columns]
-    found = frame.withWatermark(step.time, step.watermark).groupBy(window.alias("window"), *groups).agg(*columns)
+    aggregated = frame.withWatermark(step.time, step.watermark).groupBy(window.alias("window"), *groups).agg(*columns)
     names = [name for name, _ in [*step.by, *step.columns]]
-    return found.select(F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end"), *names)
+    return aggregated.select(
+        F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end"), *names
+    )
 
 
-def called(frame: DataFrame, function: TextFunction, step: CallFunction, keeps_errors: bool) -> DataFrame:
+def call_column(frame: DataFrame, function: TextFunction, step: CallFunction, keep_errors: bool) -> DataFrame:
     """The column `CALLED` with the answer of a function for each row."""
-    where = f"{step.place.file}:{step.place.line}: {step.module}.{step.name}"
+    origin = f"{step.location.file}:{step.location.line}: {step.module}.{step.name}"
 
     def call(rows: pa.Array) -> pa.Array:
-        found: list[dict[str, str | None]] = []
+        answers: list[dict[str, str | None]] = []
         for row in rows.to_pylist():
             text, error = answer_of(function, row["text"], plain_properties(row["properties"]))
             if error is not None:
-                error = f"{where}: {error}"[:MAX_CAUSE]
-                if not keeps_errors:
+                error = f"{origin}: {error}"[:MAX_CAUSE]
+                if not keep_errors:
                     raise RuntimeError(f"spanwire: {error}")
-            found.append({"text": text, "error": error})
-        return pa.array(found, pa.struct([("text", pa.string()), ("error", pa.string())]))
+            answers.append({"text": text, "error": error})
+        return pa.array(answers, pa.struct([("text", pa.string()), ("error", pa.string())]))
 
-    given = F.struct(F.col("text").alias("text"), F.col("properties").alias("properties"))
-    return frame.withColumn(CALLED, F.arrow_udf(call, "struct<text: string, error: string>")(given))
+    arguments = F.struct(F.col("text").alias("text"), F.col("properties").alias("properties"))
+    return frame.withColumn(CALLED, F.arrow_udf(call, "struct<text: string, error: string>")(arguments))
 
 
 def answer_of(function: TextFunction, text: str | None, properties: dict[str, object]) -> tuple[str | None, str | None]:
     """The text that a function gives, or what went wrong."""
     try:
-        found: object = function(text, properties)
+        answer: object = function(text, properties)
     except Exception as failure:  # noqa: BLE001 - whatever the operator's function does
         return None, f"{type(failure).__name__}: {failure}"
-    if found is not None and not isinstance(found, str):
-        return None, f"it gave a {type(found).__name__}, not a text"
-    return found, None
+    if answer is not None and not isinstance(answer, str):
+        return None, f"it gave a {type(answer).__name__}, not a text"
+    return answer, None
 
 
 def split_by_answer(answered: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -231,25 +233,25 @@ def split_by_answer(answered: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 def plain_properties(items: list[tuple[str, dict[str, bytes] | None]] | None) -> dict[str, object]:
     """Properties as plain Python values."""
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for name, variant in items or []:
         entry = property_entry(variant)
-        found[name] = None if entry is None else entry[1]
-    return found
+        values[name] = None if entry is None else entry[1]
+    return values
 
 
-def refused(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
+def mark_unsendable(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
     """The rows with the column `ERROR`: the reason why none of them can be a message for an endpoint; null where one
     can. The same code decides as when they are sent.
     """
-    words = dict(endpoint.options)  # Spark pickles the function, and compiled destinations cannot be pickled
+    options = dict(endpoint.options)  # Spark pickles the function, and compiled destinations cannot be pickled
 
     def reasons(rows: pa.Array) -> pa.Array:
-        return pa.array(row_errors(pa.RecordBatch.from_struct_array(rows), write_options(words)), pa.string())
+        return pa.array(row_errors(pa.RecordBatch.from_struct_array(rows), write_options(options)), pa.string())
 
-    columns = message_columns(frame, endpoint.place).columns
-    given = F.struct(*[F.col(f"`{name}`") for name in columns])
-    return frame.withColumn(ERROR, F.arrow_udf(reasons, "string")(given))
+    columns = message_columns(frame, endpoint.location).columns
+    arguments = F.struct(*[F.col(f"`{name}`") for name in columns])
+    return frame.withColumn(ERROR, F.arrow_udf(reasons, "string")(arguments))
 
 
 def dead_letters(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
@@ -274,10 +276,10 @@ def dead_letters(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
     for name in ("text", "body_type"):
         if name not in failed.columns:
             failed = failed.withColumn(name, F.lit(None).cast("string"))
-    return as_texts(refused(failed, endpoint), [name for name in frame.columns if name != ERROR])
+    return replace_unsendable(mark_unsendable(failed, endpoint), [name for name in frame.columns if name != ERROR])
 
 
-def as_texts(marked: DataFrame, names: list[str]) -> DataFrame:
+def replace_unsendable(marked: DataFrame, names: list[str]) -> DataFrame:
     """Rows with an `ERROR` as JSON of the columns of these names; the others as they are."""
     is_good = F.col(ERROR).isNull()
     replaced: dict[str, Column] = {
@@ -293,33 +295,35 @@ def as_texts(marked: DataFrame, names: list[str]) -> DataFrame:
     return marked.select(*columns)
 
 
-def message_columns(frame: DataFrame, place: Place) -> DataFrame:
+def message_columns(frame: DataFrame, location: Location) -> DataFrame:
     """The columns that a message has. Raises `ConfigurationError` when there is no body among them."""
-    kept = [name for name in frame.columns if name in COLUMN_TYPES]
-    if not set(kept) & set(BODY_COLUMNS):
-        raise place.error(
+    names = [name for name in frame.columns if name in COLUMN_TYPES]
+    if not set(names) & set(BODY_COLUMNS):
+        raise location.error(
             f"rows without {', '.join(BODY_COLUMNS)} make no message; before it put "
             'transform: {select: {text: "to_json(struct(*))"}}'
         )
-    return frame.select(*kept)
+    return frame.select(*names)
 
 
-def for_endpoint(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
+def endpoint_rows(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
     """What an endpoint gets of the rows."""
-    return message_columns(frame, endpoint.place) if endpoint.kind == BROKER else frame
+    return message_columns(frame, endpoint.location) if endpoint.kind == BROKER else frame
 
 
 def check_endpoint(frame: DataFrame, endpoint: Endpoint) -> None:
     """Raise `ConfigurationError` for columns that an endpoint does not take, before it gets a row."""
     if endpoint.kind != BROKER:
         return
-    fields = message_columns(frame, endpoint.place).schema.fields
+    fields = message_columns(frame, endpoint.location).schema.fields
     try:
-        check_columns([(one.name, one.dataType.simpleString()) for one in fields], write_options(endpoint.options))
+        check_columns(
+            [(field.name, field.dataType.simpleString()) for field in fields], write_options(endpoint.options)
+        )
     except ConfigurationError as error:
-        raise endpoint.place.error(str(error).removeprefix("spanwire: ")) from None
+        raise endpoint.location.error(str(error).removeprefix("spanwire: ")) from None
 
 
 def first_line(error: Exception) -> str:
     """The line of Spark's message that says what is wrong, without secrets of addresses in it."""
-    return masked(str(error).strip().splitlines()[0])[:300]
+    return mask(str(error).strip().splitlines()[0])[:300]

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.archive.archiving import DAY, DESTINATION, PARTITIONS
+from spanwire.pipeline.archive.archive_query import DAY, DESTINATION, PARTITIONS
 from spanwire.pipeline.arrow.schema import COLUMNS, DDL
 from spanwire.pipeline.selector_column import selector_column
 
@@ -35,7 +35,7 @@ ORDER: Final = ("JMSTimestamp", "sequence", "JMSMessageID")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Selection:
     """Which messages of an archive."""
 
     directory: str
@@ -43,13 +43,13 @@ class Choice:
     until: datetime | None = None
     selector: str | None = None
 
-    def words(self) -> dict[str, str]:
+    def texts(self) -> dict[str, str]:
         """The same as texts."""
         return {name: str(value) for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class DestinationTotal:
     """The messages of one destination that would be replayed."""
 
     destination: str
@@ -58,44 +58,44 @@ class Sum:
     last: datetime | None
 
 
-def archived(spark: SparkSession, directory: str) -> DataFrame:
+def read_archive(spark: SparkSession, directory: str) -> DataFrame:
     """The rows of an archive; a column that an older one does not have is null there."""
     return spark.read.schema(ARCHIVE_DDL).parquet(directory)
 
 
-def chosen(spark: SparkSession, choice: Choice) -> DataFrame:
+def select_messages(spark: SparkSession, selection: Selection) -> DataFrame:
     """The messages. Raises `ConfigurationError` for a directory that is no archive."""
-    directory = Path(choice.directory)
+    directory = Path(selection.directory)
     if not directory.is_dir() or not any(directory.glob(f"{PARTITIONS[0]}=*")):
         raise ConfigurationError(f"{directory} is no archive; there is no {PARTITIONS[0]}=… in it")
-    frame = archived(spark, str(directory))
-    if choice.since is not None:
-        frame = frame.where(F.col("JMSTimestamp") >= F.lit(choice.since))
-    if choice.until is not None:
-        frame = frame.where(F.col("JMSTimestamp") < F.lit(choice.until))
-    return frame if choice.selector is None else frame.where(selector_column(choice.selector))
+    frame = read_archive(spark, str(directory))
+    if selection.since is not None:
+        frame = frame.where(F.col("JMSTimestamp") >= F.lit(selection.since))
+    if selection.until is not None:
+        frame = frame.where(F.col("JMSTimestamp") < F.lit(selection.until))
+    return frame if selection.selector is None else frame.where(selector_column(selection.selector))
 
 
-def sums(spark: SparkSession, choice: Choice) -> list[Sum]:
+def totals(spark: SparkSession, selection: Selection) -> list[DestinationTotal]:
     """What would be replayed, by destination."""
     counts = (
-        chosen(spark, choice)
+        select_messages(spark, selection)
         .groupBy("JMSDestination")
         .agg(F.count("*").alias("count"), F.min("JMSTimestamp").alias("first"), F.max("JMSTimestamp").alias("last"))
     )
     rows = counts.orderBy("JMSDestination").collect()
-    return [Sum(row["JMSDestination"], row["count"], row["first"], row["last"]) for row in rows]
+    return [DestinationTotal(row["JMSDestination"], row["count"], row["first"], row["last"]) for row in rows]
 
 
 class Replay:
     """One replay with its state directory."""
 
     def __init__(
-        self, spark: SparkSession, choice: Choice, options: dict[str, str], state: Path, rate: int | None
+        self, spark: SparkSession, selection: Selection, options: dict[str, str], state: Path, rate: int | None
     ) -> None:
         """``options`` are those of a write; ``rate`` bounds messages per second."""
         self._spark: Final = spark
-        self._choice: Final = choice
+        self._selection: Final = selection
         self._options: Final = options
         self._state: Final = state
         self._rate: Final = rate
@@ -105,7 +105,7 @@ class Replay:
         """Send what is not sent yet; the number of messages sent now. ``wait`` is given seconds and says whether to
         stop; ``tell`` hears of portions sent and of all.
         """
-        note = self._noted()
+        note = self._load_note()
         portions, done, run = int(str(note["portions"])), int(str(note["done"])), str(note["run"])
         count = 0
         started = now()
@@ -128,27 +128,27 @@ class Replay:
         frame.write.format("spanwire").mode("append").options(**options).save()
         return count
 
-    def _noted(self) -> dict[str, object]:
+    def _load_note(self) -> dict[str, object]:
         """What is known of this replay; the portions are made when nothing is."""
-        wanted = {**self._choice.words(), "destination": self._options.get("destination", "")}
+        selection = {**self._selection.texts(), "destination": self._options.get("destination", "")}
         if self._note.exists():
             try:
-                found: dict[str, object] = json.loads(self._note.read_text(encoding="utf-8"))
-                before = found["choice"]
+                note: dict[str, object] = json.loads(self._note.read_text(encoding="utf-8"))
+                recorded = note["choice"]
             except (ValueError, KeyError, TypeError):
                 raise ConfigurationError(f"{self._note} is damaged; delete {self._state} to begin anew") from None
-            if before != wanted:
+            if recorded != selection:
                 raise ConfigurationError(f"{self._state} belongs to another replay; choose another --state")
-            return found
-        note = {"choice": wanted, "run": uuid.uuid4().hex[:12], "portions": self._cut(), "done": 0}
+            return note
+        note = {"choice": selection, "run": uuid.uuid4().hex[:12], "portions": self._write_portions(), "done": 0}
         self._write(note)
         return note
 
-    def _cut(self) -> int:
+    def _write_portions(self) -> int:
         size = MAX_PORTION if self._rate is None else max(1, min(MAX_PORTION, self._rate * PORTION_S))
         names = [name for name, _ in COLUMNS]
         number = F.row_number().over(Window.orderBy(*ORDER)) - 1
-        frame = chosen(self._spark, self._choice).select(*names).withColumn(NUMBER, number)
+        frame = select_messages(self._spark, self._selection).select(*names).withColumn(NUMBER, number)
         frame = frame.withColumn(PORTION, F.floor(F.col(NUMBER) / size))
         path = str(self._state / "portions")
         frame.write.mode("overwrite").partitionBy(PORTION).parquet(path)

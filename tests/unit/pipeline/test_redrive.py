@@ -8,7 +8,7 @@ from spanwire.client import blocking
 from spanwire.client.messages.message import Message
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.archive.redriving import send_back
+from spanwire.pipeline.archive.redrive import send_back
 
 
 class Letter:

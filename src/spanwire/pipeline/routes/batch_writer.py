@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 
 from spanwire.pipeline.options import write_options
 from spanwire.pipeline.parquet import with_parquet_options
-from spanwire.pipeline.routes.format_jars import jars_told_of
+from spanwire.pipeline.routes.format_jars import report_missing_jars
 from spanwire.routes.endpoints import FILE_FORMATS
 from spanwire.routes.model import BROKER, Endpoint
 
@@ -43,17 +43,17 @@ class BatchWriter:
         self._batch: Final = batch
         self._first_batch: Final = first_batch
         self._count = 0  # of endpoints on the way; the same in every attempt
-        self._of_name: Final[dict[str, int]] = {}
+        self._counts: Final[dict[str, int]] = {}
 
     def write(self, frame: DataFrame, endpoint: Endpoint, is_rare: bool = False) -> None:
         """The rows for one endpoint. Those that are rare cost nothing when there are none and nobody has to know."""
         self._count += 1
-        name = _name_of(endpoint)
-        nth = self._of_name[name] = self._of_name.get(name, 0) + 1
+        key = _endpoint_key(endpoint)
+        nth = self._counts[key] = self._counts.get(key, 0) + 1
         options = with_parquet_options(endpoint.format, endpoint.options)
         mode = "append"
-        if endpoint.kind == BROKER and commits_once(endpoint):
-            ledger = self._ledger(name, nth)
+        if endpoint.kind == BROKER and is_committed_once(endpoint):
+            ledger = self._ledger_name(key, nth)
             options.setdefault("firstLedgerBatch", str(self._first_batch(ledger, self._batch)))
             options |= {"ledger": ledger, "ledgerBatch": str(self._batch)}
         elif endpoint.format in FILE_FORMATS:
@@ -64,23 +64,23 @@ class BatchWriter:
         elif endpoint.kind == BROKER:
             options["duplicateIdPrefix"] = f"{self._run}/{self._batch}/{self._count}"
         elif endpoint.format == DELTA:
-            options |= {"txnAppId": self._ledger(name, nth), "txnVersion": str(self._batch)}
-        with jars_told_of(endpoint):
+            options |= {"txnAppId": self._ledger_name(key, nth), "txnVersion": str(self._batch)}
+        with report_missing_jars(endpoint):
             frame.write.format(endpoint.format).mode(mode).options(**options).save()
 
-    def _ledger(self, name: str, nth: int) -> str:
+    def _ledger_name(self, name: str, nth: int) -> str:
         """The same when other endpoints come or go before this one, or its broker moves to another address."""
         digest = sha256(name.encode()).hexdigest()[:ENDPOINT_DIGITS]
         return f"{self._run}.{digest}.{nth}"
 
 
-def commits_once(endpoint: Endpoint) -> bool:
+def is_committed_once(endpoint: Endpoint) -> bool:
     """Whether an endpoint that has had a batch takes no other rows for it."""
     if endpoint.kind == BROKER:
         return write_options(endpoint.options).is_committed_once
     return endpoint.format == DELTA
 
 
-def _name_of(endpoint: Endpoint) -> str:
+def _endpoint_key(endpoint: Endpoint) -> str:
     """What tells an endpoint from others: of Delta the table, which its URI does not name."""
     return f"{endpoint.uri}:{endpoint.destination}" if endpoint.format == DELTA else endpoint.uri

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.pipeline.routes.building import answer_of
+from spanwire.pipeline.routes.step_builder import answer_of
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from spanwire.protocols.primitive_map import encode_map
 CAUSE: Final = "dlqDeliveryFailureCause"
 ORIGINAL_MODE: Final = "originalDeliveryMode"  # of a message that was not persistent before it was a dead letter
 NON_PERSISTENT: Final = "NON_PERSISTENT"  # the value of that property
-BROKERS_NOTES: Final = frozenset({CAUSE, ORIGINAL_MODE, "originalExpiration", "originalRedeliveryCount"})
+DEAD_LETTER_PROPERTIES: Final = frozenset({CAUSE, ORIGINAL_MODE, "originalExpiration", "originalRedeliveryCount"})
 MAX_CAUSE: Final = 120  # characters of a cause that tell groups apart
 BATCH: Final = 100  # messages of one transaction
 WAIT_S: Final = 2.0  # for a message; a queue that gives none for so long has none
@@ -44,7 +44,7 @@ class Group:
     count: int
 
 
-def groups(options: ReadOptions) -> list[Group]:
+def group_dead_letters(options: ReadOptions) -> list[Group]:
     """The dead letters of a queue, the largest group first. Nothing is taken. Raises `JmsError`."""
     counts: dict[tuple[str, str], int] = {}
     with connect(options.login) as connection, connection.session() as session:
@@ -54,8 +54,8 @@ def groups(options: ReadOptions) -> list[Group]:
             if key not in counts and len(counts) >= MAX_GROUPS:
                 key = (OTHERS, "")
             counts[key] = counts.get(key, 0) + 1
-    found = [Group(cause, destination, count) for (cause, destination), count in counts.items()]
-    return sorted(found, key=lambda group: (-group.count, group.cause, group.destination))
+    group_dead_letters = [Group(cause, destination, count) for (cause, destination), count in counts.items()]
+    return sorted(group_dead_letters, key=lambda group: (-group.count, group.cause, group.destination))
 
 
 def cause_of(message: Message) -> str:
@@ -77,7 +77,7 @@ def redrive(
     Raises `ConfigurationError` for a message that does not tell its destination, or whose body cannot be sent: it and
     those of its transaction stay. Raises `JmsError`.
     """
-    to = None if target is None else target_destination(target)
+    target_override = None if target is None else target_destination(target)
     count = 0
     started = now()
     with connect(options.login) as connection, connection.session(acknowledge="transacted") as session:
@@ -87,7 +87,7 @@ def redrive(
             wanted = BATCH if limit is None else min(BATCH, limit - count)
             sent = 0
             while sent < wanted and (message := consumer.receive(timeout=WAIT_S)) is not None:
-                send_back(producer, message, to)
+                send_back(producer, message, target_override)
                 sent += 1
             session.commit()
             count += sent
@@ -97,22 +97,24 @@ def redrive(
     return count
 
 
-def send_back(producer: blocking.Producer, message: Message, to: Destination | None) -> None:
+def send_back(producer: blocking.Producer, message: Message, target_override: Destination | None) -> None:
     """Send one dead letter to where it was sent first, or to another destination. Raises `ConfigurationError`."""
-    destination = to or message.original_destination
+    destination = target_override or message.original_destination
     if destination is None:
         raise ConfigurationError(
             f"spanwire: the dead letter {message.message_id} does not tell where it was sent; "
             "name a destination with --to"
         )
-    if to is None and (destination.is_advisory or destination == CONTROL):
+    if target_override is None and (destination.is_advisory or destination == CONTROL):
         raise ConfigurationError(
             f"spanwire: the dead letter {message.message_id} says that it was sent to {destination}, where none dies: "
             "somebody has made it up; leave it out with --selector, or name a destination with --to"
         )
     headers = message.headers
-    properties = {name: entry for name, entry in message.property_values().items() if name not in BROKERS_NOTES}
-    letter = Outgoing(
+    properties = {
+        name: entry for name, entry in message.property_values().items() if name not in DEAD_LETTER_PROPERTIES
+    }
+    outgoing = Outgoing(
         body_of(message),
         properties=encode_map(properties) if properties else b"",
         destination=destination,
@@ -125,7 +127,7 @@ def send_back(producer: blocking.Producer, message: Message, to: Destination | N
         group_id=headers.group_id,
         group_sequence=headers.group_sequence,
     )
-    producer.send_all([letter])
+    producer.send_all([outgoing])
 
 
 def body_of(message: Message) -> Message:

@@ -10,8 +10,8 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.routes import running
-from spanwire.pipeline.routes.running import ends_soon, java_is_there, session_on
+from spanwire.pipeline.routes import route_runner
+from spanwire.pipeline.routes.route_runner import has_ended_within, session_on, watch_java
 from spanwire.pipeline.session import machine_cores
 
 
@@ -19,14 +19,14 @@ from spanwire.pipeline.session import machine_cores
 def test_the_end_of_java_is_one_line_with_a_remedy(failure: Exception) -> None:
     with (
         pytest.raises(ConfigurationError, match=r"^Spark on local\[2\]: its Java process has ended, .*--driver-memory"),
-        java_is_there("local[2]", lambda: True),
+        watch_java("local[2]", lambda: True),
     ):
         raise failure
 
 
 def test_another_connection_that_is_lost_while_java_runs_is_told_as_it_is() -> None:
     failure = BrokenPipeError(32, "Broken pipe")
-    with pytest.raises(BrokenPipeError) as found, java_is_there("local[2]", lambda: False):
+    with pytest.raises(BrokenPipeError) as found, watch_java("local[2]", lambda: False):
         raise failure
     assert found.value is failure
 
@@ -36,7 +36,7 @@ def test_a_java_process_that_runs_and_does_not_answer_is_one_line() -> None:
         pytest.raises(
             ConfigurationError, match=r"^Spark on local\[2\]: its Java process does not answer; start again$"
         ),
-        java_is_there("local[2]", lambda: False),
+        watch_java("local[2]", lambda: False),
     ):
         raise Py4JNetworkError("no answer")
 
@@ -44,14 +44,14 @@ def test_a_java_process_that_runs_and_does_not_answer_is_one_line() -> None:
 def test_a_process_that_waits_has_not_ended_and_one_that_is_told_to_end_has() -> None:
     words = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
-        assert not ends_soon(process, within_s=0.1)
+        assert not has_ended_within(process, within_s=0.1)
         assert process.stdin is not None
         process.stdin.close()
-        assert ends_soon(process, within_s=30.0)
+        assert has_ended_within(process, within_s=30.0)
 
 
 def test_what_else_goes_wrong_is_told_as_it_is() -> None:
-    with pytest.raises(ConfigurationError, match=r"^another$"), java_is_there("local[2]"):
+    with pytest.raises(ConfigurationError, match=r"^another$"), watch_java("local[2]"):
         raise ConfigurationError("another")
 
 
@@ -59,7 +59,7 @@ def test_what_py4j_logs_of_a_connection_it_loses_is_not_shown(caplog: pytest.Log
     def log(path: str, text: str) -> None:
         logging.getLogger().handle(logging.LogRecord("root", logging.ERROR, path, 1, text, None, None))
 
-    with java_is_there("local[2]"):
+    with watch_java("local[2]"):
         log("/lib/py4j/java_gateway.py", "Exception while sending command.")
         log("/lib/functions/mine.py", "a function of a route")
     log("/lib/py4j/java_gateway.py", "behind it")
@@ -79,8 +79,8 @@ def test_a_session_on_this_machine_has_its_cores_and_a_log(
         asked.extend(words)
         return nullcontext("a session")
 
-    monkeypatch.setattr(running, "local_session", session)
-    monkeypatch.setattr(running, "log_of_commands", lambda _: Path("/all/spark.log"))
+    monkeypatch.setattr(route_runner, "local_session", session)
+    monkeypatch.setattr(route_runner, "log_of_commands", lambda _: Path("/all/spark.log"))
     with session_on(master, "name", {"a": "b"}, log) as made:
         assert made == "a session"
     assert asked == ["name", cores, {"a": "b"}, log or Path("/all/spark.log")]
