@@ -1,4 +1,7 @@
-"""Routes of messages from a file: the readers of the file, and the model of what it says.
+"""Routes of messages from a file: the readers of the file, and the model of its contents.
 
-A *route* takes messages from one *endpoint* over *steps* to others; a *node* is a part of the file with its line.
+*location*, a file name and a line.
+
+Args:
+    *route* takes messages from one *endpoint* over *steps* to other endpoints. A *node* is a part of the file with its
 """

@@ -1,8 +1,11 @@
-"""Brokers that a route file names: ``brokers``, and beans of Camel's components, whose ids are URI schemes.
+"""Brokers in a route file: ``brokers``, and beans of Camel's components, whose ids are URI schemes.
 
-A component finds its broker through its own ``brokerURL`` or through ``configuration`` and ``connectionFactory``. What
-cannot be reached from another process, or does not speak OpenWire, is kept with the reason, which is told when an
-endpoint uses it; ``overrides`` (from the command line) give such a name a URL. A property that has no effect is told.
+another process cannot reach, or without OpenWire, is stored with the reason, which an endpoint that uses it reports.
+``overrides`` of the command line give such a name a URL. Properties without effect cause warnings.
+
+Args:
+    component finds its broker by its own ``brokerURL``, or by ``configuration`` and ``connectionFactory``. A broker
+        that
 """
 
 from __future__ import annotations
@@ -16,12 +19,14 @@ from spanwire.pipeline.options import COMMON, DEFAULT_URL, STORES
 from spanwire.routes.endpoints import Broker
 from spanwire.routes.nodes import Location, Mapping, Node, items_of, mapping_of
 
-MAX_REFERENCES: Final = 8  # from a component over its configuration and pools to its factory
+MAX_REFERENCES: Final = (
+    8  # from a component over its configuration and pools to its factory; ends circles; ends circles
+)
 COMPONENTS: Final = ("ActiveMQComponent", "JmsComponent")
 XA_FACTORY: Final = "ActiveMQXAConnectionFactory"
 FACTORIES: Final = ("ActiveMQConnectionFactory", "ActiveMQSslConnectionFactory", XA_FACTORY)
 REFERENCES: Final = ("configuration", "connectionFactory", "targetConnectionFactory")
-# Properties under the names that the data source has for the same thing: of both sides, of a reader, of a writer.
+# The data source's names for properties of both sides, of a reader, and of a writer.
 COMMON_NAMES: Final[dict[str, str]] = {
     "brokerURL": "url",
     "brokerUrl": "url",
@@ -53,18 +58,20 @@ class Bean:
 
     @property
     def short_type(self) -> str:
-        """The class without its package."""
+        """Return the class without its package."""
         return self.type.rpartition(".")[2]
 
     def values(self, names: AnyMapping[str, str]) -> dict[str, str]:
-        """The properties of these names, under the names that they have here. Raises `ConfigurationError` for a
-        placeholder without a value.
+        """Return the values of these properties under the names of the data source.
+
+        Raises:
+            ConfigurationError: a placeholder has no value.
         """
         values = [(own, self.properties.text(name)) for name, own in names.items()]
         return {own: value for own, value in values if value is not None}
 
     def reference(self) -> str | None:
-        """The bean in which the way to the broker goes on, if it does."""
+        """Return the bean that leads on to the broker, or ``None``."""
         for name in REFERENCES:
             bean = self.properties.text(name)
             if bean is not None:
@@ -72,13 +79,17 @@ class Bean:
         return None
 
     def unused(self) -> list[str]:
-        """The names of properties that have no effect here."""
+        """Return the names of properties without effect."""
         known = {*COMMON_NAMES, *READ_NAMES, *WRITE_NAMES, *REFERENCES}
         return [name for name in self.properties.entries if name not in known]
 
 
 def beans_of(node: Node) -> dict[str, Bean]:
-    """The members of ``beans``. Raises `ConfigurationError`."""
+    """Return the members of ``beans``.
+
+    Raises:
+        ConfigurationError: a bean is faulty.
+    """
     beans: dict[str, Bean] = {}
     for item in items_of(node, "beans"):
         bean = mapping_of(item, "a bean")
@@ -90,13 +101,17 @@ def beans_of(node: Node) -> dict[str, Bean]:
 
 
 def texts_of(mapping: Mapping) -> dict[str, str]:
-    """All words of a mapping by name; what is null is left out."""
+    """Return all words of a mapping by name, without null."""
     texts = {name: mapping.text(name) for name in mapping.entries}
     return {name: text for name, text in texts.items() if text is not None}
 
 
 def brokers_of(node: Node) -> dict[str, Broker]:
-    """The members of ``brokers``. Raises `ConfigurationError`."""
+    """Return the members of ``brokers``.
+
+    Raises:
+        ConfigurationError: a broker is faulty.
+    """
     brokers: dict[str, Broker] = {}
     for name, entry in mapping_of(node, "brokers").entries.items():
         values = mapping_of(entry.value, f"the broker {name}")
@@ -106,7 +121,7 @@ def brokers_of(node: Node) -> dict[str, Broker]:
 
 
 class BeanReader:
-    """Makes brokers of the beans of components. ``warnings`` are lines about properties that have no effect."""
+    """Makes brokers of the beans of components; ``warnings`` name properties without effect."""
 
     def __init__(self, beans: AnyMapping[str, Bean]) -> None:
         self._beans: Final[AnyMapping[str, Bean]] = beans
@@ -114,7 +129,11 @@ class BeanReader:
         self.warnings: Final[list[str]] = []
 
     def brokers(self, overrides: AnyMapping[str, str]) -> dict[str, Broker]:
-        """The broker of each component by the component's id; one whose URL is overridden may have any or none."""
+        """Return the broker of each component by the component's id.
+
+        Args:
+            component with an overridden URL may have any URL or none.
+        """
         brokers: dict[str, Broker] = {}
         for name, bean in self._beans.items():
             if bean.short_type in COMPONENTS:
@@ -148,7 +167,7 @@ class BeanReader:
         return Broker(bean.location, {}, f"{reason}; give it one with --broker {name}=URL")
 
     def _warn_unused(self, bean: Bean) -> None:
-        """Name the properties of a bean that do nothing, once."""
+        """Warn of the properties of a bean without effect, once per bean."""
         if bean.location in self._reported:
             return
         self._reported.add(bean.location)
@@ -164,7 +183,7 @@ class BeanReader:
 
 
 def with_overrides(brokers: AnyMapping[str, Broker], overrides: AnyMapping[str, str], file: str) -> dict[str, Broker]:
-    """All brokers by name, at the URLs of the command line where it gives one."""
+    """Return all brokers by name, with the URLs of the command line."""
     result_brokers = dict(brokers)
     for name, url in overrides.items():
         configured = result_brokers.get(name)

@@ -1,13 +1,13 @@
-"""Camel routes in Spring XML as the nodes that Camel's YAML would give.
+"""Reads Camel routes in Spring XML as the nodes that Camel's YAML would give.
 
     <beans>
       <bean id class><property name value|ref|bean/></bean>…
       <camelContext><endpoint id uri/>… <route>…</route>…</camelContext>
     </beans>
 
-Attributes and children become names; the elements behind ``<from>`` are its steps. An element that says where values of
-placeholders come from is told of: the values are given on the command line. What would change the meaning of the file
-and is not understood is an error.
+Attributes and children become names; the elements after ``<from>`` become its steps. An element with the source of
+placeholder values causes a warning, because the values come from the command line. An element that is not understood
+and would change the meaning of the file is an error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONTEXTS: Final = ("camelContext", "routes")
 ROOTS: Final = ("beans", *CONTEXTS)
 TOP_ELEMENTS: Final = ("bean", "camelContext", "routes", "import", "description", "property-placeholder")
 CONTEXT_ELEMENTS: Final = ("route", "endpoint", "description", "propertyPlaceholder")
-OWN_PROCESS: Final = ("broker",)  # a broker beside the routes is its own process's business
+OWN_PROCESS: Final = ("broker",)  # an embedded broker of Camel's process; it changes no route
 WITHOUT_EFFECT: Final = (
     "import",
     "jmxAgent",
@@ -44,7 +44,7 @@ PLACEHOLDER_BEANS: Final = (
     "PropertiesComponent",
 )
 BEAN_ELEMENTS: Final = ("property", "description", "meta")
-# Of a bean they say when and for whom it is made, which changes nothing of what it is.
+# Attributes for the life cycle of a bean, which do not change its values.
 LIFE: Final = (
     "scope",
     "init-method",
@@ -58,24 +58,28 @@ LIFE: Final = (
 BEAN_ATTRIBUTES: Final = ("id", "name", "class", *LIFE)
 SHORT_PROPERTIES: Final = "http://www.springframework.org/schema/p"  # p:brokerURL="…", p:configuration-ref="…"
 REFERENCE: Final = "-ref"
-BY_NAME: Final = "ref:"  # in a URI: the endpoint of that name
+BY_NAME: Final = "ref:"  # prefix of a URI that names an endpoint
 
 
 @dataclass(frozen=True, slots=True)
 class CamelFile:
-    """The beans and routes of a document, and what of it has no effect, each in a line."""
+    """The beans and routes of a document, and a line for each part without effect."""
 
     node: Node
     warnings: list[str]
 
 
 def read_camel_xml(content: bytes, file: str) -> CamelFile:
-    """The document as a list of beans and routes. Raises `ConfigurationError` with the line."""
+    """Return the document as a list of beans and routes.
+
+    Raises:
+        ConfigurationError: the document is faulty; the error has the line.
+    """
     return _CamelDocument(file).read(read_xml(content, file))
 
 
 class _CamelDocument:
-    """Turns the elements of one file into nodes. What they mean is left to whoever reads routes."""
+    """Turns the elements of one file into nodes, without interpreting them."""
 
     def __init__(self, file: str) -> None:
         self._file: Final = file
@@ -85,7 +89,11 @@ class _CamelDocument:
         self._endpoints: Final[dict[str, str]] = {}  # URIs by id
 
     def read(self, root: Element) -> CamelFile:
-        """Beans, then routes. Raises `ConfigurationError` for an element that is neither."""
+        """Return beans, then routes.
+
+        Raises:
+            ConfigurationError: an element is neither.
+        """
         location = self._location(root)
         if root.name not in ROOTS:
             raise location.unknown("root element", root.name, ROOTS)
@@ -109,7 +117,7 @@ class _CamelDocument:
             raise self._location(element).unknown("element", element.name, TOP_ELEMENTS)
 
     def _is_ignored(self, element: Element) -> bool:
-        """Whether an element changes no route; the writer is told so, unless it is a description."""
+        """Return True if an element changes no route; warn unless it is a description."""
         if element.name in PLACEHOLDERS:
             self._warn_of_placeholders(element, f"<{element.name}>")
         elif element.name in WITHOUT_EFFECT:
@@ -139,7 +147,7 @@ class _CamelDocument:
                 raise self._location(child).unknown("element of a camelContext", child.name, CONTEXT_ELEMENTS)
 
     def _bean(self, element: Element) -> str:
-        """Note a bean; its name, which is made up where it has none."""
+        """Add a bean and return its name, invented if missing."""
         location = self._location(element)
         kind = (element.value("class") or "").rpartition(".")[2]
         if kind in PLACEHOLDER_BEANS:
@@ -170,8 +178,9 @@ class _CamelDocument:
         return bean
 
     def _value(self, element: Element) -> Word:
-        """The value of a property: a text, a reference behind ``#``, nothing. Of what is none of these the name of the
-        element is told by whoever uses the property, or does not.
+        """Return the value of a property: a text, a reference with ``#``, or null.
+
+        For any other element the value is the element's name, which the reader of the property reports if necessary.
         """
         location = self._location(element)
         reference = element.value("ref")
@@ -205,7 +214,7 @@ class _CamelDocument:
         return _single_entry(self._location(element), element.name, self._content(element))
 
     def _content(self, element: Element) -> Node:
-        """Attributes and children by name; what has steps gets them as a list."""
+        """Return attributes and children by name; steps become a list."""
         location = self._location(element)
         entries = self._attributes(element)
         steps: list[Node] = []
@@ -238,7 +247,7 @@ class _CamelDocument:
         return attributes
 
     def _resolve(self, element: Element, attributes: dict[str, Entry]) -> None:
-        """Put the URI of an endpoint in the place of its name."""
+        """Replace the name of an endpoint by its URI."""
         uri = element.value("uri") or ""
         name = element.value("ref") or (uri.removeprefix(BY_NAME) if uri.startswith(BY_NAME) else None)
         if name is None:

@@ -1,4 +1,4 @@
-"""Endpoint URIs, as Camel writes them, for brokers and for files.
+"""Endpoint URIs in Camel's form, for brokers and for files.
 
     activemq:queue:ORDERS?selector=…      a bean or broker of the file by that name, or activemq, spanwire, jms
     activemq:topic:PRICES?…               a durable subscription, named after the route unless the URI names one
@@ -6,7 +6,7 @@
     jdbc:postgresql://host/base?…         with the parameter dbtable
     format:NAME?…                         any format that Spark has or is given a jar for
 
-Parameters may stand behind the question mark or, in YAML, under ``parameters``. A value in RAW(…) is taken as it is.
+Parameters stand after the question mark or, in YAML, under ``parameters``. A value in RAW(…) is used unchanged.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TOPIC: Final = "topic"
 MAX_PARAMETERS: Final = 100
 PARAMETER: Final = re.compile(r"(?:=RAW\(.*?\)(?=&|$)|[^&])+")
 
-# Parameters of Camel's JMS component under the names that the data source has for the same thing.
+# The data source's names for parameters of Camel's JMS component.
 READ_NAMES: Final[dict[str, str]] = {
     "brokerURL": "url",
     "brokerUrl": "url",
@@ -64,7 +64,7 @@ WRITE_NAMES: Final[dict[str, str]] = {
     "deliveryPersistent": "persistent",
     "timeToLive": "timeToLiveMs",
 }
-# Known, and without an effect here: Spark decides how many tasks there are, and rows are what messages are mapped to.
+# Known parameters without effect, because Spark decides the number of tasks, and messages are mapped to rows.
 WITHOUT_EFFECT: Final = (
     "concurrentConsumers",
     "maxConcurrentConsumers",
@@ -77,22 +77,22 @@ WITHOUT_EFFECT: Final = (
 PATHS: Final = ("trustStore", "keyStore", "keyStoreKey")
 THIS_MACHINE: Final = ("localhost", "127.0.0.1", "::1", "0.0.0.0")
 LOCAL: Final = "localhost"
-OWN_STATE: Final = ("stagingDirectory", "mode", "filterPushdown", "duplicateIdPrefix")  # set by whoever runs routes
+OWN_STATE: Final = ("stagingDirectory", "mode", "filterPushdown", "duplicateIdPrefix")  # set by the runner of routes
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """What a URI scheme stands for: how to reach a broker, or why it cannot be reached from here."""
+    """The broker of a URI scheme, or the reason why it cannot be reached."""
 
     location: Location
     options: dict[str, str] = field(repr=False)  # a password may be among them
     reason: str = ""
-    read_options: dict[str, str] = field(default_factory=dict)  # options of those who read from it
-    write_options: dict[str, str] = field(default_factory=dict)  # options of those who send to it
+    read_options: dict[str, str] = field(default_factory=dict)  # for sources only
+    write_options: dict[str, str] = field(default_factory=dict)  # for targets only
 
 
 class EndpointReader:
-    """Reads URIs, knowing the brokers of a file by name."""
+    """Reads URIs with the names of the brokers in a file."""
 
     def __init__(self, brokers: AnyMapping[str, Broker]) -> None:
         self._brokers: Final[AnyMapping[str, Broker]] = brokers
@@ -100,8 +100,12 @@ class EndpointReader:
     def source(
         self, uri: str, parameters: AnyMapping[str, str], location: Location, route: str, is_durable: bool = True
     ) -> Endpoint:
-        """The endpoint of a ``from``; ``is_durable`` tells how a topic is read whose subscription has no name. Raises
-        `ConfigurationError`.
+        """Return the endpoint of a ``from``.
+
+        ``is_durable`` selects a durable subscription for a topic without a subscription name.
+
+        Raises:
+            ConfigurationError: the URI or a parameter is invalid.
         """
         endpoint = self._endpoint(uri, parameters, location, route)
         if endpoint.kind == BROKER:
@@ -110,7 +114,11 @@ class EndpointReader:
         return endpoint
 
     def target(self, uri: str, parameters: AnyMapping[str, str], location: Location) -> Endpoint:
-        """The endpoint of a ``to``. Raises `ConfigurationError`."""
+        """Return the endpoint of a ``to``.
+
+        Raises:
+            ConfigurationError: the URI or a parameter is invalid.
+        """
         endpoint = self._endpoint(uri, parameters, location, None)
         if endpoint.kind == BROKER:
             _check(endpoint, write_options)
@@ -161,12 +169,12 @@ class EndpointReader:
         options["destination"] = _destination(path, location)
         for name in PATHS:
             if name in options:
-                options[name] = os.path.abspath(options[name])  # executors of Spark work in directories of their own
+                options[name] = os.path.abspath(options[name])  # executors have other working directories
         return Endpoint(location, f"{scheme}:{path}", BROKER, "spanwire", options)
 
 
 def _subscribe(options: dict[str, str], route: str, is_durable: bool) -> None:
-    """Complete the options of a reader for the subscription of a topic, if it is one."""
+    """Complete the options of a reader of a topic."""
     if not options["destination"].startswith("topic://"):
         options.pop("subscriptionDurable", None)
         return
@@ -177,7 +185,11 @@ def _subscribe(options: dict[str, str], route: str, is_durable: bool) -> None:
 
 
 def _check(endpoint: Endpoint, read: Callable[[AnyMapping[str, str]], ReadOptions | WriteOptions]) -> None:
-    """Read the options, and the stores they name, before anything is connected. Raises `ConfigurationError`."""
+    """Check the options and open the key stores, before a connection is opened.
+
+    Raises:
+        ConfigurationError: an option or a store is invalid.
+    """
     try:
         tls = read(endpoint.options).login.tls
         if tls is not None:
@@ -187,7 +199,7 @@ def _check(endpoint: Endpoint, read: Callable[[AnyMapping[str, str]], ReadOption
 
 
 def is_same_broker(first_endpoint: Endpoint, second_endpoint: Endpoint) -> bool:
-    """Whether two endpoints may be of one broker: their URLs have an address in common."""
+    """Return True if two endpoints may belong to one broker, because their URLs share an address."""
     urls = first_endpoint.options["url"], second_endpoint.options["url"]
     first, second = (
         {
@@ -216,11 +228,11 @@ def _local_path(path: str) -> str:
 
 
 def parse_query(query: str, location: Location) -> dict[str, str]:
-    """The parameters behind a question mark."""
+    """Return the parameters after a question mark."""
     parameters: dict[str, str] = {}
     for number, part in enumerate(PARAMETER.findall(query), 1):
         name, equals, value = part.partition("=")
-        if not equals or not name:  # it may be the rest of a password, so it is not shown
+        if not equals or not name:  # not shown, because it may be a part of a password
             raise location.error(
                 f"the parameter number {number} has no name; write name=value, and & in a value as RAW(…)"
             )

@@ -1,4 +1,4 @@
-"""The JMS bridge of HornetQ and ActiveMQ Artemis as a route: its parameters under their own names.
+"""The JMS bridge of HornetQ and ActiveMQ Artemis as a route, with its own parameter names.
 
     - jmsBridge:
         source: {uri: activemq:queue:A}
@@ -7,10 +7,9 @@
         maxBatchSize: 500
         maxBatchTime: 5000
 
-Every message goes across as it is, with its remaining time to live. DUPLICATES_OK acknowledges a batch when it is on
-disk and sends it until the target has stored it, ONCE_AND_ONLY_ONCE has the target commit it once, and AT_MOST_ONCE
-acknowledges it before anything else. A topic is read through a durable subscription when ``subscriptionName`` names
-one, else through one that is not durable.
+Every message is forwarded unchanged, with its remaining time to live. DUPLICATES_OK acknowledges a batch once it is on
+disk, and sends it until the target has stored it. ONCE_AND_ONLY_ONCE has the target commit the batch once. AT_MOST_ONCE
+acknowledges the batch first. A topic is read by the durable subscription ``subscriptionName``, or by a non-durable one.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from spanwire.routes.model import SQL, Expression, Patience, Route, SetHeader, S
 from spanwire.routes.nodes import Location, Mapping, Word, mapping_of, text_of
 from spanwire.routes.steps import ENDPOINT_WORDS, REMARKS, parameters_of
 
-MODE: Final = "qualityOfServiceMode"  # of the bridge, and of the data source on either side
+MODE: Final = "qualityOfServiceMode"  # parameter of the bridge and option of the data source
 ID_LIST: Final = "ACTIVEMQ_BRIDGE_MSG_ID_LIST"
 WORDS: Final = (
     "name",
@@ -52,7 +51,11 @@ APPENDED_IDS: Final = f"concat_ws(',', try_variant_get(properties['{ID_LIST}'], 
 
 
 def bridge_route(words: Mapping, endpoints: EndpointReader, default_name: str) -> Route:
-    """The route of a bridge. Raises `ConfigurationError`."""
+    """Return the route of a bridge.
+
+    Raises:
+        ConfigurationError: a parameter is unknown or invalid.
+    """
     words.check("parameter of jmsBridge", WORDS)
     location = words.location
     mode = _mode(words)
@@ -108,7 +111,7 @@ def _batch_size(words: Mapping) -> str | None:
 
 
 def _batch_time(words: Mapping) -> str | None:
-    """-1 stands for ever, here as long as may be."""
+    """Return maxBatchTime in milliseconds; -1 means the maximum."""
     millis = _number(words, "maxBatchTime", None, FOREVER, MAX_BATCH_MS)
     if millis is None:
         return None

@@ -1,8 +1,10 @@
-"""What routes are made of, whatever file they were written in.
+"""The model of routes, independent of the format of the file and of Spark.
 
-A route has one source, steps that change the rows, and endpoints that get copies of them on the way; nothing here knows
-of Spark. Branches (`Choice`, `Multicast`, a `Filter` with steps of its own) get the rows as they are at that point;
-behind them the route goes on with all its rows, unchanged.
+(`Choice`, `Multicast`, a `Filter` with steps) receive the rows at their position; after them the route continues with
+all rows, unchanged.
+
+Args:
+    route has one source, steps that change the rows, and endpoints that receive copies of the rows on the way. Branches
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ SQL: Final = "sql"
 CONSTANT: Final = "constant"
 LANGUAGES: Final = (SELECTOR, SQL, CONSTANT)
 
-TIME: Final = "JMSTimestamp"  # of a message: event time, unless a step names another column
+TIME: Final = "JMSTimestamp"  # event time, unless a step names another column
 
 BROKER: Final = "broker"  # a queue or topic of a broker that speaks OpenWire
 FORMAT: Final = "format"  # anything that Spark reads and writes by name
@@ -34,7 +36,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where rows come from or go to. The options are those of the data source `spanwire` or of Spark's format."""
+    """A source or target of rows; the options belong to the data source `spanwire` or to Spark's format."""
 
     location: Location
     uri: str
@@ -44,13 +46,13 @@ class Endpoint:
 
     @property
     def destination(self) -> str:
-        """The queue or topic, or the path."""
+        """Return the queue or topic, or the path."""
         return self.options.get("destination", self.options.get("path", self.options.get("dbtable", "")))
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Keeps the rows for which the condition is true; with steps of its own, only for these."""
+    """Keeps the rows that satisfy the condition; with steps, applies them to these rows only."""
 
     condition: Expression
     steps: list[Step]
@@ -59,7 +61,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class SetHeader:
-    """A JMS header or a property of that name."""
+    """Sets a JMS header or a property of that name."""
 
     location: Location
     name: str
@@ -68,7 +70,7 @@ class SetHeader:
 
 @dataclass(frozen=True, slots=True)
 class RemoveHeader:
-    """Without that property, or with nothing in that header; ``*`` at the end stands for any rest."""
+    """Removes a property or clears a header; a trailing ``*`` matches any rest of a name."""
 
     location: Location
     name: str
@@ -76,7 +78,7 @@ class RemoveHeader:
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """New columns: each name with an SQL expression; with ``only``, no others stay."""
+    """Adds columns by SQL expressions; with ``only``, drops all other columns."""
 
     location: Location
     columns: list[tuple[str, str]]
@@ -85,7 +87,7 @@ class Transform:
 
 @dataclass(frozen=True, slots=True)
 class CallFunction:
-    """A Python function ``module.name`` of the text and the properties, whose answer is the new text."""
+    """Calls the Python function ``module.name`` with text and properties; its result is the new text."""
 
     location: Location
     module: str
@@ -94,7 +96,7 @@ class CallFunction:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One row for each element of the array that an SQL expression gives, as the text."""
+    """Makes one row for each element of an array of texts, given by an SQL expression."""
 
     location: Location
     sql: str
@@ -102,7 +104,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Rows of event-time windows: when one is over, one row for each group."""
+    """Groups rows in windows of event time; each completed window gives one row per group."""
 
     location: Location
     window: str
@@ -115,7 +117,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class Deduplicate:
-    """The first row of each key, for as long as the watermark lets doubles come."""
+    """Keeps the first row of each key, within the time of the watermark."""
 
     location: Location
     key: str
@@ -125,7 +127,7 @@ class Deduplicate:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Columns of a table added to each row; ``left`` keeps rows without a partner."""
+    """Adds columns of a table to each row; a left join keeps rows without a match."""
 
     location: Location
     table: Endpoint
@@ -136,7 +138,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Each row to the first branch whose condition is true."""
+    """Passes each row to the first branch whose condition is true."""
 
     location: Location
     branches: list[tuple[Expression, list[Step]]]
@@ -145,7 +147,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Multicast:
-    """A copy of each row to every branch."""
+    """Passes a copy of each row to every branch."""
 
     location: Location
     branches: list[list[Step]]
@@ -153,7 +155,7 @@ class Multicast:
 
 @dataclass(frozen=True, slots=True)
 class To:
-    """A copy of the rows to an endpoint; wireTap is the same word for it."""
+    """Sends a copy of the rows to an endpoint; wireTap is a synonym."""
 
     endpoint: Endpoint
     is_tap: bool = False
@@ -177,8 +179,9 @@ Step = (
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """The number of times that a failed route is started again, -1 for no limit, and the pause before each start, which
-    doubles from failure to failure if it ``grows``.
+    """Restarts of a failed route: their number, -1 for no limit, and the pause before each.
+
+    The pause doubles with each failure if ``is_growing``.
     """
 
     retries: int = 10
@@ -199,12 +202,12 @@ class Route:
 
 
 def is_branching(step: Step) -> bool:
-    """Whether a step hands rows to endpoints beside the way."""
+    """Return True if a step passes rows to endpoints while the route continues."""
     return isinstance(step, (Choice, Multicast, To)) or (isinstance(step, Filter) and step.is_branch)
 
 
 def branches_of(step: Step) -> list[list[Step]]:
-    """The ways that begin at a step."""
+    """Return the branches of a step."""
     if isinstance(step, Choice):
         return [*[steps for _, steps in step.branches], step.otherwise]
     if isinstance(step, Multicast):
@@ -213,7 +216,7 @@ def branches_of(step: Step) -> list[list[Step]]:
 
 
 def endpoints_of(steps: list[Step]) -> list[Endpoint]:
-    """All endpoints that get rows, in order."""
+    """Return all endpoints that receive rows, in order."""
     endpoints: list[Endpoint] = []
     for step in steps:
         if isinstance(step, To):

@@ -1,6 +1,6 @@
-"""What a route file holds before anybody knows what it means: words, lists and mappings, each with its line.
+"""Contents of a route file before interpretation: words, lists and mappings, each with its line.
 
-Readers of formats (`yaml_file`, `camel_xml`) make nodes; `parsing` and `endpoints` give them meaning. Every error says
+Readers of formats (`yaml_file`, `camel_xml`) make nodes; `parsing` and `endpoints` interpret them. Every error has
 file, line, word, and the known word that may be meant.
 """
 
@@ -19,25 +19,26 @@ MAX_SHOWN: Final = 60  # characters of a word that an error repeats
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where something stands."""
+    """A position in a file."""
 
     file: str
     line: int
 
     def error(self, message: str) -> ConfigurationError:
-        """An error of one line about what stands here; of addresses in it no secrets."""
+        """Return an error of one line about this position, without secrets of addresses."""
         return ConfigurationError(f"{self.file}:{self.line}: {mask(message)}")
 
     def unknown(self, kind: str, word: str, known: Collection[str]) -> ConfigurationError:
-        """An error about a word that nobody knows."""
+        """Return an error about an unknown word."""
         shown = shown_name(word)[:MAX_SHOWN]
         return self.error(f"there is no {kind} {shown!r}{suggestion(shown, known)}")
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A text, number or truth value, as it was written; None for none. ``missing`` is a placeholder in it that has no
-    value, which is told when somebody asks for the text.
+    """A text, number or truth value as written; ``text`` is ``None`` for null.
+
+    ``missing`` is a placeholder without a value in the text; reading the text raises an error.
     """
 
     location: Location
@@ -55,7 +56,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of a mapping."""
+    """One entry of a mapping."""
 
     location: Location
     value: Node
@@ -69,23 +70,31 @@ class Mapping:
     entries: dict[str, Entry] = field(default_factory=dict)
 
     def check(self, kind: str, known: Sequence[str]) -> None:
-        """Raises `ConfigurationError` for a name that is not among ``known``."""
+        """Check the names of the mapping.
+
+        Raises:
+            ConfigurationError: a name is not in ``known``.
+        """
         for name, entry in self.entries.items():
             if name not in known:
                 raise entry.location.unknown(kind, name, known)
 
     def node(self, name: str) -> Node | None:
-        """The value of that name, if it is there."""
+        """Return the value of a name, or ``None``."""
         entry = self.entries.get(name)
         return None if entry is None else entry.value
 
     def text(self, name: str) -> str | None:
-        """The word of that name, if it is there and not null."""
+        """Return the word of a name, or ``None`` if missing or null."""
         node = self.node(name)
         return None if node is None or is_null(node) else text_of(node, name)
 
     def require(self, name: str, owner: str) -> str:
-        """The word of that name, which must be there."""
+        """Return the word of a name.
+
+        Raises:
+            ConfigurationError: the name is missing or null.
+        """
         text = self.text(name)
         if text is None:
             raise self.location.error(f"{owner} needs {name}")
@@ -101,8 +110,10 @@ def is_null(node: Node) -> bool:
 
 
 def text_of(node: Node, name: str) -> str:
-    """The text of a word. Raises `ConfigurationError` for a list, a mapping or nothing, and for a placeholder without a
-    value.
+    """Return the text of a word.
+
+    Raises:
+        ConfigurationError: the node is no word, is null, or has a placeholder without a value.
     """
     if not isinstance(node, Word) or node.text is None:
         raise node.location.error(f"{name} must be a text or a number")
@@ -112,14 +123,22 @@ def text_of(node: Node, name: str) -> str:
 
 
 def mapping_of(node: Node, name: str) -> Mapping:
-    """The mapping. Raises `ConfigurationError` for anything else."""
+    """Return the mapping.
+
+    Raises:
+        ConfigurationError: the node is no mapping.
+    """
     if not isinstance(node, Mapping):
         raise node.location.error(f"{name} must hold names with values")
     return node
 
 
 def items_of(node: Node | None, name: str) -> list[Node]:
-    """The members of a list; none for nothing. Raises `ConfigurationError` for anything else."""
+    """Return the members of a list; empty for null.
+
+    Raises:
+        ConfigurationError: the node is no list.
+    """
     if node is None or is_null(node):
         return []
     if not isinstance(node, Items):

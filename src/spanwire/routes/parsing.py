@@ -1,9 +1,9 @@
-"""From nodes to routes.
+"""Makes routes of nodes.
 
 - brokers: {activemq: {url: …}}                    names for URIs; beans of Camel's components do the same
 - errorHandler: {deadLetterChannel: {deadLetterUri: …}}
 - route: {id: …, from: {uri: …, parameters: {…}, steps: […]}}
-- from: {uri: …, steps: […]}                       the same without a name
+- from: {uri: …, steps: […]}                       a route without a name
 - jmsBridge: {source: …, target: …}                the parameters of the JMS bridge, see `jms_bridge`
 """
 
@@ -37,8 +37,8 @@ from spanwire.routes.placeholders import Placeholders
 from spanwire.routes.steps import REMARKS, StepReader, parameters_of
 from spanwire.routes.yaml_file import read_yaml
 
-MAX_ROUTES: Final = 100  # each is a query with workers of its own
-ROUTE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # a directory has this name
+MAX_ROUTES: Final = 100  # routes of a file; each is a query with its own workers
+ROUTE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")  # also the name of a directory
 TOP_WORDS: Final = ("route", "from", "jmsBridge", "brokers", "beans", "errorHandler")
 ROUTE_WORDS: Final = ("id", "from", "errorHandler", "deadLetter", "autoStartup", "description")
 FROM_WORDS: Final = ("uri", "parameters", "steps", *REMARKS)
@@ -47,14 +47,14 @@ XML_SUFFIX: Final = ".xml"
 
 @dataclass(frozen=True, slots=True)
 class RouteFile:
-    """The routes of a file, each with a name of its own. What of the file has no effect is in ``warnings``."""
+    """The routes of a file with unique names; ``warnings`` name parts of the file without effect."""
 
     file: str
     routes: list[Route]
     warnings: list[str]
 
     def functions(self) -> list[CallFunction]:
-        """All Python functions that routes call."""
+        """Return all Python functions that routes call."""
         calls: list[CallFunction] = []
         for route in self.routes:
             calls += _function_calls(route.steps)
@@ -64,9 +64,12 @@ class RouteFile:
 def read_routes(
     content: bytes, file: str, placeholders: Placeholders, overrides: AnyMapping[str, str] | None = None
 ) -> RouteFile:
-    """The routes of a YAML or XML file; ``overrides`` are URLs of brokers by name.
+    """Return the routes of a YAML or XML file.
 
-    Raises `ConfigurationError` in one line with file, line and word.
+    ``overrides`` are URLs of brokers by name.
+
+    Raises:
+        ConfigurationError: the file is faulty; the error has one line with file, line and word.
     """
     is_xml = file.endswith(XML_SUFFIX) or content.lstrip().startswith(b"<")
     camel = read_camel_xml(content, file) if is_xml else None
@@ -121,7 +124,7 @@ class _Parser:
         return RouteFile(self._file, routes, self._warnings)
 
     def _routes_of(self, name: str, node: Node, default: str, dead_letters: Endpoint | None) -> list[Route]:
-        """The route of an entry, if it is to run."""
+        """Return the route of an entry, or no route with autoStartup=false."""
         if name == "from":
             return [self._from(node, default, dead_letters)]
         if name == "jmsBridge":
@@ -161,7 +164,7 @@ class _Parser:
         return replace(route, dead_letters=self._dead_letters(words, dead_letters))
 
     def _dead_letters(self, mapping: Mapping, default: Endpoint | None) -> Endpoint | None:
-        """Those of the route, if it says so, else those of the file."""
+        """Return the dead-letter endpoint of the route, or else of the file."""
         handler, target = mapping.node("errorHandler"), mapping.node("deadLetter")
         if target is not None:
             return self._steps.endpoint(target, mapping.location)
@@ -195,7 +198,7 @@ def _check(route: Route, names: set[str]) -> None:
 
 
 def _drop_foreign_replies(route: Route) -> None:
-    """A temporary destination for answers is known to the broker of its connection alone, so it goes to no other."""
+    """Drop temporary reply destinations of messages for another broker, where they do not exist."""
     endpoints = endpoints_of(route.steps) + ([] if route.dead_letters is None else [route.dead_letters])
     for endpoint in endpoints:
         if route.source.kind == endpoint.kind == BROKER and not is_same_broker(route.source, endpoint):
@@ -203,7 +206,7 @@ def _drop_foreign_replies(route: Route) -> None:
 
 
 def _check_dead_letters(steps: list[Step]) -> None:
-    """Rows that fail leave their batch; what keeps state between batches comes before that."""
+    """Check that steps with state precede functions, whose failed rows leave their batch."""
     has_function = False
     for step in steps:
         has_function = has_function or isinstance(step, CallFunction)
@@ -214,7 +217,7 @@ def _check_dead_letters(steps: list[Step]) -> None:
 
 
 def _check_state(steps: list[Step], may_keep: bool) -> None:
-    """What keeps state between batches stands before the first endpoint or branch."""
+    """Check that steps with state precede the first endpoint or branch."""
     for step in steps:
         if isinstance(step, (Aggregate, Deduplicate)) and not may_keep:
             raise step.location.error(

@@ -1,5 +1,7 @@
-"""``{{NAME}}`` and ``{{env:NAME:default}}`` in the words of a route file, as in Camel, so that no password need stand
-there. In Spring's XML ``${NAME}`` and ``${NAME:default}`` as well, whose value may also come from the environment.
+"""Replaces ``{{NAME}}`` and ``{{env:NAME:default}}`` in route files, as in Camel.
+
+So a route file needs no passwords. In Spring's XML ``${NAME}`` and ``${NAME:default}`` are replaced as well, also by
+variables of the environment.
 """
 
 from __future__ import annotations
@@ -16,15 +18,20 @@ PLACEHOLDER: Final = re.compile(r"\{\{(env:)?([A-Za-z_][A-Za-z0-9_.-]*)(?::([^{}
 
 
 class Placeholders:
-    """Puts values in their places."""
+    """Replaces placeholders by definitions and environment variables."""
 
     def __init__(self, definitions: AnyMapping[str, str], environment: AnyMapping[str, str]) -> None:
         self._definitions: Final[AnyMapping[str, str]] = definitions
         self._environment: Final[AnyMapping[str, str]] = environment
 
     def fill(self, node: Node, is_spring: bool = False) -> Node:
-        """The same nodes with values instead of placeholders. Raises `ConfigurationError` for one without a value; one
-        of Spring's is noted in its word, for it may be part of an expression of Camel that nobody asks for.
+        """Return the nodes with values in place of placeholders.
+
+        An unresolved placeholder of Spring is recorded in its word, because it may belong to an unused expression of
+        Camel.
+
+        Raises:
+            ConfigurationError: a placeholder of Camel has no value.
         """
         if isinstance(node, Items):
             return Items(node.location, [self.fill(item, is_spring) for item in node.items])

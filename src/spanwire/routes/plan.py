@@ -1,7 +1,7 @@
-"""Routes in words, for ``--dry-run``: what would be read, done and written. Passwords are left out.
+"""Describes routes for ``--dry-run``, without passwords.
 
-The options of a broker are known, so only its address may hide one. Those of another endpoint are whatever its format
-takes, credentials under any name among them: of these only names are shown, but for a few values known to be harmless.
+The options of a broker are known, so only its address may contain a password. The options of other endpoints depend on
+the format and may contain credentials under any name: only names are shown, and values known to be harmless.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ INDENT: Final = "  "
 
 
 def plan_of(file: RouteFile) -> str:
-    """The routes of a file, a line for each step."""
+    """Return the description of a file's routes, one line per step."""
     return "\n".join(line for route in file.routes for line in route_lines(route)) + "\n"
 
 
 def route_lines(route: Route) -> list[str]:
-    """One route."""
+    """Return the lines of one route."""
     lines = [f"route {route.name}", f"{INDENT}from {describe(route.source)}"]
     lines += _step_lines(route.steps, 1)
     if route.dead_letters is not None:
@@ -51,7 +51,7 @@ def route_lines(route: Route) -> list[str]:
 
 
 def describe(endpoint: Endpoint) -> str:
-    """An endpoint with its options."""
+    """Return an endpoint with its options."""
     shown = {name: value for name, value in endpoint.options.items() if name not in ("destination", "path")}
     if endpoint.kind == BROKER:
         target = endpoint.options["destination"]
@@ -94,7 +94,7 @@ def _step_lines(steps: list[Step], depth: int) -> list[str]:
 
 
 def step_text(step: Step) -> str:
-    """A step in one line."""
+    """Return a step in one line."""
     if isinstance(step, Filter):
         word = "for rows" if step.is_branch else "only rows"
         return f"{word} where {step.condition.language} {step.condition.text}"

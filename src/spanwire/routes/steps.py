@@ -1,4 +1,4 @@
-"""Steps of a route, from nodes."""
+"""Reads the steps of a route from nodes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FIXED: Final = "endpoints are fixed here; write choice with a to for each"
 FORMATS: Final = "write transform with sql, such as to_json or from_json"
 FAILURES: Final = "rows that fail go to the deadLetter of the route"
 LEFT_OUT: Final = "leave it out"
-# Steps of Camel that are known and not there, and what to write instead.
+# Unsupported steps of Camel, with the alternative.
 UNSUPPORTED_STEPS: Final[dict[str, str]] = {
     **dict.fromkeys(("process", "bean", "script", "transformer", "claimCheck"), JAVA),
     **dict.fromkeys(("toD", "recipientList", "routingSlip", "dynamicRouter", "loadBalance", "serviceCall"), FIXED),
@@ -64,7 +64,7 @@ BODY: Final = "text"
 
 
 class StepReader:
-    """Reads steps; the endpoints in them through an `EndpointReader`."""
+    """Reads steps, with an `EndpointReader` for their endpoints."""
 
     def __init__(self, endpoints: EndpointReader) -> None:
         self._endpoints: Final[EndpointReader] = endpoints
@@ -89,11 +89,15 @@ class StepReader:
         }
 
     def steps(self, node: Node | None) -> list[Step]:
-        """The steps of a list. Raises `ConfigurationError`."""
+        """Return the steps of a list.
+
+        Raises:
+            ConfigurationError: a step is faulty.
+        """
         return [self._step(item) for item in items_of(node, "steps")]
 
     def endpoint(self, node: Node, location: Location) -> Endpoint:
-        """The endpoint of a ``to`` or its like: a URI, or a mapping with uri and parameters."""
+        """Return the endpoint of a step such as ``to``: a URI, or a mapping with uri and parameters."""
         if isinstance(node, Word):
             return self._endpoints.target(text_of(node, "uri"), {}, location)
         mapping = mapping_of(node, "an endpoint")
@@ -231,13 +235,13 @@ class StepReader:
 
 
 def parameters_of(mapping: Mapping) -> dict[str, str]:
-    """The parameters of an endpoint."""
+    """Return the parameters of an endpoint."""
     node = mapping.node("parameters")
     return {} if node is None else texts_of(mapping_of(node, "parameters"))
 
 
 def pairs_of(node: Node, name: str) -> list[tuple[str, str]]:
-    """Names with SQL expressions, in order."""
+    """Return names with SQL expressions, in order."""
     pairs = list(texts_of(mapping_of(node, name)).items())
     if not pairs:
         raise node.location.error(f"{name} is empty")
@@ -245,7 +249,7 @@ def pairs_of(node: Node, name: str) -> list[tuple[str, str]]:
 
 
 def expression_of(mapping: Mapping) -> Expression:
-    """The one expression of a step: a language with its text, alone or under ``expression``."""
+    """Return the only expression of a step: a language with its text, directly or under ``expression``."""
     inner = mapping.node("expression")
     owner = mapping if inner is None else mapping_of(inner, "expression")
     if inner is not None:
@@ -266,7 +270,7 @@ def expression_of(mapping: Mapping) -> Expression:
 
 
 def condition_of(mapping: Mapping) -> Expression:
-    """The expression of a step that asks."""
+    """Return the condition of a step."""
     expression = expression_of(mapping)
     if expression.language == CONSTANT:
         raise expression.location.error("a condition is a selector or sql")
@@ -274,7 +278,7 @@ def condition_of(mapping: Mapping) -> Expression:
 
 
 def sql_of(expression: Expression) -> str:
-    """A value as SQL. A selector gives only true, false or null, which is a condition and no value."""
+    """Return a value as SQL; a selector is a condition and no value."""
     if expression.language == SELECTOR:
         raise expression.location.error("a value is sql or constant; selector is for conditions")
     if expression.language == SQL:
@@ -283,6 +287,6 @@ def sql_of(expression: Expression) -> str:
 
 
 def quote(text: str) -> str:
-    """A text as an SQL literal, whatever is in it."""
+    """Return a text as an SQL literal."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

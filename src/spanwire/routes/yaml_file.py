@@ -1,6 +1,6 @@
-"""YAML as nodes with lines. Nothing is constructed from it: no tags, no aliases, no objects; a word stays text.
+"""Reads YAML as nodes with lines; refuses tags, aliases and objects, and keeps every word as text.
 
-PyYAML, which comes with the extra ``spark``, takes the text apart.
+PyYAML, part of the extra ``spark``, parses the text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import yaml
 from spanwire.model.errors import ConfigurationError
 from spanwire.routes.nodes import Entry, Items, Location, Mapping, Node, Word
 
-MAX_FILE_BYTES: Final = 1024 * 1024  # a file of routes has some kilobytes
+MAX_FILE_BYTES: Final = 1024 * 1024  # bytes; a route file has some kilobytes
 MAX_NODES: Final = 20_000
 MAX_DEPTH: Final = 40
 NULL_TAG: Final = "tag:yaml.org,2002:null"
@@ -22,7 +22,11 @@ PLAIN_TAGS: Final = frozenset(
 
 
 def read_yaml(content: bytes, file: str) -> Node:
-    """The document. Raises `ConfigurationError` with the line for what is no YAML, or more than a route file needs."""
+    """Return the document.
+
+    Raises:
+        ConfigurationError: the text is no YAML, or exceeds the limits of a route file; the error has the line.
+    """
     if len(content) > MAX_FILE_BYTES:
         raise ConfigurationError(f"{file}: is larger than {MAX_FILE_BYTES} bytes, which no route file needs")
     try:

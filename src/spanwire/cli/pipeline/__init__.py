@@ -1,1 +1,1 @@
-"""``spanwire pipeline``: messages through Spark."""
+"""The command ``spanwire pipeline``: routes, archives, reports, cursors and sinks."""

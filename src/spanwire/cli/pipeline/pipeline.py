@@ -1,7 +1,7 @@
-"""``spanwire pipeline COMMAND``: moving, filtering, archiving and replaying messages with Spark.
+"""The command ``spanwire pipeline``: moves, filters, archives and replays messages with Spark.
 
-What needs PySpark, PyArrow or PyYAML is imported when it is used: a missing package is one line, and help, cursors,
-sinks and dead letters need none of them.
+Code with PySpark, PyArrow or PyYAML is imported when used, so a missing package is an error of one line. Help, cursors,
+sinks and dead letters need no such package.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AVAILABLE_NOW: Final = "available-now"
 INTERVAL: Final = "interval"
 DEFAULT_INTERVAL: Final = "1 second"
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
-MAX_FILE_BYTES: Final = 2 * 1024 * 1024  # read before anybody looks; the readers have a smaller limit of their own
+MAX_FILE_BYTES: Final = 2 * 1024 * 1024  # bytes; the readers of route files have a smaller limit
 
 READ_ROUTES: Final = "spanwire.routes.parsing:read_routes"
 PLACEHOLDERS: Final = "spanwire.routes.placeholders:Placeholders"
@@ -50,13 +50,13 @@ PASSWORD: Final = "SPANWIRE_PASSWORD"
 
 
 class RouteFile(Protocol):
-    """What is told of a file before its routes run."""
+    """The part of a route file that the command shows before routes run."""
 
     warnings: list[str]
 
 
 class Group(Protocol):
-    """What is shown of a group of dead letters."""
+    """The part of a group of dead letters that the command shows."""
 
     cause: str
     destination: str
@@ -64,7 +64,7 @@ class Group(Protocol):
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one of the commands of the pipeline; gives its exit status."""
+    """Run a command of the pipeline and return its exit status."""
     arguments_left = list(arguments)
     if not arguments_left or arguments_left[0] in ("-h", "--help", "help"):
         usage = ["usage: spanwire pipeline COMMAND [OPTIONS]", "", "commands:"]
@@ -80,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def run_routes(arguments: Sequence[str]) -> int:
-    """Runs the routes of a file, or tells what they would do."""
+    """Run the routes of a file, or show them."""
     parser = Parser(prog="spanwire pipeline run", description="Run the routes of a YAML or Camel XML file on Spark.")
     parser.add_argument("file", metavar="FILE", type=Path, help="the routes: YAML, or Spring XML with a camelContext")
     spark_options(parser)
@@ -116,7 +116,7 @@ def run_routes(arguments: Sequence[str]) -> int:
 
 
 def run_archive(arguments: Sequence[str]) -> int:
-    """Takes messages off queues, or a subscribed topic, into Parquet."""
+    """Move messages from queues, or a subscribed topic, to Parquet."""
     parser = Parser(
         prog="spanwire pipeline archive",
         description=(
@@ -153,7 +153,7 @@ def run_archive(arguments: Sequence[str]) -> int:
 
 
 def run_replay(arguments: Sequence[str]) -> int:
-    """Sends messages of an archive again."""
+    """Send messages of an archive again."""
     parser = Parser(prog="spanwire pipeline replay", description="Send messages of an archive again.")
     parser.add_argument("directory", metavar="DIRECTORY", help="the archive")
     broker_options(parser)
@@ -189,7 +189,7 @@ def run_replay(arguments: Sequence[str]) -> int:
 
 
 def run_redrive(arguments: Sequence[str]) -> int:
-    """Shows dead letters by cause, or sends them back."""
+    """Show dead letters by cause, or send the letters back."""
     parser = Parser(
         prog="spanwire pipeline redrive", description="Send dead letters back to where they were sent first."
     )
@@ -217,18 +217,22 @@ def run_redrive(arguments: Sequence[str]) -> int:
 
 
 def broker_options(parser: Parser) -> None:
-    """The options that name a broker; a password comes from the environment."""
+    """Add the options that name a broker; the password comes from the environment."""
     parser.option("url", "the broker", DEFAULT_URL, metavar="URL")
     parser.option("user", f"who asks; the password is taken from the variable {PASSWORD}")
 
 
 def broker_of(options: argparse.Namespace) -> dict[str, str | None]:
-    """The broker as the data source wants it."""
+    """Return the broker as options of the data source."""
     return {"url": options.url, "user": options.user, "password": os.environ.get(PASSWORD)}
 
 
 def moment(name: str, text: str | None) -> datetime | None:
-    """A time of day in UTC, unless it says otherwise. Raises `ConfigurationError`."""
+    """Return a time, in UTC without an offset.
+
+    Raises:
+        ConfigurationError: the text is no time.
+    """
     if text is None:
         return None
     try:
@@ -239,21 +243,25 @@ def moment(name: str, text: str | None) -> datetime | None:
 
 
 def spark_options(parser: Parser) -> None:
-    """The options of every command that works on Spark."""
+    """Add the options of every command that uses Spark."""
     parser.option("master", "where Spark runs: local[*], local[2], or a cluster's URL", "local[*]", metavar="URL")
     parser.add_argument("--json", action="store_true", help="tell of batches in JSON, one object per line")
 
 
 def pair(text: str) -> tuple[str, str]:
-    """NAME=VALUE."""
+    """Return name and value of NAME=VALUE."""
     name, equals, value = text.partition("=")
     if not equals or not name or not value:
-        raise argparse.ArgumentTypeError("write NAME=VALUE")  # what stands there may hold a password
+        raise argparse.ArgumentTypeError("write NAME=VALUE")  # not shown, because it may contain a password
     return name, value
 
 
 def content_of(path: Path) -> bytes:
-    """A file that is not too large. Raises `ConfigurationError`."""
+    """Return the content of a file, up to `MAX_FILE_BYTES`.
+
+    Raises:
+        ConfigurationError: the file cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return file.read(MAX_FILE_BYTES)
@@ -262,7 +270,11 @@ def content_of(path: Path) -> bytes:
 
 
 def trigger_of(text: str) -> str:
-    """Spark's word for when batches begin."""
+    """Return Spark's trigger for an option.
+
+    Raises:
+        ConfigurationError: the option is invalid.
+    """
     name, _, interval = text.partition("=")
     if name == AVAILABLE_NOW and not interval:
         return AVAILABLE_NOW
@@ -278,7 +290,7 @@ def trigger_of(text: str) -> str:
 
 
 def stop_on_signals(stop: threading.Event) -> None:
-    """Ctrl-C and SIGTERM let the batch at hand end."""
+    """Let Ctrl-C and SIGTERM end the command after the current batch."""
     for number in STOPPING:
         signal.signal(number, lambda *_: stop.set())
 

@@ -1,5 +1,7 @@
-"""``spanwire pipeline cursors``, ``release``, ``sinks`` and ``forget``: what programs hold of queues and have
-committed, and the end of those that will not come back. Needs neither Spark nor Java.
+"""The commands ``spanwire pipeline cursors``, ``release``, ``sinks`` and ``forget``.
+
+They list the cursors and sinks of programs at a broker, or end the cursor or sink of a program that will not return.
+Neither Spark nor Java is needed.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ NO_EPOCH: Final = -1
 
 
 def run_cursors(arguments: Sequence[str]) -> int:
-    """Lists cursors and what they hold."""
+    """List cursors and reservations."""
     options = _parse_listing(arguments, "cursors", "List the broker's cursors and what they hold.")
     with _connect(options) as connection:
         views = sorted(Control(connection).cursors(), key=lambda view: view.name)
@@ -33,7 +35,7 @@ def run_cursors(arguments: Sequence[str]) -> int:
 
 
 def run_sinks(arguments: Sequence[str]) -> int:
-    """Lists sinks: what was committed last, and what is staged."""
+    """List sinks with the last committed batch and staged messages."""
     options = _parse_listing(arguments, "sinks", "List the broker's sinks: who commits batches there.")
     with _connect(options) as connection:
         views = sorted(Control(connection).sinks(), key=lambda view: view.query)
@@ -41,7 +43,7 @@ def run_sinks(arguments: Sequence[str]) -> int:
 
 
 def run_release(arguments: Sequence[str]) -> int:
-    """Ends a cursor, and gives back what it holds."""
+    """End a cursor and release the reservation."""
     options = _parse_ending(
         arguments,
         "release",
@@ -64,7 +66,7 @@ def run_release(arguments: Sequence[str]) -> int:
 
 
 def run_forget(arguments: Sequence[str]) -> int:
-    """Forgets a sink, and drops what is staged for it."""
+    """Remove a sink and all staged messages."""
     options = _parse_ending(
         arguments,
         "forget",
@@ -112,7 +114,10 @@ def _not_found(kind: str, name: str) -> JmsError:
 
 
 def _is_confirmed(command: str, kind: str, requested: int, epoch: int, text: str) -> bool:
-    """Whether the epoch that is said, or typed, is that of now; tells when not."""
+    """Return True if the epoch of the option or the prompt is the present one.
+
+    Otherwise report the difference.
+    """
     epoch_given = requested if requested != NO_EPOCH else _ask_epoch(command, epoch, text)
     if epoch_given != epoch:
         sys.stderr.write(

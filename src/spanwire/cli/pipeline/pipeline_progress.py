@@ -1,5 +1,7 @@
-"""What `spanwire pipeline run` and `archive` show of their batches: on a terminal one line that is written over,
-elsewhere a line for each batch, or JSON for machines.
+"""Progress of ``spanwire pipeline run`` and ``archive``.
+
+Args:
+    terminal shows the latest batch in one line that is overwritten; other output has a line per batch, or JSON.
 """
 
 from __future__ import annotations
@@ -14,23 +16,23 @@ from typing import TYPE_CHECKING, Final, TextIO
 from spanwire.model.text import printable
 
 if TYPE_CHECKING:
-    from spanwire.pipeline.routes.supervisor import RouteEvent  # which needs Py4J; some commands do without Spark
+    from spanwire.pipeline.routes.supervisor import RouteEvent  # needs Py4J, which some commands do without
 
-CLEAR: Final = "\r\x1b[K"  # to the beginning of the line, and nothing right of it
+CLEAR: Final = "\r\x1b[K"  # return to the beginning of the line and clear it
 
 
 class Progress:
-    """Shows news as they come. On a terminal the newest batch stays in sight, what else is told above it."""
+    """Shows events as they occur; on a terminal the latest batch stays below all other events."""
 
     def __init__(self, stream: TextIO, as_json: bool, width: Callable[[], int] | None) -> None:
-        """``width`` gives the columns of a terminal; None where there is none."""
+        """Use ``width`` for the columns of the terminal; ``None`` without a terminal."""
         self._stream: Final = stream
         self._as_json: Final = as_json
         self._width: Final = None if as_json else width
         self._live = ""
 
     def show(self, event: RouteEvent) -> None:
-        """Show what happened."""
+        """Show an event."""
         text = json.dumps(asdict(event)) if self._as_json else printable(event_text(event))
         if self._width is None:
             self._stream.write(text + "\n")
@@ -45,7 +47,7 @@ class Progress:
         return self._live[: max(width - 1, 1)]
 
     def end(self) -> None:
-        """Leave the last batch in sight, and the cursor below it."""
+        """Leave the last batch visible and begin a new line."""
         if self._live:
             self._stream.write("\n")
             self._stream.flush()
@@ -53,13 +55,13 @@ class Progress:
 
 
 def progress(as_json: bool) -> Progress:
-    """The progress on standard output."""
+    """Return the progress on standard output."""
     width = (lambda: shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
     return Progress(sys.stdout, as_json, width)
 
 
 def event_text(event: RouteEvent) -> str:
-    """One line for people."""
+    """Return an event as a line."""
     if event.batch is None:
         return f"{event.route}: {event.text}"
     behind = f", {event.behind_ms / 1000:.1f} s behind" if event.behind_ms else ""

@@ -1,4 +1,4 @@
-"""``spanwire pipeline report``: what flowed through brokers, from archives."""
+"""The command ``spanwire pipeline report``: the flow of messages through brokers, from archives."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ REPORT: Final = "spanwire.pipeline.report.commands:report"
 TEXT: Final = "spanwire.pipeline.report.terminal:report_text"
 JSON: Final = "spanwire.pipeline.report.terminal:json_of"
 DEFAULT_STUCK_S: Final = 60
-IS_BROKEN: Final = 3  # the exit status when the ledger does not hold
+IS_BROKEN: Final = 3  # exit status of a broken ledger
 
 
 def run_report(arguments: Sequence[str]) -> int:
-    """Makes a report; status 3 when the ledger has ids that break it."""
+    """Make a report; return 3 if the ledger has ids that break it."""
     parser = Parser(
         prog="spanwire pipeline report",
         description=(

@@ -1,1 +1,1 @@
-"""Messages kept in Parquet, and sent again from there."""
+"""Archives of messages in Parquet, the replay of archives, and the redrive of dead letters."""

@@ -1,10 +1,10 @@
-"""``spanwire pipeline archive``: queues or subscribed topics into Parquet, every header and property with its type.
+"""Archives queues or subscribed topics in Parquet, with all headers and typed properties.
 
     DIRECTORY/destination=…/day=2026-01-31/…parquet    the messages; JMSDestination is a column as well
     DIRECTORY/_archive/…                               checkpoint and staged messages; Spark does not read names with _
 
-What is archived is taken off the queue. Files are written exactly once, whatever is killed, as long as the directory
-stays whole.
+Archived messages are removed from the queue. Files are written exactly once, whichever process is killed, as long as
+the directory stays complete.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ STATE: Final = "_archive"
 DESTINATION: Final = "destination"
 DAY: Final = "day"
 PARTITIONS: Final = (DESTINATION, DAY)
-TIMES: Final = ("JMSTimestamp", "JMSActiveMQBrokerInTime")  # an advisory has the second one alone
+TIMES: Final = ("JMSTimestamp", "JMSActiveMQBrokerInTime")  # an advisory has only the second
 
 
 class ArchiveQuery:
-    """Starts the query of an archive, as often as need be."""
+    """Starts the query of an archive, as often as necessary."""
 
     def __init__(self, spark: SparkSession, options: dict[str, str], directory: Path, trigger: str) -> None:
-        """``options`` are those of a stream read, without the staging directory. ``directory`` is made absolute:
-        executors have working directories of their own.
+        """Use the ``options`` of a stream reader without stagingDirectory.
+
+        ``directory`` is made absolute, because executors have other working directories.
         """
         self._spark: Final = spark
         self._directory: Final = directory.absolute()
@@ -39,7 +40,7 @@ class ArchiveQuery:
         self._trigger: Final = trigger
 
     def start(self) -> StreamingQuery:
-        """A running query."""
+        """Start a query and return it."""
         frame = self._spark.readStream.format("spanwire").options(**self._options).load()
         frame = frame.withColumn(DESTINATION, F.col("JMSDestination"))
         frame = frame.withColumn(DAY, F.to_date(F.coalesce(*TIMES, F.timestamp_millis(F.lit(0)))))

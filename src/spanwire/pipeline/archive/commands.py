@@ -1,4 +1,4 @@
-"""``spanwire pipeline archive`` and ``replay`` on a session of their own."""
+"""Runs ``spanwire pipeline archive`` and ``replay``, each on a session of its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def archive(
     tell: Callable[[RouteEvent], None],
     stop: threading.Event,
 ) -> bool:
-    """Archive until told to stop, or what there is; whether it has not failed."""
+    """Archive until ``stop`` is set, or all present messages; return True without a failure."""
     read_options(options)
     with session_on(master, "spanwire pipeline archive", log=directory / STATE / SPARK_LOG) as spark:
         query = SupervisedRoute(NAME, ArchiveQuery(spark, options, directory, trigger), Patience(), tell)
@@ -45,7 +45,7 @@ def replay(
     tell: Callable[[int, int], None],
     stop: threading.Event,
 ) -> int:
-    """Replay what is not replayed yet; the number of messages sent."""
+    """Replay the messages that were not replayed before; return the number."""
     _check(selection)
     write_options(options)
     with session_on(master, "spanwire pipeline replay") as spark:
@@ -53,14 +53,14 @@ def replay(
 
 
 def replay_plan(master: str, selection: Selection) -> list[str]:
-    """What a replay would send, a line for each destination."""
+    """Return the messages of a replay, one line per destination."""
     _check(selection)
     with session_on(master, "spanwire pipeline replay --dry-run") as spark:
         return [total_text(total) for total in totals(spark, selection)] or ["nothing"]
 
 
 def total_text(total: DestinationTotal) -> str:
-    """One destination for people."""
+    """Return the total of one destination as a line."""
     span = f", sent from {total.first} to {total.last}" if total.first is not None else ""
     return f"{total.destination}: {total.count} messages{span}"
 

@@ -1,8 +1,8 @@
-"""``spanwire pipeline redrive``: dead letters by cause, and back to where they were sent first.
+"""Groups dead letters by cause and sends them to their original destinations.
 
-Taking a message out of the dead-letter queue and sending it are one transaction, so nothing is lost or doubled. Works
-with every broker that speaks OpenWire and starts no Spark; of a running Spanwire broker on the same machine
-``spanwire dlq retry`` asks the broker itself to do it.
+Each message is received and sent in one transaction, so no message is lost or duplicated. Works with every OpenWire
+broker and without Spark. On the machine of a running Spanwire broker, ``spanwire dlq retry`` does the same in the
+broker.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from spanwire.pipeline.options import ReadOptions
 from spanwire.protocols.primitive_map import encode_map
 
 CAUSE: Final = "dlqDeliveryFailureCause"
-ORIGINAL_MODE: Final = "originalDeliveryMode"  # of a message that was not persistent before it was a dead letter
-NON_PERSISTENT: Final = "NON_PERSISTENT"  # the value of that property
+ORIGINAL_MODE: Final = "originalDeliveryMode"  # property of a dead letter that was not persistent originally
+NON_PERSISTENT: Final = "NON_PERSISTENT"  # its value
 DEAD_LETTER_PROPERTIES: Final = frozenset({CAUSE, ORIGINAL_MODE, "originalExpiration", "originalRedeliveryCount"})
-MAX_CAUSE: Final = 120  # characters of a cause that tell groups apart
+MAX_CAUSE: Final = 120  # characters of a cause that distinguish groups
 BATCH: Final = 100  # messages of one transaction
-WAIT_S: Final = 2.0  # for a message; a queue that gives none for so long has none
-MAX_GROUPS: Final = 1000  # that are listed; further ones are counted together
+WAIT_S: Final = 2.0  # seconds; a queue without a message for so long is empty
+MAX_GROUPS: Final = 1000  # listed groups; further groups are counted together
 OTHERS: Final = "(other causes)"
 NUMBERS: Final = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Dead letters of one cause and one first destination."""
+    """Dead letters with one cause and one original destination."""
 
     cause: str
     destination: str
@@ -45,7 +45,11 @@ class Group:
 
 
 def group_dead_letters(options: ReadOptions) -> list[Group]:
-    """The dead letters of a queue, the largest group first. Nothing is taken. Raises `JmsError`."""
+    """Return the dead letters of a queue by group, the largest group first, without removing them.
+
+    Raises:
+        JmsError: the broker is lost or refuses the browser.
+    """
     counts: dict[tuple[str, str], int] = {}
     with connect(options.login) as connection, connection.session() as session:
         for message in session.create_browser(options.destination, selector=options.selector):
@@ -59,7 +63,7 @@ def group_dead_letters(options: ReadOptions) -> list[Group]:
 
 
 def cause_of(message: Message) -> str:
-    """The cause of a dead letter without the numbers that differ from one to the next."""
+    """Return the cause of a dead letter with masked numbers, so that similar causes are equal."""
     text = message.properties.get(CAUSE)
     return NUMBERS.sub("#", str(text)[:MAX_CAUSE]) if text is not None else "no cause is told"
 
@@ -72,10 +76,17 @@ def redrive(
     now: Callable[[], float],
     wait: Callable[[float], object],
 ) -> int:
-    """Send dead letters back, or to ``target``; how many. ``wait`` is given seconds and says whether to stop.
+    """Send dead letters to their original destinations or to ``target``; return the number.
 
-    Raises `ConfigurationError` for a message that does not tell its destination, or whose body cannot be sent: it and
-    those of its transaction stay. Raises `JmsError`.
+    Args:
+        limit: the largest number of messages, or ``None``.
+        rate: messages per second, or ``None``.
+        wait: waits some seconds and returns True to stop.
+
+    Raises:
+        ConfigurationError: a message has no original destination or a body of kind blob; the transaction is rolled
+            back.
+        JmsError: the broker is lost.
     """
     target_override = None if target is None else target_destination(target)
     count = 0
@@ -98,7 +109,11 @@ def redrive(
 
 
 def send_back(producer: blocking.Producer, message: Message, target_override: Destination | None) -> None:
-    """Send one dead letter to where it was sent first, or to another destination. Raises `ConfigurationError`."""
+    """Send one dead letter to its original or another destination.
+
+    Raises:
+        ConfigurationError: the original destination is missing or impossible.
+    """
     destination = target_override or message.original_destination
     if destination is None:
         raise ConfigurationError(
@@ -131,7 +146,11 @@ def send_back(producer: blocking.Producer, message: Message, target_override: De
 
 
 def body_of(message: Message) -> Message:
-    """The message, whose body goes as it came. Raises `ConfigurationError` for one whose body is elsewhere."""
+    """Return the message, whose body is sent unchanged.
+
+    Raises:
+        ConfigurationError: the body is stored outside of the message.
+    """
     if message.kind == "blob":
         raise ConfigurationError(
             f"spanwire: the dead letter {message.message_id} is of kind blob, which cannot be sent from here; ask its "

@@ -1,10 +1,10 @@
-"""``spanwire pipeline replay``: messages of an archive to where they were sent first, or elsewhere, at a bounded rate.
+"""Sends messages of an archive to their original or another destination, at a bounded rate.
 
-The chosen messages are put in order of their time once, in portions; each portion is sent and then noted, so that a
-replay that was stopped goes on behind the last one noted. The portion at hand is sent again then, with the same
-duplicate ids.
+The selected messages are ordered by time once and divided into portions. Each portion is sent and then recorded, so a
+stopped replay continues after the last recorded portion. An unrecorded portion is sent again with the same duplicate
+ids.
 
-    STATE/replay.json     what is replayed, how many portions there are, and how many are sent
+    STATE/replay.json     the selection, the number of portions, and the number of sent portions
     STATE/portions/…      the messages in order
 """
 
@@ -27,8 +27,8 @@ from spanwire.pipeline.arrow.schema import COLUMNS, DDL
 from spanwire.pipeline.selector_column import selector_column
 
 ARCHIVE_DDL: Final = f"{DDL}, {DESTINATION} string, {DAY} date"
-MAX_PORTION: Final = 10_000  # messages sent between two notes
-PORTION_S: Final = 2  # of sending, when there is a rate
+MAX_PORTION: Final = 10_000  # messages sent between two records
+PORTION_S: Final = 2  # seconds of sending per portion, if there is a rate
 NUMBER: Final = "replay_number"
 PORTION: Final = "replay_portion"
 ORDER: Final = ("JMSTimestamp", "sequence", "JMSMessageID")
@@ -36,7 +36,7 @@ ORDER: Final = ("JMSTimestamp", "sequence", "JMSMessageID")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which messages of an archive."""
+    """Selects messages of an archive."""
 
     directory: str
     since: datetime | None = None
@@ -44,13 +44,13 @@ class Selection:
     selector: str | None = None
 
     def texts(self) -> dict[str, str]:
-        """The same as texts."""
+        """Return the selection as texts."""
         return {name: str(value) for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class DestinationTotal:
-    """The messages of one destination that would be replayed."""
+    """The selected messages of one destination."""
 
     destination: str
     count: int
@@ -59,12 +59,16 @@ class DestinationTotal:
 
 
 def read_archive(spark: SparkSession, directory: str) -> DataFrame:
-    """The rows of an archive; a column that an older one does not have is null there."""
+    """Return the rows of an archive; columns that an older archive lacks are null."""
     return spark.read.schema(ARCHIVE_DDL).parquet(directory)
 
 
 def select_messages(spark: SparkSession, selection: Selection) -> DataFrame:
-    """The messages. Raises `ConfigurationError` for a directory that is no archive."""
+    """Return the selected messages.
+
+    Raises:
+        ConfigurationError: the directory is no archive.
+    """
     directory = Path(selection.directory)
     if not directory.is_dir() or not any(directory.glob(f"{PARTITIONS[0]}=*")):
         raise ConfigurationError(f"{directory} is no archive; there is no {PARTITIONS[0]}=… in it")
@@ -77,7 +81,7 @@ def select_messages(spark: SparkSession, selection: Selection) -> DataFrame:
 
 
 def totals(spark: SparkSession, selection: Selection) -> list[DestinationTotal]:
-    """What would be replayed, by destination."""
+    """Return the selected messages by destination."""
     counts = (
         select_messages(spark, selection)
         .groupBy("JMSDestination")
@@ -93,7 +97,7 @@ class Replay:
     def __init__(
         self, spark: SparkSession, selection: Selection, options: dict[str, str], state: Path, rate: int | None
     ) -> None:
-        """``options`` are those of a write; ``rate`` bounds messages per second."""
+        """Use the ``options`` of a writer, and at most ``rate`` messages per second."""
         self._spark: Final = spark
         self._selection: Final = selection
         self._options: Final = options
@@ -102,8 +106,11 @@ class Replay:
         self._note: Final = state / "replay.json"
 
     def run(self, now: Callable[[], float], wait: Callable[[float], object], tell: Callable[[int, int], None]) -> int:
-        """Send what is not sent yet; the number of messages sent now. ``wait`` is given seconds and says whether to
-        stop; ``tell`` hears of portions sent and of all.
+        """Send the portions that were not sent before; return the number of messages.
+
+        Args:
+            wait: waits some seconds and returns True to stop.
+            tell: is called with the number of sent portions and of all portions.
         """
         note = self._load_note()
         portions, done, run = int(str(note["portions"])), int(str(note["done"])), str(note["run"])
@@ -122,14 +129,14 @@ class Replay:
     def _send(self, portion: int, run: str) -> int:
         path = str(self._state / "portions" / f"{PORTION}={portion}")
         frame = self._spark.read.parquet(path).coalesce(1).sortWithinPartitions(NUMBER).drop(NUMBER)
-        frame = frame.withColumn("JMSExpiration", F.lit(None).cast("timestamp"))  # they would expire at once
+        frame = frame.withColumn("JMSExpiration", F.lit(None).cast("timestamp"))  # old messages would expire at once
         count = int(frame.count())
         options = {**self._options, "duplicateIdPrefix": f"{run}/{portion}"}
         frame.write.format("spanwire").mode("append").options(**options).save()
         return count
 
     def _load_note(self) -> dict[str, object]:
-        """What is known of this replay; the portions are made when nothing is."""
+        """Return the record of this replay; create the portions without one."""
         selection = {**self._selection.texts(), "destination": self._options.get("destination", "")}
         if self._note.exists():
             try:

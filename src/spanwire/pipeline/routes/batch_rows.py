@@ -7,7 +7,7 @@
 than one endpoint has committed. The rows are removed when the next batch begins, because Spark has committed the
 previous batch by then; so only one batch is on the disk.
 
-`delivering` decides which rows to keep. The name of the rows is made of the steps before them, so rows of changed steps
+`delivery` decides which rows to keep. The name of the rows is made of the steps before them, so rows of changed steps
 are not used. A Python function with the same name counts as the same step; changed columns of a table are found by
 their names and types.
 
@@ -129,9 +129,9 @@ class BatchRows:
         if differences or columns.names != now.names:
             raise ConfigurationError(
                 f"spanwire: the rows of batch {self._batch} in {directory} were kept with other columns than its steps "
-                f"give now ({', '.join(differences) or 'their order'}): set the table or source back until the batch is "
-                "done, or delete that directory; then endpoints that have had their part keep rows that others do not "
-                "get"
+                f"give now ({', '.join(differences) or 'their order'}): set the table or source back until the batch "
+                "is done, or delete that directory; then endpoints that have had their part keep rows that others do "
+                "not get"
             )
         return columns
 

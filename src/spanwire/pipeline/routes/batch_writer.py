@@ -1,17 +1,17 @@
-"""One batch to its endpoints, each write so that its repetition is known again.
+"""Writes one batch to its endpoints, so that a repetition of each write is recognised.
 
-| endpoint                      | known by                                                                  |
+| endpoint                      | recognised by                                                             |
 |-------------------------------|---------------------------------------------------------------------------|
-| a broker that commits once    | a ledger of the endpoint, and the batch's number                          |
-| a broker that does not        | the duplicate ids of the messages                                         |
-| files                         | a directory of the batch (``route_run=…/route_batch=…``), written anew    |
-| Delta                         | the table's own note of an application's last batch (``txnAppId``)        |
-| jdbc, other formats           | nothing                                                                   |
+| a broker that commits once    | a ledger of the endpoint, and the number of the batch                     |
+| any other broker              | the duplicate ids of the messages                                         |
+| files                         | a directory of the batch (``route_run=…/route_batch=…``), overwritten     |
+| Delta                         | the table's record of an application's last batch (``txnAppId``)          |
+| jdbc, other formats           | not recognised                                                            |
 
-Rows that a first attempt has sent here go elsewhere in the second one when the steps do not give the same rows, and
-nothing of them may stay: a batch that has no rows for an endpoint is written to files all the same, over what the first
-attempt left. To a broker that commits once it is written, too: a ledger begins with the first batch of its endpoint,
-not with the first row.
+If the steps return other rows in a second attempt, rows may go to another endpoint than before, and the first attempt
+must leave no trace. So a batch without rows for an endpoint is still written to files, over the rows of the first
+attempt. An empty batch is written to a broker that commits once, too: its ledger begins with the first batch of the
+endpoint, not with the first row.
 """
 
 from __future__ import annotations
@@ -29,24 +29,30 @@ from spanwire.routes.endpoints import FILE_FORMATS
 from spanwire.routes.model import BROKER, Endpoint
 
 DELTA: Final = "delta"
-ENDPOINT_DIGITS: Final = 16  # of the hash of an endpoint in the name of its ledger
+ENDPOINT_DIGITS: Final = 16  # hexadecimal digits of an endpoint's hash in the name of its ledger
 
 
 class BatchWriter:
-    """Writes the parts of one batch; made anew for each."""
+    """Writes the parts of one batch; created for each batch."""
 
     def __init__(self, run: str, batch: int, first_batch: Callable[[str, int], int]) -> None:
-        """``run`` names the state of the route; ``first_batch`` gives the batch that begins a ledger, which is the
-        given one when the ledger was not heard of before.
+        """Write the batch number ``batch``.
+
+        Args:
+            run: the name of the run in the state of the route.
+            first_batch: returns the first batch of a ledger, the given batch for a new ledger.
         """
         self._run: Final = run
         self._batch: Final = batch
         self._first_batch: Final = first_batch
-        self._count = 0  # of endpoints on the way; the same in every attempt
+        self._count = 0  # endpoints written so far; equal in every attempt
         self._counts: Final[dict[str, int]] = {}
 
     def write(self, frame: DataFrame, endpoint: Endpoint, is_rare: bool = False) -> None:
-        """The rows for one endpoint. Those that are rare cost nothing when there are none and nobody has to know."""
+        """Write the rows for one endpoint.
+
+        With ``is_rare`` an empty frame is skipped if the endpoint needs no empty batches.
+        """
         self._count += 1
         key = _endpoint_key(endpoint)
         nth = self._counts[key] = self._counts.get(key, 0) + 1
@@ -69,18 +75,18 @@ class BatchWriter:
             frame.write.format(endpoint.format).mode(mode).options(**options).save()
 
     def _ledger_name(self, name: str, nth: int) -> str:
-        """The same when other endpoints come or go before this one, or its broker moves to another address."""
+        """Return a name that survives other endpoints and another address of the broker."""
         digest = sha256(name.encode()).hexdigest()[:ENDPOINT_DIGITS]
         return f"{self._run}.{digest}.{nth}"
 
 
 def is_committed_once(endpoint: Endpoint) -> bool:
-    """Whether an endpoint that has had a batch takes no other rows for it."""
+    """Return True if an endpoint accepts no other rows for a committed batch."""
     if endpoint.kind == BROKER:
         return write_options(endpoint.options).is_committed_once
     return endpoint.format == DELTA
 
 
 def _endpoint_key(endpoint: Endpoint) -> str:
-    """What tells an endpoint from others: of Delta the table, which its URI does not name."""
+    """Return the identity of an endpoint: its URI, for Delta with the table."""
     return f"{endpoint.uri}:{endpoint.destination}" if endpoint.format == DELTA else endpoint.uri

@@ -1,10 +1,10 @@
-"""One batch of a route to all its endpoints, for routes with more than one of them or with dead letters.
+"""Delivers one batch of a route with several endpoints or dead letters.
 
-Which rows an endpoint gets is decided here, how it gets them in `writing`. A batch that Spark repeats is decided again,
-and an endpoint that commits once and has had its part takes no other. So where there is one, rows behind steps that may
-give others in another try are kept (`batch_rows`) before they part. In a route without one, rows are computed once
-where the first of its endpoints branches off, and each takes one way of a choice; what steps behind that do is done
-anew for each endpoint.
+This module decides which rows an endpoint receives, `batch_writer` how. A repeated batch is decided again, but an
+endpoint that commits once and has committed its part accepts no other rows. With such an endpoint, rows after
+nondeterministic steps are kept on disk (`batch_rows`) before the rows are divided. Without such an endpoint, rows are
+computed once where the first endpoint branches off, and each row takes one branch of a choice; later steps run again
+for each endpoint.
 """
 
 from __future__ import annotations
@@ -45,21 +45,22 @@ from spanwire.routes.model import (
     is_branching,
 )
 
-BRANCH: Final = "_spanwire_branch"  # which way of a choice a row takes
+BRANCH: Final = "_spanwire_branch"  # the number of the branch of a choice
 
 
 class RowKeeper(Protocol):
-    """Keeps rows from one try of a batch to the next."""
+    """Keeps rows from one attempt of a batch to the next."""
 
     def keep(self, frame: DataFrame, step_keys: Sequence[str], memory: DataFrame | None = None) -> DataFrame:
-        """These rows, or those that an earlier try has kept of the same way; then ``memory`` runs for its own sake."""
+        """Return the rows, or the rows of an earlier attempt with equal keys; then run ``memory``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows on their way: the keys of the steps behind them, and whether another try would give the same. ``memory`` is
-    set while what stands behind them has one, and rows after that were not kept yet.
+    """Rows between two steps, the keys of earlier steps, and whether another attempt returns equal rows.
+
+    ``memory`` is set after a step with state, until the rows are kept.
     """
 
     frame: DataFrame
@@ -68,12 +69,12 @@ class Rows:
     memory: DataFrame | None = None
 
     def then(self, frame: DataFrame, key: str, is_repeatable: bool = True) -> Rows:
-        """Behind one step more."""
+        """Return the rows after one more step."""
         return Rows(frame, (*self.step_keys, key), self.is_repeatable and is_repeatable, self.memory)
 
 
 class Delivery:
-    """Delivers one batch; made anew for each."""
+    """Delivers one batch; created for each batch."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class Delivery:
         writer: BatchWriter,
         keeper: RowKeeper | None = None,
     ) -> None:
-        """Without a ``keeper`` endpoints may get other rows in another try."""
+        """Without a ``keeper`` endpoints may receive other rows in another attempt."""
         self._builder: Final = builder
         self._dead_letters: Final = dead_letters_endpoint
         self._writer: Final = writer
@@ -90,15 +91,18 @@ class Delivery:
         self._cached: Final[list[DataFrame]] = []
 
     def deliver(self, frame: DataFrame, before: list[Step], steps: list[Step], is_repeatable: bool) -> None:
-        """All steps, to the last endpoint, with the rows that the steps ``before`` gave to the stream; ``repeat`` tells
-        whether their source gives the same rows again.
+        """Run all steps up to the last endpoint.
+
+        Args:
+            frame: the rows after the steps ``before``, which ran in the stream.
+            is_repeatable: True if the source returns equal rows again.
         """
         step_keys = tuple(step_key(position, step) for position, step in enumerate(before))
         has_memory = any(isinstance(step, (Aggregate, Deduplicate)) for step in before)
         is_sure = is_repeatable and all(is_deterministic(step) for step in before)
         rows = Rows(frame, step_keys, is_sure, frame if has_memory else None)
         try:
-            if is_branching(steps[0]):  # else it is a function, whose answers are kept
+            if is_branching(steps[0]):  # otherwise the step is a function whose results are kept
                 rows = self._fix_rows(rows)
             self._walk(rows, steps, len(before))
         finally:
@@ -106,7 +110,7 @@ class Delivery:
                 cached.unpersist()
 
     def _fix_rows(self, rows: Rows) -> Rows:
-        """Rows that part here are computed once, and in all tries together where another one may give others."""
+        """Compute rows once before they are divided, and keep them if another attempt may return others."""
         if self._keeper is not None and not rows.is_repeatable:
             return Rows(self._keeper.keep(rows.frame, rows.step_keys, rows.memory), rows.step_keys, is_repeatable=True)
         cached = rows.frame.persist()
@@ -114,8 +118,9 @@ class Delivery:
         return Rows(cached, rows.step_keys, rows.is_repeatable)
 
     def _walk(self, rows: Rows, steps: list[Step], position: int = 0) -> None:
-        """From the step on that has this place among its neighbours. Endpoints take none: one may come or go, and the
-        rows that are kept behind it are still known.
+        """Run the steps; ``position`` counts the steps of a list without endpoints.
+
+        Endpoints are not counted, so that kept rows are still found after an endpoint was added or removed.
         """
         for index, step in enumerate(steps):
             key = step_key(position, step)
@@ -133,7 +138,7 @@ class Delivery:
                 rows = rows.then(self._builder.apply(rows.frame, step), key, is_deterministic(step))
 
     def _fix_if_shared(self, rows: Rows, steps: list[Step]) -> Rows:
-        """The same rows for each of several endpoints ahead, in each try."""
+        """Fix the rows if several endpoints follow."""
         count = len(endpoints_of(steps)) + (self._dead_letters is not None)
         return self._fix_rows(rows) if self._keeper is not None and not rows.is_repeatable and count > 1 else rows
 
@@ -150,7 +155,7 @@ class Delivery:
                 self._walk(rows.then(rows.frame, f"{key} copy {number}"), branch)
 
     def _choice(self, rows: Rows, step: Choice, key: str) -> None:
-        """Each row takes its way before the first one is gone."""
+        """Assign each row to a branch before the first branch runs."""
         branch_numbers: Column = F.lit(len(step.branches))
         for number, (condition, _) in reversed(list(enumerate(step.branches))):
             branch_numbers = F.when(self._builder.condition(rows.frame, condition), number).otherwise(branch_numbers)
@@ -163,7 +168,7 @@ class Delivery:
             if branch:
                 chosen = divided.frame.where(F.col(BRANCH) == number).drop(BRANCH)
                 self._walk(divided.then(chosen, f"way {number}"), branch)
-        while len(self._cached) > cached:  # nobody behind the choice takes these
+        while len(self._cached) > cached:  # no step after the choice uses these frames
             self._cached.pop().unpersist()
 
     def _to(self, frame: DataFrame, endpoint: Endpoint) -> None:
@@ -183,20 +188,22 @@ class Delivery:
 
 
 def must_agree(route: Route) -> bool:
-    """Whether endpoints need the same rows in each try of a batch: one that commits once, and any other."""
+    """Return True if endpoints need the same rows in each attempt: one commits once, and there are others."""
     endpoints = endpoints_of(route.steps) + ([] if route.dead_letters is None else [route.dead_letters])
     return len(endpoints) > 1 and any(map(is_committed_once, endpoints))
 
 
 def must_keep(route: Route, is_repeatable: bool, index: int, steps: list[Step]) -> bool:
-    """Whether rows are kept before the step of that index among those that are done batch by batch."""
+    """Return True if rows are kept before the step ``index`` of the steps that run batch by batch."""
     count = len(endpoints_of(steps[index:])) + (route.dead_letters is not None)
     return must_agree(route) and not is_repeatable and (index == 0 or count > 1)
 
 
 def step_key(position: int, step: Step) -> str:
-    """What tells the rows behind a step from those behind any other: its place among its neighbours, and all that it
-    says, passwords as well; so it is no text for people. Of a step that branches only what parts the rows.
+    """Return a key that distinguishes the rows after a step from those after any other step.
+
+    The key has the position and the content of the step, including passwords, so it must not be shown. Of a branching
+    step it has only the condition.
     """
     content: object = step
     if isinstance(step, Filter):
@@ -209,7 +216,7 @@ def step_key(position: int, step: Step) -> str:
 
 
 def _plain(content: object) -> object:
-    """In lists and words, without the lines where things stand: a comment more in the file changes no rows."""
+    """Return the content as lists and texts without locations; a comment in the file changes no rows."""
     if is_dataclass(content):
         names = [item.name for item in fields(content) if item.name != "location"]
         return [type(content).__name__, *([name, _plain(getattr(content, name))] for name in names)]
@@ -219,8 +226,9 @@ def _plain(content: object) -> object:
 
 
 def is_deterministic(step: Step) -> bool:
-    """Whether a step is sure to give the same rows for the same rows. SQL may ask for the time or a random number, a
-    function for anything, and a table changes.
+    """Return True if a step certainly returns equal rows for equal rows.
+
+    SQL may use the time or a random number, a function anything, and a table may change.
     """
     if isinstance(step, Filter):
         return is_repeated(step.condition)
@@ -228,5 +236,5 @@ def is_deterministic(step: Step) -> bool:
 
 
 def is_repeated(expression: Expression) -> bool:
-    """Whether an expression has the same value for the same row."""
+    """Return True if an expression has equal values for equal rows."""
     return expression.language in (SELECTOR, CONSTANT)

@@ -1,7 +1,7 @@
-"""Formats whose jars the user adds: what their absence, or their being made for another Spark, looks like in one line.
+"""Explains failures of formats with jars of the user: missing jars, or jars for another Spark.
 
-Spark tells of the first with the name of the format alone, and of the second with a method's signature; Delta takes
-several lines to ask for its settings. Leaves other failures as they are.
+Spark reports a missing jar by the name of the format alone, and an unsuitable jar by the signature of a method. Delta
+asks for its settings in several lines. Other failures are not changed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pyspark.errors import PySparkException
 from spanwire.routes.endpoints import FILE_FORMATS
 from spanwire.routes.model import BROKER, Endpoint
 
-# The newest that were tried, as Spark's --packages takes them, and the newest Spark that each works with; the whole
-# table is in docs/guides/routes/kafka-delta-iceberg.md.
+# The newest tested packages, as Spark's --packages accepts them, with the newest Spark for each. The whole table is in
+# docs/guides/routes/kafka-delta-iceberg.md.
 JARS: Final = {
     "delta": ("io.delta:delta-spark_4.1_2.13:4.4.0", (4, 2)),
     "iceberg": ("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0", (4, 1)),
@@ -31,21 +31,21 @@ DELTA_SETTINGS: Final = (
     "--conf spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension "
     "--conf spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
 )
-# What Java throws when classes were compiled against others than those that are there.
+# Errors of Java for classes that were compiled against other versions.
 LINKAGE: Final = re.compile(
     r"java\.lang\.(NoSuchMethodError|NoSuchFieldError|NoClassDefFoundError|AbstractMethodError"
     r"|IncompatibleClassChangeError|IllegalAccessError)\b(?:: (.*))?"
 )
-MAX_SHOWN: Final = 120  # characters of a signature; the hint must stay in the line
+MAX_SHOWN: Final = 120  # characters of a signature; the hint must fit into the line
 
 
 @contextmanager
 def report_missing_jars(endpoint: Endpoint) -> Iterator[None]:
-    """A missing or unfit jar, or missing settings, become a `ConfigurationError` at the endpoint that needs them."""
+    """Raise `ConfigurationError` at the endpoint for a missing or unsuitable jar, or missing settings."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        if endpoint.kind == BROKER or endpoint.format in FILE_FORMATS:  # these need none
+        if endpoint.kind == BROKER or endpoint.format in FILE_FORMATS:  # these formats need no jars
             raise
         fault = jar_fault(endpoint.format, str(error), pyspark.__version__)
         if fault is None:
@@ -54,7 +54,7 @@ def report_missing_jars(endpoint: Endpoint) -> Iterator[None]:
 
 
 def jar_fault(name: str, failure: str, version: str) -> str | None:
-    """What to tell of a failure of a format in this version of Spark; None when no jar is to blame."""
+    """Return the explanation of a failure in this version of Spark, or ``None`` if no jar is the cause."""
     if any(mark in failure for mark in ABSENT):
         return missing_format(name, version)
     if UNSET in failure:
@@ -69,7 +69,7 @@ def jar_fault(name: str, failure: str, version: str) -> str | None:
 
 
 def missing_format(name: str, version: str) -> str:
-    """What to tell of a format that Spark has not."""
+    """Return the explanation of a format that Spark does not have."""
     missing, argument = "the jar", "--jars /path/of/its.jar"
     if name in JARS:
         jar, newest = JARS[name]

@@ -1,9 +1,11 @@
-"""Python functions that routes call. They come from one directory, which whoever runs the routes names, and from
-nowhere else: a route file alone can load nothing.
+"""Loads the Python functions that routes call, only from the directory that the operator names.
 
-    def normalise(text: str | None, properties: dict[str, object]) -> str | None: ...
+    def normalise(text: str | ``None``, properties: dict[str, object]) -> str | ``None``: ...
 
-Modules are sent to workers by value, so they need not be installed there; what they import must be.
+imports must be.
+
+Args:
+    route file alone can load no code. Modules are sent to workers by value, so they need not be installed there; their
 """
 
 from __future__ import annotations
@@ -20,11 +22,15 @@ from pyspark import cloudpickle
 from spanwire.routes.model import CallFunction
 
 TextFunction = Callable[[str | None, dict[str, object]], str | None]
-PREFIX: Final = "spanwire_route_functions_"  # keeps a module called json from being the library's
+PREFIX: Final = "spanwire_route_functions_"  # distinguishes a module such as json from the library's
 
 
 def load_functions(calls: Sequence[CallFunction], directory: Path | None) -> dict[tuple[str, str], TextFunction]:
-    """The functions by module and name. Raises `ConfigurationError` at the step that calls what is not there."""
+    """Return the functions by module and name.
+
+    Raises:
+        ConfigurationError: a step calls a function that does not exist or cannot be loaded.
+    """
     modules: dict[str, ModuleType] = {}
     functions: dict[tuple[str, str], TextFunction] = {}
     for call in calls:
@@ -52,8 +58,8 @@ def _load(call: CallFunction, directory: Path) -> ModuleType:
     module = importlib.util.module_from_spec(specification)
     try:
         specification.loader.exec_module(module)
-    except Exception as error:  # noqa: BLE001 - whatever the operator's module does
+    except Exception as error:  # noqa: BLE001 - a module of the operator may raise anything
         raise call.location.error(f"{path.name} cannot be loaded: {type(error).__name__}: {error}") from None
-    sys.modules[module.__name__] = module  # where cloudpickle looks for it
+    sys.modules[module.__name__] = module  # cloudpickle looks for the module there
     cloudpickle.register_pickle_by_value(module)
     return module

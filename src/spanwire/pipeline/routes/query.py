@@ -1,7 +1,9 @@
 """A route as one streaming query.
 
-A route whose only endpoint stands at its end, a queue or files, is a plain query: files are written exactly once, and
-messages carry ids that are the same when a batch is repeated. Every other one delivers batch by batch (`delivering`).
+messages of a repeated batch have the same ids. Any other route delivers batch by batch (`delivery`).
+
+Args:
+    route with a single endpoint at its end, a queue or files, is a plain query: files are written exactly once, and
 """
 
 from __future__ import annotations
@@ -41,11 +43,11 @@ from spanwire.routes.model import (
 from spanwire.routes.nodes import Location
 
 AVAILABLE_NOW: Final = "available-now"
-QUERY_PROPERTY: Final = "sql.streaming.queryId"  # what Spark tells of itself to whoever works on a batch
+QUERY_PROPERTY: Final = "sql.streaming.queryId"  # Spark's property with the query of a batch
 
 
 class RouteQuery:
-    """Starts the query of a route, as often as need be."""
+    """Starts the query of a route, as often as necessary."""
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class RouteQuery:
         functions: Mapping[tuple[str, str], TextFunction],
         trigger: str,
     ) -> None:
-        """``trigger`` is `AVAILABLE_NOW` or an interval such as ``1 second``."""
+        """Use ``trigger``, `AVAILABLE_NOW` or an interval such as ``1 second``."""
         self.route: Final = route
         self._spark: Final = spark
         self._state: Final = state
@@ -63,8 +65,12 @@ class RouteQuery:
         self._trigger: Final = trigger
 
     def start(self) -> StreamingQuery:
-        """A running query. Raises `ConfigurationError` for what Spark does not understand, or does not find."""
-        if not must_agree(self.route):  # it did once, or there is nothing
+        """Start a query and return it.
+
+        Raises:
+            ConfigurationError: Spark does not understand or find a part of the route.
+        """
+        if not must_agree(self.route):  # an earlier version of the route may have kept rows
             shutil.rmtree(self._state.batches, ignore_errors=True)
         with report_errors_at(self.route.source.location):
             frame = source_frame(self._spark, self.route.source, self._state)
@@ -112,7 +118,7 @@ class RouteQuery:
         return keeper
 
     def _check(self, frame: DataFrame, steps: list[Step]) -> None:
-        """Errors of steps behind the first endpoint are found now, not with the first batch."""
+        """Report errors of steps after the first endpoint now, not in the first batch."""
         before, _ = split_steps(self.route)
         is_repeatable = self.route.source.kind == BROKER and all(is_deterministic(step) for step in before)
         for index, step in enumerate(steps):
@@ -125,7 +131,7 @@ class RouteQuery:
             frame = self._check_step(frame, step)
 
     def _check_step(self, frame: DataFrame, step: Step) -> DataFrame:
-        """The rows behind a step, which is tried with all that its branches do."""
+        """Return the rows after a step, which is tried with all its branches."""
         if not is_branching(step):
             return self._builder.apply(frame, step)
         if isinstance(step, To):
@@ -144,7 +150,7 @@ class RouteQuery:
 
 @contextmanager
 def report_errors_at(location: Location) -> Iterator[None]:
-    """What Spark raises inside becomes a `ConfigurationError` of one line about what stands at that place."""
+    """Turn errors of Spark inside the context into a `ConfigurationError` of one line at the location."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -152,8 +158,9 @@ def report_errors_at(location: Location) -> Iterator[None]:
 
 
 def split_steps(route: Route) -> tuple[list[Step], list[Step]]:
-    """The steps that can be part of the stream, and those that need whole batches: from the first branch on, or from
-    the first function whose failures are dead letters.
+    """Return the steps of the stream, and the steps that need whole batches.
+
+    The second list begins with the first branch, or with the first function whose failures are dead letters.
     """
     for index, step in enumerate(route.steps):
         if is_dividing(route, step):
@@ -162,12 +169,12 @@ def split_steps(route: Route) -> tuple[list[Step], list[Step]]:
 
 
 def is_dividing(route: Route, step: Step) -> bool:
-    """Whether rows go several ways from a step on."""
+    """Return True if rows take several paths from the step on."""
     return is_branching(step) or (isinstance(step, CallFunction) and route.dead_letters is not None)
 
 
 def only_endpoint(route: Route, on_batch: list[Step]) -> Endpoint | None:
-    """The endpoint of a route that has one, at its end, and of a kind that takes a stream."""
+    """Return the endpoint of a route with one endpoint at its end that accepts a stream, or ``None``."""
     if route.dead_letters is not None or len(on_batch) != 1 or not isinstance(on_batch[0], To):
         return None
     endpoint = on_batch[0].endpoint
@@ -175,8 +182,9 @@ def only_endpoint(route: Route, on_batch: list[Step]) -> Endpoint | None:
 
 
 def qualify_path(spark: SparkSession, path: str) -> str:
-    """The path with its file system and directory as this program knows them. Spark does that for all paths but those
-    of streams into files: there each executor would take its own working directory.
+    """Return the path with its file system and directory as seen by this program.
+
+    Spark does this for all paths except streams into files, where each executor would use its own working directory.
     """
     jvm, context = spark.sparkContext._jvm, spark.sparkContext._jsc
     assert jvm is not None and context is not None
@@ -185,7 +193,10 @@ def qualify_path(spark: SparkSession, path: str) -> str:
 
 
 def source_frame(spark: SparkSession, source: Endpoint, state: RouteState) -> DataFrame:
-    """The stream of a source. Files are read with the columns that they have when the route starts."""
+    """Return the stream of a source.
+
+    Files are read with the columns that they have at the start of the route.
+    """
     with report_missing_jars(source):
         return _load_source(spark, source, state)
 
@@ -193,7 +204,7 @@ def source_frame(spark: SparkSession, source: Endpoint, state: RouteState) -> Da
 def _load_source(spark: SparkSession, source: Endpoint, state: RouteState) -> DataFrame:
     options = dict(source.options)
     if source.kind == BROKER:
-        if "cursor" not in options:  # with one the messages stay at the broker
+        if "cursor" not in options:  # a cursor leaves the messages at the broker
             options["stagingDirectory"] = state.staging
         return spark.readStream.format(source.format).options(**options).load()
     if source.format in FILE_FORMATS:

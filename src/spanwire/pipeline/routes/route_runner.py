@@ -1,4 +1,4 @@
-"""``spanwire pipeline run``: a route file on a session of its own."""
+"""Runs a route file on a session of its own, for ``spanwire pipeline run``."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from spanwire.pipeline.session import local_session, machine_cores, prepare_clus
 from spanwire.pipeline.spark.spark_log import NAME, log_of_commands
 from spanwire.routes.parsing import RouteFile
 
-MORE_MEMORY: Final = "4g"  # Spark takes 1g; some messages of 99 MiB at a time fit into this
-END_S: Final = 5.0  # from the last word of a Java process that ends until it has ended
+MORE_MEMORY: Final = "4g"  # Spark's default is 1g; several messages of 99 MiB fit into 4g
+END_S: Final = 5.0  # seconds; a Java process closes its connections before it ends
 CLUSTER: Final[dict[str, str]] = {
-    "spark.ui.showConsoleProgress": "false",  # it would stand between the lines of the command
-    "spark.sql.session.timeZone": "UTC",  # as on this machine: the days of an archive
+    "spark.ui.showConsoleProgress": "false",  # the progress would mix with the command's output
+    "spark.sql.session.timeZone": "UTC",  # the days of an archive, as in local sessions
 }
 LOCAL: Final = re.compile(r"local(?:\[(\*|[0-9]{1,4})\])?")
 
@@ -41,9 +41,13 @@ LOCAL: Final = re.compile(r"local(?:\[(\*|[0-9]{1,4})\])?")
 def session_on(
     master: str, name: str, settings: Mapping[str, str] | None = None, log: Path | None = None
 ) -> Iterator[SparkSession]:
-    """A session on this machine (``local[*]``, ``local[2]``), with these ``settings``, or on a cluster. Spark's own log
-    is the file ``log``, or that of all commands. Raises `ConfigurationError` when there is no Java, or it ends before
-    the session.
+    """Run a session on this machine (``local[*]``, ``local[2]``) or on a cluster.
+
+    ``settings`` apply on this machine only. Spark's own log goes to the file ``log``, by default to the log of all
+    commands.
+
+    Raises:
+        ConfigurationError: there is no Java, or the Java process ended.
     """
     with watch_java(master), _session(master, name, settings, log or log_of_commands(os.environ)) as session:
         yield session
@@ -51,9 +55,9 @@ def session_on(
 
 @contextmanager
 def watch_java(master: str, has_ended: Callable[[], bool] | None = None) -> Iterator[None]:
-    """Tell the end of Spark's Java process in one line, whoever notices it first. Large messages take its memory.
+    """Report the end of Spark's Java process in one line. Large messages may exhaust its memory.
 
-    Another connection that is lost meanwhile, such as a closed standard output, is none of its business.
+    Other lost connections, such as a closed standard output, are raised unchanged.
     """
     logger = logging.getLogger()
     logger.addFilter(is_not_py4j)
@@ -73,19 +77,22 @@ def watch_java(master: str, has_ended: Callable[[], bool] | None = None) -> Iter
 
 
 def is_not_py4j(record: logging.LogRecord) -> bool:
-    """Py4J writes a stack into the root log for a connection that it loses, and raises the same."""
+    """Return False for records of Py4J.
+
+    Py4J logs a stack for each lost connection and raises the same error.
+    """
     return Path(record.pathname).parent.name != "py4j"
 
 
 def java_has_ended() -> bool:
-    """Whether the Java process that this one began to talk to is no more."""
+    """Return True if the Java process of the session has ended."""
     gateway = SparkContext._gateway
-    if gateway is None:  # it went while it was about to begin: nothing else is connected before a session is there
+    if gateway is None:  # Java ended during its start, because nothing else connects before there is a session
         return True
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
     if process is not None:
         return has_ended_within(process)
-    try:  # somebody else has started it
+    try:  # another program has started Java
         gateway.jvm.java.lang.System.nanoTime()
     except (OSError, Py4JError):
         return True
@@ -93,7 +100,10 @@ def java_has_ended() -> bool:
 
 
 def has_ended_within(process: subprocess.Popen[bytes], within_s: float = END_S) -> bool:
-    """Whether a process has ended, or does within some seconds: its connections end a little before it."""
+    """Return True if a process has ended or ends within some seconds.
+
+    Its connections end a little earlier.
+    """
     try:
         process.wait(within_s)
     except subprocess.TimeoutExpired:
@@ -133,9 +143,10 @@ def run_routes(
     tell: Callable[[RouteEvent], None],
     stop: threading.Event,
 ) -> bool:
-    """Run all routes until they have ended or ``stop`` is set; whether none has failed for good.
+    """Run all routes until they have ended or ``stop`` is set; return True if none has failed for good.
 
-    Raises `ConfigurationError` for what can be known before the first batch.
+    Raises:
+        ConfigurationError: a route is faulty before its first batch.
     """
     if trigger == AVAILABLE_NOW:
         check_durable(file)
@@ -149,7 +160,11 @@ def run_routes(
 
 
 def check_durable(file: RouteFile) -> None:
-    """Raise `ConfigurationError` for a source that has nothing when a run begins, where the run is to end with that."""
+    """Check that each source has messages from before the run.
+
+    Raises:
+        ConfigurationError: a non-durable subscription would end without a message.
+    """
     for route in file.routes:
         if route.source.options.get("subscriptionDurable", "").lower() == "false":
             raise route.source.location.error(
@@ -167,8 +182,12 @@ def run(
     tell: Callable[[RouteEvent], None],
     stop: threading.Event,
 ) -> bool:
-    """The same on a session of its own. Raises `ConfigurationError` also when Spark does not begin, or is gone."""
-    loaded = load_functions(file.functions(), functions)  # before Spark takes its time
+    """Run all routes on a session of their own; return True if none has failed for good.
+
+    Raises:
+        ConfigurationError: a route is faulty, or Spark does not start or has ended.
+    """
+    loaded = load_functions(file.functions(), functions)  # report errors before the slow start of Spark
     try:
         with session_on(master, f"spanwire pipeline {Path(file.file).name}", log=state / NAME) as spark:
             return run_routes(spark, file, state, trigger, loaded, tell, stop)

@@ -1,10 +1,9 @@
-"""What a route keeps on disk: Spark's checkpoint, staged messages, and which route it is.
+"""The state of a route on disk: Spark's checkpoint, staged messages, and the identity of the route.
 
-STATE/ROUTE/route.json    the source, a name for the run that goes into duplicate ids, and Spark's id of its query
-STATE/ROUTE/checkpoint    Spark's
-STATE/ROUTE/staging       messages that the broker has given and Spark has not committed yet
-STATE/ROUTE/batches       rows of the batch at hand that several endpoints get (`batch_rows`)
-STATE/ROUTE/ledgers.json  the batch that begins the ledger of each endpoint that commits once, one of several
+STATE/ROUTE/route.json    the source, the run name in duplicate ids, and Spark's id of the query STATE/ROUTE/checkpoint
+Spark's checkpoint STATE/ROUTE/staging       messages received from the broker and not yet committed by Spark
+STATE/ROUTE/batches       kept rows of the current batch (`batch_rows`) STATE/ROUTE/ledgers.json  the first batch of the
+ledger of each endpoint that commits once
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from typing import Final
 from spanwire.model.errors import ConfigurationError
 from spanwire.routes.model import BROKER, Route
 
-RUN_DIGITS: Final = 12  # of the name of a run
+RUN_DIGITS: Final = 12  # hexadecimal digits of the name of a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +33,14 @@ class RouteState:
     batches: Path
 
     def run_of(self, query: str) -> str:
-        """The name of the run that a query of Spark is. Its id lasts as long as its checkpoint; the batches of another
-        one begin at 0 again, and under the same name they would pass for repetitions of those that are through. The
-        first query that asks has the name in the note. Raises `ConfigurationError` when the note is damaged, `OSError`
-        when it cannot be written.
+        """Return the name of the run of a Spark query.
+
+        The id of a query lasts as long as its checkpoint. Batches of another query begin at 0 again, and under the same
+        name endpoints would take them for repetitions. The first query gets the name in ``route.json``.
+
+        Raises:
+            ConfigurationError: ``route.json`` is damaged.
+            OSError: ``route.json`` cannot be written.
         """
         try:
             record = json.loads(self.note.read_text(encoding="utf-8"))
@@ -49,9 +52,13 @@ class RouteState:
         return run if query == first else sha256(query.encode()).hexdigest()[:RUN_DIGITS]
 
     def first_batch(self, ledger: str, batch: int) -> int:
-        """The batch that begins a ledger: this one, when the ledger was never asked for before. An endpoint that is new
-        to a route may so begin late, and one whose ledger is lost is still found out. Raises `ConfigurationError` when
-        the note is damaged, `OSError` when it cannot be written.
+        """Return the first batch of a ledger; the present batch for a new ledger.
+
+        So an endpoint added to a route later may begin late, while a lost ledger is still noticed.
+
+        Raises:
+            ConfigurationError: ``ledgers.json`` is damaged.
+            OSError: ``ledgers.json`` cannot be written.
         """
         try:
             text = self.ledgers.read_text(encoding="utf-8") if self.ledgers.exists() else "{}"
@@ -67,7 +74,7 @@ class RouteState:
 
 
 def write_note(path: Path, content: dict[str, object] | dict[str, int] | dict[str, str]) -> None:
-    """All of it, or what was there before."""
+    """Write a file completely or not at all."""
     temporary = path.with_suffix(".tmp")
     with temporary.open("w", encoding="utf-8") as note:
         note.write(json.dumps(content))
@@ -77,14 +84,18 @@ def write_note(path: Path, content: dict[str, object] | dict[str, int] | dict[st
 
 
 def source_text(route: Route) -> str:
-    """What makes a source the one that the state belongs to."""
+    """Return the identity of a source, to which the state belongs."""
     options = route.source.options
     words = [route.source.destination, options.get("selector", ""), options.get("subscription", "")]
     return " ".join(word for word in words if word) if route.source.kind == BROKER else route.source.uri
 
 
 def open_state(states: Path, route: Route) -> RouteState:
-    """The state of a route, made if need be. Raises `ConfigurationError` when it belongs to another source."""
+    """Return the state of a route, created if necessary.
+
+    Raises:
+        ConfigurationError: the state belongs to another source or is damaged.
+    """
     states = states.absolute() / route.name  # executors have working directories of their own
     note = states / "route.json"
     source = source_text(route)

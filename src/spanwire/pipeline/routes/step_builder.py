@@ -1,6 +1,6 @@
-"""Steps of a route as operations on a DataFrame. Nothing runs here.
+"""Steps of a route as operations on a DataFrame; nothing is executed in this module.
 
-Rows that fail, where a route has dead letters, get the column `ERROR` with the reason and leave the way there.
+In a route with dead letters, failed rows get the reason in the column `ERROR` and leave the route.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from spanwire.routes.model import (
 from spanwire.routes.nodes import Location
 
 ERROR: Final = "_spanwire_error"
-REASON: Final = "_spanwire_reason"  # why a row failed, while it is asked whether it can be a message at all
+REASON: Final = "_spanwire_reason"  # the reason of a failed row while its other columns are checked
 CALLED: Final = "_spanwire_called"
 KEY: Final = "_spanwire_key"
-CAUSE: Final = "dlqDeliveryFailureCause"  # the property by which ActiveMQ tells why a message is a dead letter
+CAUSE: Final = "dlqDeliveryFailureCause"  # ActiveMQ's property with the cause of a dead letter
 MAX_CAUSE: Final = 500  # characters
 PROPERTIES: Final = "map<string,variant>"
 EMPTY: Final = f"cast(map() AS {PROPERTIES})"
@@ -56,14 +56,18 @@ HEADER_TYPES: Final = {
 
 
 class StepBuilder:
-    """Applies steps. Errors of SQL are told with the line of the step."""
+    """Applies steps; errors of SQL name the line of the step."""
 
     def __init__(self, spark: SparkSession, functions: Mapping[tuple[str, str], TextFunction]) -> None:
         self._spark: Final = spark
         self._functions: Final = functions
 
     def apply(self, frame: DataFrame, step: Step) -> DataFrame:
-        """The rows behind a step that is no branch. Raises `ConfigurationError`."""
+        """Return the rows after a step without branches.
+
+        Raises:
+            ConfigurationError: Spark refuses the step.
+        """
         location = location_of(step)
         try:
             return self._build(frame, step)
@@ -71,21 +75,27 @@ class StepBuilder:
             raise location.error(f"Spark says: {first_line(error)}") from None
 
     def call_function(self, frame: DataFrame, step: CallFunction, keep_errors: bool) -> DataFrame:
-        """The rows with the column `CALLED`: the text that a function gave, and its error, which ends the query unless
-        errors are kept.
+        """Return the rows with the column `CALLED`: the function's text and its error.
+
+        Without ``keep_errors`` an error ends the query.
         """
         return call_column(frame, self._functions[step.module, step.name], step, keep_errors)
 
     def split_sendable(self, frame: DataFrame, endpoint: Endpoint) -> tuple[DataFrame, DataFrame, DataFrame]:
-        """The rows of which a broker takes a message, the others with their reasons, and both together, which whoever
-        uses them keeps in memory meanwhile.
+        """Return the rows that make a message, the other rows with their reasons, and both together.
+
+        The caller must unpersist the third frame.
         """
         marked = mark_unsendable(frame, endpoint).persist()
         good = marked.where(F.col(ERROR).isNull()).drop(ERROR)
         return good, marked.where(F.col(ERROR).isNotNull()), marked
 
     def condition(self, frame: DataFrame, expression: Expression) -> Column:
-        """Where a condition is true. Raises `ConfigurationError`."""
+        """Return a column that is true where the condition is true.
+
+        Raises:
+            ConfigurationError: Spark refuses the condition.
+        """
         try:
             column = selector_column(expression.text) if expression.language == SELECTOR else F.expr(expression.text)
             frame.where(column)
@@ -123,25 +133,25 @@ class StepBuilder:
 
 
 def location_of(step: Step) -> Location:
-    """Where a step stands."""
+    """Return the location of a step in its file."""
     if isinstance(step, Filter):
         return step.condition.location
     return step.endpoint.location if isinstance(step, To) else step.location
 
 
 def read_table(spark: SparkSession, endpoint: Endpoint) -> DataFrame:
-    """The table of a join, read anew for each batch."""
+    """Return the table of a join, read again for each batch."""
     with report_missing_jars(endpoint):
         return spark.read.format(endpoint.format).options(**endpoint.options).load()
 
 
 def value_of(expression: Expression) -> Column:
-    """A value."""
+    """Return the column of a value."""
     return F.lit(expression.text) if expression.language == CONSTANT else F.expr(expression.text)
 
 
 def set_header(frame: DataFrame, name: str, value: Column) -> DataFrame:
-    """A header, or a property with the type of the value."""
+    """Set a header, or a property with the type of the value."""
     if name in HEADER_TYPES:
         return frame.withColumn(name, value.cast(HEADER_TYPES[name]))
     remaining = F.map_filter(F.coalesce(F.col("properties"), F.expr(EMPTY)), lambda key, _: key != name)
@@ -150,7 +160,7 @@ def set_header(frame: DataFrame, name: str, value: Column) -> DataFrame:
 
 
 def remove_header(frame: DataFrame, name: str) -> DataFrame:
-    """Without a header or properties; ``*`` at the end stands for any rest."""
+    """Remove a header or properties; a trailing ``*`` matches any rest of a name."""
     if name in HEADER_TYPES:
         return frame.withColumn(name, F.lit(None).cast(HEADER_TYPES[name]))
     beginning = name[:-1] if name.endswith("*") else None
@@ -162,7 +172,7 @@ def remove_header(frame: DataFrame, name: str) -> DataFrame:
 
 
 def with_body(frame: DataFrame, column: str, value: Column) -> DataFrame:
-    """Another body in one of the body columns; the others have none."""
+    """Set a body in one body column and clear the other body columns."""
     frame = frame.withColumn(column, value)
     kind = {"text": TEXT_BODY, "bytes": BYTES_BODY}.get(column)
     for name in BODY_COLUMNS:
@@ -172,7 +182,7 @@ def with_body(frame: DataFrame, column: str, value: Column) -> DataFrame:
 
 
 def transform(frame: DataFrame, step: Transform) -> DataFrame:
-    """New columns; a new body takes the place of the old one."""
+    """Add or select columns; a new body replaces the old one."""
     if step.only:
         return frame.select(*[F.expr(sql).alias(name) for name, sql in step.columns])
     for name, sql in step.columns:
@@ -182,7 +192,7 @@ def transform(frame: DataFrame, step: Transform) -> DataFrame:
 
 
 def aggregate(frame: DataFrame, step: Aggregate) -> DataFrame:
-    """One row for each group of each window that is over."""
+    """Return one row for each group of each completed window."""
     window = F.window(step.time, step.window, step.slide) if step.slide else F.window(step.time, step.window)
     groups = [F.expr(sql).alias(name) for name, sql in step.by]
     columns = [F.expr(sql).alias(name) for name, sql in step.columns]
@@ -194,7 +204,7 @@ def aggregate(frame: DataFrame, step: Aggregate) -> DataFrame:
 
 
 def call_column(frame: DataFrame, function: TextFunction, step: CallFunction, keep_errors: bool) -> DataFrame:
-    """The column `CALLED` with the answer of a function for each row."""
+    """Add the column `CALLED` with the result of a function for each row."""
     origin = f"{step.location.file}:{step.location.line}: {step.module}.{step.name}"
 
     def call(rows: pa.Array) -> pa.Array:
@@ -213,10 +223,10 @@ def call_column(frame: DataFrame, function: TextFunction, step: CallFunction, ke
 
 
 def answer_of(function: TextFunction, text: str | None, properties: dict[str, object]) -> tuple[str | None, str | None]:
-    """The text that a function gives, or what went wrong."""
+    """Return the text of a function, or the error."""
     try:
         answer: object = function(text, properties)
-    except Exception as failure:  # noqa: BLE001 - whatever the operator's function does
+    except Exception as failure:  # noqa: BLE001 - a function of the operator may raise anything
         return None, f"{type(failure).__name__}: {failure}"
     if answer is not None and not isinstance(answer, str):
         return None, f"it gave a {type(answer).__name__}, not a text"
@@ -224,7 +234,7 @@ def answer_of(function: TextFunction, text: str | None, properties: dict[str, ob
 
 
 def split_by_answer(answered: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """The rows with their new text, and those for which the function failed, as they were."""
+    """Return the rows with their new text, and the unchanged rows of failed calls."""
     error = F.col(f"{CALLED}.error")
     failed = answered.where(error.isNotNull()).withColumn(ERROR, error).drop(CALLED)
     good = with_body(answered.where(error.isNull()), "text", F.col(f"{CALLED}.text")).drop(CALLED)
@@ -232,7 +242,7 @@ def split_by_answer(answered: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 
 def plain_properties(items: list[tuple[str, dict[str, bytes] | None]] | None) -> dict[str, object]:
-    """Properties as plain Python values."""
+    """Return properties as plain Python values."""
     values: dict[str, object] = {}
     for name, variant in items or []:
         entry = property_entry(variant)
@@ -241,10 +251,11 @@ def plain_properties(items: list[tuple[str, dict[str, bytes] | None]] | None) ->
 
 
 def mark_unsendable(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
-    """The rows with the column `ERROR`: the reason why none of them can be a message for an endpoint; null where one
-    can. The same code decides as when they are sent.
+    """Add the column `ERROR`: the reason why a row makes no message for an endpoint, or null.
+
+    Sending the row would fail for the same reason.
     """
-    options = dict(endpoint.options)  # Spark pickles the function, and compiled destinations cannot be pickled
+    options = dict(endpoint.options)  # Spark pickles the function; compiled destinations cannot be pickled
 
     def reasons(rows: pa.Array) -> pa.Array:
         return pa.array(row_errors(pa.RecordBatch.from_struct_array(rows), write_options(options)), pa.string())
@@ -255,8 +266,9 @@ def mark_unsendable(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
 
 
 def dead_letters(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
-    """Failed rows as they are, with their cause in a property; an unreadable body goes as its octets. Of a row of which
-    no message can be made all columns go as JSON, in a text.
+    """Return failed rows with their cause in a property.
+
+    An unreadable body is sent as octets. If a row makes no message, all its columns are sent as JSON in a text.
     """
     failed = frame
     if "properties" not in failed.columns:
@@ -280,7 +292,7 @@ def dead_letters(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
 
 
 def replace_unsendable(marked: DataFrame, names: list[str]) -> DataFrame:
-    """Rows with an `ERROR` as JSON of the columns of these names; the others as they are."""
+    """Replace rows with an `ERROR` by JSON of the columns of these names."""
     is_good = F.col(ERROR).isNull()
     replaced: dict[str, Column] = {
         "text": F.to_json(F.struct(*[F.col(f"`{name}`") for name in names])),
@@ -296,7 +308,11 @@ def replace_unsendable(marked: DataFrame, names: list[str]) -> DataFrame:
 
 
 def message_columns(frame: DataFrame, location: Location) -> DataFrame:
-    """The columns that a message has. Raises `ConfigurationError` when there is no body among them."""
+    """Return the columns of messages.
+
+    Raises:
+        ConfigurationError: no column has a body.
+    """
     names = [name for name in frame.columns if name in COLUMN_TYPES]
     if not set(names) & set(BODY_COLUMNS):
         raise location.error(
@@ -307,12 +323,16 @@ def message_columns(frame: DataFrame, location: Location) -> DataFrame:
 
 
 def endpoint_rows(frame: DataFrame, endpoint: Endpoint) -> DataFrame:
-    """What an endpoint gets of the rows."""
+    """Return the rows in the form for an endpoint."""
     return message_columns(frame, endpoint.location) if endpoint.kind == BROKER else frame
 
 
 def check_endpoint(frame: DataFrame, endpoint: Endpoint) -> None:
-    """Raise `ConfigurationError` for columns that an endpoint does not take, before it gets a row."""
+    """Check the columns for an endpoint before the first row.
+
+    Raises:
+        ConfigurationError: the endpoint does not accept a column.
+    """
     if endpoint.kind != BROKER:
         return
     fields = message_columns(frame, endpoint.location).schema.fields
@@ -325,5 +345,5 @@ def check_endpoint(frame: DataFrame, endpoint: Endpoint) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """The line of Spark's message that says what is wrong, without secrets of addresses in it."""
+    """Return the first line of Spark's message, without secrets of addresses."""
     return mask(str(error).strip().splitlines()[0])[:300]

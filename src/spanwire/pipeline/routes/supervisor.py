@@ -1,7 +1,7 @@
-"""Runs the routes of a file until they have ended or are told to stop, and starts again what has failed.
+"""Runs the routes of a file until they have ended or are stopped, and restarts failed routes.
 
-Leaves to `query` what a route is in Spark and to whoever calls it how news are shown. Stopping lets the batch at hand
-end first; what is not committed then is done again by the next start.
+`query` defines a route in Spark; the caller shows events. A stop lets the current batch end; an uncommitted batch is
+repeated by the next start.
 """
 
 from __future__ import annotations
@@ -19,60 +19,60 @@ from py4j.protocol import Py4JNetworkError
 from spanwire.routes.masking import mask
 from spanwire.routes.model import Patience
 
-DRAIN_POLL_S: Final = 0.25  # while a batch is waited for
-POLL_S: Final = 0.5  # between two looks: each asks Java, which is most of what an idle route takes
-MAX_PAUSE_S: Final = 60.0  # between two starts, where the pause grows
-DRAIN_S: Final = 60.0  # for the batch at hand when told to stop
+DRAIN_POLL_S: Final = 0.25  # seconds between two polls for the end of a batch
+POLL_S: Final = 0.5  # seconds between two polls; each calls Java, most of the work of an idle route
+MAX_PAUSE_S: Final = 60.0  # seconds between two starts, if the pause grows
+DRAIN_S: Final = 60.0  # seconds; a stop waits for the current batch
 PREFIX: Final = "spanwire: "
-CONFIGURATION_ERROR: Final = "ConfigurationError: "  # of ours
-# The next start would fail like this one; the latter two for want of a jar.
+CONFIGURATION_ERROR: Final = "ConfigurationError: "
+# Failures that a restart would repeat; the last two mean a missing jar.
 PERMANENT: Final = (CONFIGURATION_ERROR, "ClassNotFoundException: ", "[DATA_SOURCE_NOT_FOUND]")
-# All that is told of a method that a jar calls and this Spark has not. No other start finds it.
+# The whole message for a method that a jar calls and this Spark lacks; a restart would fail again.
 SIGNATURE: Final = re.compile(r"'[\w.$\[\]]+ [\w.$]+\.[\w$<>]+\([^)]*\)'")
 MARKS: Final = (
     (CONFIGURATION_ERROR, ""),
     (PREFIX, ""),
     ("JmsError: ", "JmsError: "),
-)  # in a failure's lines, and what is told
+)  # marks in a line of a failure, and the text shown in place of each
 TRACEBACK: Final = "Traceback (most recent call last):"
 CAUSE: Final = re.compile(r"(?:: |Caused by: )?(?:[\w$]+\.)*(\w*(?:Exception|Error)): (.+)")
 WRAPPERS: Final = ("Py4JJavaError", "Py4JException", "SparkException", "StreamingQueryException")  # the cause is inside
-JAVA: Final = "An error occurred while calling "  # how Py4J begins to tell what went wrong there
-JAVA_LOST: Final = (ConnectionError, Py4JNetworkError)  # no failure of one route: nothing can be asked any more
-MAX_LINE: Final = 400  # characters of a failure that are told
-EXECUTED: Final = "addBatch"  # among the durations of a batch that was done; a look that found nothing has none
+JAVA: Final = "An error occurred while calling "  # the beginning of Py4J's error messages
+JAVA_LOST: Final = (ConnectionError, Py4JNetworkError)  # Java has ended, so no route can continue
+MAX_LINE: Final = 400  # characters of a failure that are shown
+EXECUTED: Final = "addBatch"  # key in the durations of an executed batch; an empty poll has no such key
 REPEATED: Final = "done again, of rows that were read before"
 
 
 class RunningQuery(Protocol):
-    """What is asked of Spark's streaming query."""
+    """The part of Spark's streaming query that the supervisor uses."""
 
     @property
     def isActive(self) -> bool:  # noqa: N802
-        """Whether it works."""
+        """Return True while the query runs."""
         ...
 
     @property
     def lastProgress(self) -> object:  # noqa: N802
-        """What its last batch was like."""
+        """Return the progress of the last batch."""
         ...
 
     @property
     def recentProgress(self) -> Sequence[object]:  # noqa: N802
-        """What its last hundred or so were like."""
+        """Return the progress of about the last hundred batches."""
         ...
 
     @property
     def status(self) -> dict[str, object]:
-        """What it is doing."""
+        """Return the present activity."""
         ...
 
     def exception(self) -> Exception | None:
-        """Why it has ended; None when that was in order."""
+        """Return the failure that ended the query, or ``None``."""
         ...
 
     def stop(self) -> None:
-        """End it."""
+        """End the query."""
         ...
 
 
@@ -80,13 +80,13 @@ class Startable(Protocol):
     """A route that can be started."""
 
     def start(self) -> RunningQuery:
-        """Start it."""
+        """Start the route."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RouteEvent:
-    """Something to tell about a route."""
+    """An event of a route for the user; JSON output has the same fields."""
 
     route: str
     text: str
@@ -115,12 +115,18 @@ class SupervisedRoute:
         self._last_progress: tuple[object, object] = (-1, None)
 
     def start(self) -> None:
-        """Start the query now. Raises `SpanwireError` for a route that cannot be."""
+        """Start the query.
+
+        Raises:
+            SpanwireError: the route cannot be started.
+        """
         self._query = self._startable.start()
 
     def poll(self, now: float) -> None:
-        """Tell what is new; start again what has failed, after a while. A start that fails is one more failure: the
-        first one was in order, so what it lacks now may come back.
+        """Report new batches, and restart a failed query after a pause.
+
+        Args:
+            failed restart counts as a failure: the first start succeeded, so the missing resource may return.
         """
         query = self._query
         if self.is_over:
@@ -140,8 +146,9 @@ class SupervisedRoute:
             self._fail(failure_text(failure), now, is_permanent=is_permanent_failure(str(failure)))
 
     def stop(self, now: Callable[[], float], wait: Callable[[float], object]) -> None:
-        """Let the batch at hand end, but not for ever. What goes wrong is told; raises what telling raises, and what
-        shows that Java is gone.
+        """Let the current batch end within `DRAIN_S`, then stop the query.
+
+        Failures are reported, not raised, except a lost Java process and errors of reporting.
         """
         query = self._query
         if query is None:
@@ -154,7 +161,7 @@ class SupervisedRoute:
             self._progress(query)
         except JAVA_LOST:
             raise
-        except Exception as failure:  # noqa: BLE001 - others are to be stopped, too
+        except Exception as failure:  # noqa: BLE001 - the other routes must be stopped, too
             self.has_failed = True
             self._tell(RouteEvent(self.name, failure_text(failure), is_failure=True))
 
@@ -163,7 +170,7 @@ class SupervisedRoute:
             self.start()
         except JAVA_LOST:
             raise
-        except Exception as failure:  # noqa: BLE001 - the failure of one route, whatever it is
+        except Exception as failure:  # noqa: BLE001 - any failure concerns only this route
             self._fail(failure_text(failure), now, is_permanent=is_permanent_failure(str(failure)))
 
     def _fail(self, reason: str, now: float, is_permanent: bool) -> None:
@@ -189,7 +196,7 @@ class SupervisedRoute:
         if seen == self._last_progress:
             return
         self._last_progress = seen
-        # Only when there may have been batches between two looks are they asked for.
+        # The list costs more, so it is used only if there may have been batches between two polls.
         for progress in query.recentProgress if int(last["batchId"]) > self._batch + 1 else [last]:
             if isinstance(progress, dict) and int(progress["batchId"]) > self._batch and has_worked(progress):
                 self._report_batch(progress)
@@ -199,7 +206,7 @@ class SupervisedRoute:
         self._batch = int(str(progress["batchId"]))
         is_repeated = self._failures > 0
         self._failures, self._reported = 0, ""
-        if not rows:  # a batch that ends windows, or one that was repeated with rows that were kept
+        if not rows:  # the batch ended windows, or was repeated with kept rows
             if is_repeated:
                 self._tell(RouteEvent(self.name, REPEATED, self._batch))
             return
@@ -208,8 +215,12 @@ class SupervisedRoute:
 
 
 def run_all(routes: Sequence[SupervisedRoute], stop: threading.Event, now: Callable[[], float]) -> bool:
-    """Until all have ended or ``stop`` is set; whether none has failed for good. Whatever ends this stops them all in
-    order. Raises `SpanwireError` for a route that cannot be started at first.
+    """Run all routes until they have ended or ``stop`` is set; return True if none has failed for good.
+
+    Any error stops all routes in order.
+
+    Raises:
+        SpanwireError: a route cannot be started at first.
     """
     try:
         for route in routes:
@@ -219,14 +230,14 @@ def run_all(routes: Sequence[SupervisedRoute], stop: threading.Event, now: Calla
                 route.poll(now())
             stop.wait(POLL_S)
     finally:
-        with ExitStack() as rest:  # all of them, even when nobody listens any more to what one tells
+        with ExitStack() as rest:  # stop all routes, even if reporting fails for one
             for route in reversed(routes):
                 rest.callback(route.stop, now, threading.Event().wait)
     return not any(route.has_failed for route in routes)
 
 
 def failure_text(failure: Exception) -> str:
-    """The line of a failure that is meant for people, without secrets of addresses in it."""
+    """Return the line of a failure for the user, without secrets of addresses."""
     line = _failure_line(failure)
     if SIGNATURE.match(line) is not None:
         line = f"a jar was made for another Spark than this; it calls {line}"
@@ -248,18 +259,18 @@ def _failure_line(failure: Exception) -> str:
 
 
 def is_permanent_failure(failure: str) -> bool:
-    """Whether another start would find the same."""
+    """Return True if another start would fail in the same way."""
     return SIGNATURE.match(failure) is not None or any(mark in failure for mark in PERMANENT)
 
 
 def has_worked(progress: dict[str, object]) -> bool:
-    """Whether a batch was done, rather than nothing found to do."""
+    """Return True if a batch was executed, False if there was nothing to do."""
     durations = progress.get("durationMs")
     return bool(progress.get("numInputRows")) or (isinstance(durations, dict) and EXECUTED in durations)
 
 
 def delay_ms_of(progress: dict[str, object]) -> int | None:
-    """How far a source is behind, where it says so."""
+    """Return the delay of a source in milliseconds, or ``None`` if unknown."""
     sources = progress.get("sources")
     if not isinstance(sources, list) or not sources:
         return None

@@ -31,9 +31,7 @@ MAX_UNSETTLED: Final = 4  # unconfirmed segments whose ids are in memory; one fo
 MAX_KNOWN_BATCHES: Final = 100  # consecutive batches of redelivered messages; new messages may follow them
 FIRST_WAIT_S: Final = 1.0  # seconds; a broker may read from its disk before it dispatches to a new consumer
 MAX_DRAINED: Final = 10_000  # segments of one batch read; bounds the read of a queue that never empties
-RECENT_SEGMENTS: Final = (
-    2  # confirmed segments whose ids are in memory; the connection may be lost after a confirmation
-)
+RECENT_SEGMENTS: Final = 2  # confirmed segments whose ids stay in memory; a confirmation may be lost
 
 logger = logging.getLogger(__name__)
 
