@@ -163,7 +163,7 @@ class ClientCommands(wire.CommandVisitor):
 
     def release_window(self, token: int) -> None:
         """What carried ``token`` is no longer in its producer's window: taken or refused."""
-        producer = self._producers.numbered(token >> WINDOW_SHIFT)
+        producer = self._producers.by_number(token >> WINDOW_SHIFT)
         if token > UNSIGNED and producer is not None:
             self._output.answer(wire.ProducerAck(producer_id=producer.structure, size=token & WINDOW_SIZE))
 

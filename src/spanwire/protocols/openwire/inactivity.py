@@ -21,7 +21,7 @@ class InactivityMonitor:
     def __init__(self, period: float, initial_delay: float, now: float) -> None:
         self._period: Final[float] = period
         self._interval: Final[float] = period / KEEP_ALIVES_PER_PERIOD
-        self._first_look: Final[float] = now + initial_delay + 2 * self._interval
+        self._first_check: Final[float] = now + initial_delay + 2 * self._interval
         self._last_read = now
         self._last_write = now
         self._suspended = False
@@ -54,7 +54,7 @@ class InactivityMonitor:
         return self._period > 0 and not self._suspended and now >= self._silent_at()
 
     def _silent_at(self) -> float:
-        return max(self._last_read + self._period, self._first_look)
+        return max(self._last_read + self._period, self._first_check)
 
     def is_keep_alive_due(self, now: float) -> bool:
         """Whether a KeepAliveInfo has to go out now; it counts as written then."""

@@ -48,9 +48,9 @@ class OutputBuffer:
 
     def answer(self, command: DataStructure) -> None:
         """One command that the peer caused by one of its own."""
-        before = len(self.writer)
+        start = len(self.writer)
         self.append(command)
-        self.unread_answers += len(self.writer) - before
+        self.unread_answers += len(self.writer) - start
 
     def respond(self, correlation_id: int) -> None:
         """A Response, the most frequent answer of all."""

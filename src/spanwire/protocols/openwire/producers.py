@@ -78,7 +78,7 @@ class AnnouncedProducers:
             if producer.producer_id.session_id == session:
                 self.remove(producer.producer_id)
 
-    def numbered(self, number: int) -> AnnouncedProducer | None:
+    def by_number(self, number: int) -> AnnouncedProducer | None:
         """The producer of this number, if it is still there."""
         return self._by_number.get(number)
 
@@ -92,11 +92,11 @@ class AnnouncedProducers:
         if producer is None or raw[PRODUCER_OFFSET : PRODUCER_OFFSET + len(producer.octets)] != producer.octets:
             producer = self._find(raw, message)
             self._last = producer
-        maker = message.message_id.producer_id
-        if maker is not producer.confirmed and not self.takes_foreign_ids:
-            if maker != producer.producer_id:
+        producer_id = message.message_id.producer_id
+        if producer_id is not producer.confirmed and not self.takes_foreign_ids:
+            if producer_id != producer.producer_id:
                 self._broker.refuse(self._state, f"send a message of another than producer {producer.producer_id}")
-            producer.confirmed = maker
+            producer.confirmed = producer_id
         return producer
 
     def _find(self, raw: bytes, message: Message) -> AnnouncedProducer:
@@ -106,10 +106,10 @@ class AnnouncedProducers:
         claimed = wire.as_producer_id(reader.read_nested())
         if claimed is not None and claimed.connection_id is not None:
             self._broker.check_own(self._state, claimed.connection_id)
-        found = self._by_octets.get(raw[PRODUCER_OFFSET : reader.position])
-        if found is None:
+        producer = self._by_octets.get(raw[PRODUCER_OFFSET : reader.position])
+        if producer is None:
             raise JmsError(f"Cannot send message to {message.destination} with invalid (null) producer state")
-        return found
+        return producer
 
 
 def transaction_of(message: Message, producer: AnnouncedProducer) -> AnyTransactionId | None:

@@ -61,9 +61,9 @@ class XaCommands:
 
     def recover(self, command: wire.TransactionInfo) -> None:
         """Answer with the branches in doubt."""
-        found: list[DataStructure] = [wire_xa_transaction_id(xid) for xid in self._broker.xa.prepared()]
+        branches: list[DataStructure] = [wire_xa_transaction_id(xid) for xid in self._broker.xa.prepared()]
         if command.response_required:
-            self._output.answer(wire.DataArrayResponse(correlation_id=command.command_id, data=found))
+            self._output.answer(wire.DataArrayResponse(correlation_id=command.command_id, data=branches))
 
     def _prepare(self, command: wire.TransactionInfo, xid: XaTransactionId, token: int, now: Time) -> bool:
         self.refusal = self._broker.xa.refusal_of(xid)

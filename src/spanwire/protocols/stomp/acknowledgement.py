@@ -50,12 +50,13 @@ class Acknowledgement:
         if self.message_id is None:
             return []
         if self._by_number:
-            found = subscriptions.get(self._number)
-            return [found] if found is not None and found.ack_mode != AUTO else []
+            subscription = subscriptions.get(self._number)
+            return [subscription] if subscription is not None and subscription.ack_mode != AUTO else []
+        wanted = self._subscription_id
         return [
-            each
-            for each in subscriptions.values()
-            if each.ack_mode != AUTO and (self._subscription_id is None or each.id == self._subscription_id)
+            subscription
+            for subscription in subscriptions.values()
+            if subscription.ack_mode != AUTO and (wanted is None or subscription.id == wanted)
         ]
 
     def ack_type(self, ack_mode: int) -> int:

@@ -129,16 +129,16 @@ class DestinationNames:
         return physical(QUEUE, text)
 
     def _temporary(self, kind: int, text: str, prefix: str) -> Destination:
-        found = self._by_text.get(text)
-        if found is not None:
-            return found
+        destination = self._by_text.get(text)
+        if destination is not None:
+            return destination
         check_name(text[len(prefix) :])
         if len(self._by_text) >= MAX_TEMPORARY_NAMES:
             raise ResourceAllocationError(
                 f"the connection has {MAX_TEMPORARY_NAMES} temporary destinations, which is the most it may have"
             )
-        made = Destination(kind, f"{self._connection_id}:{len(self._by_text) + 1}")
-        self._by_text[text] = made
-        self._by_name[made.qualified_name] = text
-        self.fresh.append(made)
-        return made
+        destination = Destination(kind, f"{self._connection_id}:{len(self._by_text) + 1}")
+        self._by_text[text] = destination
+        self._by_name[destination.qualified_name] = text
+        self.fresh.append(destination)
+        return destination

@@ -202,8 +202,8 @@ class StompMessageFormat(MessageFormat):
 
     def _map_text(self, view: MessageView, body: bytes) -> bytes:
         """A map as its property `transformation` wants it; nothing without one."""
-        asked = view.properties.get(TRANSFORMATION)
-        form = MAP_TRANSFORMATIONS.get(str(asked[1])) if asked is not None else None
+        transformation = view.properties.get(TRANSFORMATION)
+        form = MAP_TRANSFORMATIONS.get(str(transformation[1])) if transformation is not None else None
         return b"" if form is None else map_text(read_map(body), form)
 
     def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
@@ -316,15 +316,15 @@ class StompMessageFormat(MessageFormat):
 
     def _typed(self, head: dict[str, str], tail: dict[str, str]) -> dict[str, PropertyValue]:
         """The properties among the headers, by name."""
-        found: dict[str, PropertyValue] = {}
+        properties: dict[str, PropertyValue] = {}
         for name, text in head.items():
             if name in STANDARD_HEADERS and not is_property(name, text, head, tail):
                 continue
             try:
-                found[name] = typed_property(name, text)
+                properties[name] = typed_property(name, text)
             except StompProtocolError:
                 continue
-        return found
+        return properties
 
 
 def is_property(name: str, text: str, head: dict[str, str], tail: dict[str, str]) -> bool:
@@ -360,12 +360,12 @@ def standard_headers(view: MessageView) -> list[tuple[str, str]]:
 
 def sendable_properties(view: MessageView) -> dict[str, str]:
     """The properties that have a text, but for those that would stand in for the broker's own headers."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for name, value in view.properties.items():
         text = property_text(value)
         if text is not None and name not in OWN_HEADERS:
-            found[name] = text
-    return found
+            properties[name] = text
+    return properties
 
 
 def remembered_headers(view: MessageView, body: bytes) -> list[tuple[str, str]]:

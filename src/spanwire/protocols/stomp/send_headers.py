@@ -108,30 +108,30 @@ class SendHeaders(Prepared):
 
 def message_headers(send: SendHeaders, headers: dict[str, str], reply_text: str | None) -> list[tuple[str, str]]:
     """The headers of the MESSAGE but for message-id, timestamp and content-length."""
-    made = [
+    lines = [
         ("destination", destination_text(send.destination)),
         ("expires", str(send.expiration_ms)),
         ("priority", str(send.priority)),
     ]
     if send.persistent:
-        made.append(("persistent", "true"))
+        lines.append(("persistent", "true"))
     correlation_id = headers.get("JMSCorrelationID", headers.get("correlation-id"))
     if correlation_id is not None:
-        made.append(("correlation-id", correlation_id))
+        lines.append(("correlation-id", correlation_id))
     message_type = headers.get("JMSType", headers.get("type"))
     if message_type is not None:
-        made.append(("type", message_type))
+        lines.append(("type", message_type))
     if reply_text is not None:
-        made.append(("reply-to", reply_text))
+        lines.append(("reply-to", reply_text))
     for name, value in headers.items():
         if name not in NOT_PASSED_ON:
             if name in TYPES:
                 typed_property(name, value)
-            made.append((name, value))
+            lines.append((name, value))
     unknown = headers.get(TRANSFORMATION)
     if unknown is not None and unknown not in MAP_TRANSFORMATIONS and unknown != BYTE:
-        made.append((TRANSFORMATION_ERROR, f"Unknown transformation: {unknown[:MAX_SHOWN]}"))
-    return made
+        lines.append((TRANSFORMATION_ERROR, f"Unknown transformation: {unknown[:MAX_SHOWN]}"))
+    return lines
 
 
 def read_persistent(headers: dict[str, str]) -> bool:

@@ -192,8 +192,8 @@ class StompSubscription(MessageConsumer):
             head = self._rewritten(message)
         else:
             identity = encode_writable([("message-id", str(message.message_id))], V1_0)
-            given = message.head
-            rest = given if given is not None else raw[: message.content_start]
+            changed_head = message.head
+            rest = changed_head if changed_head is not None else raw[: message.content_start]
             head = identity + rest[(message.format_index >> FLAG_BITS) + 1 :]
         self._chunks.append(prefix + head)
         self._chunks.append(raw[message.content_start : message.tail_start])

@@ -20,10 +20,10 @@ class NamedTransactions:
 
     def find(self, name: str) -> TransactionId:
         """Raises `StompRequestError` unless it is begun."""
-        found = self._by_name.get(name)
-        if found is None:
+        transaction_id = self._by_name.get(name)
+        if transaction_id is None:
             raise StompRequestError(f"Invalid transaction id: {name}")
-        return found
+        return transaction_id
 
     def next_id(self, name: str) -> TransactionId:
         """The id for a transaction that is to begin. Raises `StompRequestError` if one of this name has."""
@@ -38,6 +38,6 @@ class NamedTransactions:
 
     def take(self, name: str) -> TransactionId:
         """It ends, and its name is free. Raises `StompRequestError` unless it is begun."""
-        found = self.find(name)
+        transaction_id = self.find(name)
         del self._by_name[name]
-        return found
+        return transaction_id

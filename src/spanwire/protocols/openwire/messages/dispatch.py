@@ -51,17 +51,17 @@ def append_dispatch(out: BytesWriter, head: bytes, message: Message, sequence: i
     write_i32_be(out, len(head) + len(octets) + COUNTER_OCTETS)
     out.write(head)
     start: i64 = len(out) + (message.format_index >> FLAG_BITS)
-    place: i64 = start + SEQUENCE_OCTETS
+    offset: i64 = start + SEQUENCE_OCTETS
     out.write(octets)
     number = sequence
     while number > 0:
-        place -= 1
-        out[place] = number & 255
+        offset -= 1
+        out[offset] = number & 255
         number >>= 8
     if message.format_index & NUMBERED:
-        while place > start:
-            place -= 1
-            out[place] = 0
+        while offset > start:
+            offset -= 1
+            out[offset] = 0
     write_i32_be(out, redelivery_count)
 
 

@@ -68,7 +68,7 @@ MAX_PRIORITY: Final = 9
 FIRST_FOR_CONSUMER_VERSION: Final = 10  # since which a message can say that it is the first of its group
 SUSPECT_OCTETS: Final = MAX_PROPERTIES * MIN_ENTRY_OCTETS  # of a property map: fewer cannot hold too many entries
 NULLS: Final = b"\x00\x00"  # no content, no properties
-NOWHERE: Final = BytesWriter()  # where a writer that has nothing to write points
+NO_OUTPUT: Final = BytesWriter()  # where a writer that has nothing to write points
 
 
 def format_id_of(version: int) -> int:
@@ -242,7 +242,7 @@ class OpenWireMessageFormat(MessageFormat):
         structure.persistent = persistent
         if user_id is not None:
             structure.user_id = user_id or None
-        found = self.index(self.octets_of(structure))
+        stamped = self.index(self.octets_of(structure))
         copy = Message(
             self.format_id,
             message.raw,
@@ -256,10 +256,10 @@ class OpenWireMessageFormat(MessageFormat):
             expiration_ms,
             timestamp_ms,
             message.group_id,
-            found.format_index & ~FLAGS | message.format_index & FLAGS,
+            stamped.format_index & ~FLAGS | message.format_index & FLAGS,
         )
-        copy.head = found.raw[: found.content_start]
-        copy.tail = message.tail if user_id is None else found.raw[found.tail_start :]
+        copy.head = stamped.raw[: stamped.content_start]
+        copy.tail = message.tail if user_id is None else stamped.raw[stamped.tail_start :]
         copy.broker_path = message.broker_path
         copy.redelivery_count = message.redelivery_count
         copy.link_number = message.link_number
@@ -271,7 +271,7 @@ class OpenWireMessageFormat(MessageFormat):
         out.append(structure.type_id())
         self._writer.begin(out)
         structure.write(self._writer)
-        self._writer.begin(NOWHERE)
+        self._writer.begin(NO_OUTPUT)
         return out.getvalue()
 
     def from_version(self, message: Message) -> Message:
@@ -305,25 +305,25 @@ class OpenWireMessageFormat(MessageFormat):
 
     def _destination(self, raw: bytes, start: i64, end: i64) -> Destination:
         octets = raw[start:end]
-        known = self._destinations.get(octets)
-        if known is not None:
-            return known
+        remembered = self._destinations.get(octets)
+        if remembered is not None:
+            return remembered
         reader = OctetReader(raw, start, end)
         if reader.read_unsigned_byte() == 0:
             raise InvalidDestinationError("the message has no destination")
         structure = wire.new_structure(reader.read_unsigned_byte())
         if isinstance(structure, wire.ActiveMQDestination) and reader.read_unsigned_byte() != 0:
             structure.physical_name = reader.read_text(reader.read_unsigned_short())
-            found = destination_of(structure)
-            remember_destination(self._destinations, octets, found)
-            return found
+            destination = destination_of(structure)
+            remember_destination(self._destinations, octets, destination)
+            return destination
         raise InvalidDestinationError("the message's destination has no name")
 
     def _producer(self, raw: bytes, start: i64, end: i64) -> ProducerId:
         octets = raw[start:end]
-        known = self._producers.get(octets)
-        if known is not None:
-            return known
+        remembered = self._producers.get(octets)
+        if remembered is not None:
+            return remembered
         reader = OctetReader(raw, start, end)
         if reader.read_unsigned_byte() == 0:
             return NO_PRODUCER
@@ -332,12 +332,12 @@ class OpenWireMessageFormat(MessageFormat):
             raise OpenWireProtocolError("the id of a message has a producer without a connection")
         connection_id = reader.read_text(reader.read_unsigned_short())
         value = reader.read_full_long()
-        found = ProducerId(connection_id, reader.read_full_long(), value)
+        producer = ProducerId(connection_id, reader.read_full_long(), value)
         if len(octets) <= MAX_REMEMBERED_OCTETS:
             if len(self._producers) >= MAX_REMEMBERED:
                 self._producers.clear()
-            self._producers[octets] = found
-        return found
+            self._producers[octets] = producer
+        return producer
 
 
 def remember_destination(memory: dict[bytes, Destination], octets: bytes, destination: Destination) -> None:

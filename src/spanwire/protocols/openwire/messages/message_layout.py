@@ -167,12 +167,12 @@ class MessageScanner(OctetReader):
         else:
             self._scan_id_producer(start)
         self.sequence = self.read_full_long()
-        place = self.position
-        if place + NUMBER_OCTETS > self.end:
+        position = self.position
+        if position + NUMBER_OCTETS > self.end:
             raise beyond_frame("a 64-bit number")
-        self.sequence_start = place
-        self.broker_sequence = read_i64_be(self.data, place)
-        self.position = place + NUMBER_OCTETS
+        self.sequence_start = position
+        self.broker_sequence = read_i64_be(self.data, position)
+        self.position = position + NUMBER_OCTETS
 
     def _scan_id_producer(self, start: int) -> None:
         self._id_octets = b""
@@ -187,18 +187,18 @@ class MessageScanner(OctetReader):
             self._id_octets = self.data[start : self.position]
 
     def _scan_rest_of_head(self) -> None:
-        place = self.position
+        start = self.position
         data = self.data
-        if place + PLAIN_OCTETS <= self.end and not (
-            data[place] or data[place + 1] or data[place + 6] or data[place + 17] or data[place + 26]
+        if start + PLAIN_OCTETS <= self.end and not (
+            data[start] or data[start + 1] or data[start + 6] or data[start + 17] or data[start + 26]
         ):  # original transaction, group, correlation id, reply to and type are null, as in most messages
             self.group_id = None
-            self.persistent = data[place + 7] != 0
-            self.expiration_ms = read_i64_be(data, place + 8)
-            priority: int = data[place + 16]
+            self.persistent = data[start + 7] != 0
+            self.expiration_ms = read_i64_be(data, start + 8)
+            priority: int = data[start + 16]
             self.priority = priority if priority < 128 else priority - 256
-            self.timestamp_ms = read_i64_be(data, place + 18)
-            self.position = place + PLAIN_OCTETS
+            self.timestamp_ms = read_i64_be(data, start + 18)
+            self.position = start + PLAIN_OCTETS
             return
         self.skip_transaction()
         self.group_id = self.read_nullable_text()

@@ -125,24 +125,24 @@ def _escaped(text: str) -> str:
 
 def _json_map(entries: dict[str, PropertyValue]) -> object:
     """Without entries a text without characters, as that of an element without any."""
-    found: list[object] = []
+    entry_list: list[object] = []
     for name, value in entries.items():
         kind = _name(value)
         inside = _json_value(value)
-        found.append({"string": [name, inside]} if kind == "string" else {"string": name, kind: inside})
-    if not found:
+        entry_list.append({"string": [name, inside]} if kind == "string" else {"string": name, kind: inside})
+    if not entry_list:
         return ""
-    return {"entry": found[0] if len(found) == 1 else found}
+    return {"entry": entry_list[0] if len(entry_list) == 1 else entry_list}
 
 
 def _json_list(items: list[PropertyValue]) -> object:
     """The items of each type together, those that are alone as they are."""
     if not items:
         return ""
-    found: dict[str, list[object]] = {}
+    items_by_type: dict[str, list[object]] = {}
     for item in items:
-        found.setdefault(_name(item), []).append(_json_value(item))
-    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
+        items_by_type.setdefault(_name(item), []).append(_json_value(item))
+    return {name: values[0] if len(values) == 1 else values for name, values in items_by_type.items()}
 
 
 def _json_value(value: PropertyValue) -> object:

@@ -34,16 +34,16 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text: Final[str] = text
-        self._at = 0
+        self._position = 0
 
     def document(self) -> Element:
         if self._text.startswith("<?xml"):
-            self._at = self._text.find("?>") + 2
-            if self._at < 2:
+            self._position = self._text.find("?>") + 2
+            if self._position < 2:
                 raise ValueError("the declaration has no end")
             self._skip_blanks()
         root = self._element(1)
-        if self._at != len(self._text):
+        if self._position != len(self._text):
             raise ValueError("something follows the element")
         return root
 
@@ -54,31 +54,31 @@ class _Parser:
         if is_empty:
             return Element(name, "", [])
         children: list[Element] = []
-        start = self._at
+        start = self._position
         while True:
-            opening = self._text.find("<", self._at)
+            opening = self._text.find("<", self._position)
             if opening < 0:
                 raise ValueError(f"<{name[:40]}> has no end")
             if self._text.startswith("</", opening):
                 inner = self._text[start:opening]
-                self._at = opening
+                self._position = opening
                 self._closing(name)
                 return Element(name, "" if children else _unescaped(inner), children)
-            if self._text[self._at : opening].strip():
+            if self._text[self._position : opening].strip():
                 raise ValueError("text and elements are mixed")
-            self._at = opening
+            self._position = opening
             children.append(self._element(level + 1))
             self._skip_blanks()
-            start = self._at
+            start = self._position
 
     def _tag(self) -> tuple[str, bool]:
-        if not self._text.startswith("<", self._at):
+        if not self._text.startswith("<", self._position):
             raise ValueError("it does not begin with an element")
-        end = self._text.find(">", self._at)
+        end = self._text.find(">", self._position)
         if end < 0:
             raise ValueError("a tag has no end")
-        inside = self._text[self._at + 1 : end]
-        self._at = end + 1
+        inside = self._text[self._position + 1 : end]
+        self._position = end + 1
         is_empty = inside.endswith("/")
         name = inside.removesuffix("/").strip()
         if not name or not name.replace("-", "").isalnum():
@@ -87,27 +87,27 @@ class _Parser:
 
     def _closing(self, name: str) -> None:
         closing = f"</{name}>"
-        if not self._text.startswith(closing, self._at):
+        if not self._text.startswith(closing, self._position):
             raise ValueError(f"<{name[:40]}> is not closed")
-        self._at += len(closing)
+        self._position += len(closing)
 
     def _skip_blanks(self) -> None:
-        while self._at < len(self._text) and self._text[self._at].isspace():
-            self._at += 1
+        while self._position < len(self._text) and self._text[self._position].isspace():
+            self._position += 1
 
 
 def _unescaped(text: str) -> str:
     if "&" not in text:
         return text
     first, *rest = text.split("&")
-    found = [first]
+    parts = [first]
     for part in rest:
         name, semicolon, following = part.partition(";")
         if not semicolon:
             raise ValueError("an entity has no end")
-        found.append(_character(name))
-        found.append(following)
-    return "".join(found)
+        parts.append(_character(name))
+        parts.append(following)
+    return "".join(parts)
 
 
 def _character(name: str) -> str:

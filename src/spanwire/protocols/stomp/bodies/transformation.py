@@ -154,10 +154,10 @@ def _octets(text: str) -> bytes:
 
 
 def _read_json(text: str) -> Element:
-    found = json.loads(text)
-    if not isinstance(found, dict) or len(found) != 1:
+    root = json.loads(text)
+    if not isinstance(root, dict) or len(root) != 1:
         raise ValueError("it is no JSON object with one member")
-    for name, inside in found.items():
+    for name, inside in root.items():
         return _from_json(str(name), inside, 1)
     raise ValueError("it is empty")
 

@@ -104,7 +104,7 @@ class FrameDecoder:
             if position == NO_LENGTH:
                 return
             if not self._accepted:
-                self._hold(data[position:])
+                self._buffer(data[position:])
                 return
         elif self._head:
             self._head += data
@@ -130,7 +130,7 @@ class FrameDecoder:
             if position == NO_LENGTH:
                 return
             if not self._accepted:
-                self._hold(data[position:])
+                self._buffer(data[position:])
                 return
 
     def _decode_frame(self, data: bytes, position: int, frames: list[Frame]) -> int:
@@ -151,7 +151,7 @@ class FrameDecoder:
             end = crlf
             body_start = crlf + 3
         elif end < 0:
-            self._hold(data[position:])
+            self._buffer(data[position:])
             self._head_is_complete()
             return NO_LENGTH
         frame = self._new_frame(data[position:end])
@@ -220,7 +220,7 @@ class FrameDecoder:
             last = chunks.pop()
             chunks[-1] = chunks[-1] + last
 
-    def _hold(self, rest: bytes) -> None:
+    def _buffer(self, rest: bytes) -> None:
         self._head = bytearray(rest)
         self._scanned = 0
 
@@ -251,31 +251,31 @@ class FrameDecoder:
             raise StompProtocolError(BLOCK_TOO_LONG)
         self._cacheable = True
         length = NO_LENGTH
-        at = block.find(b"\ncontent-length:")
-        if at >= 0:
-            stop = block.find(b"\n", at + 16)
+        index = block.find(b"\ncontent-length:")
+        if index >= 0:
+            stop = block.find(b"\n", index + 16)
             if stop < 0:
                 stop = len(block)
-            length = parse_length(block[at + 16 : stop])
+            length = parse_length(block[index + 16 : stop])
             self._check_body(length)
-            block = block[:at] + block[stop:]
+            block = block[:index] + block[stop:]
         receipt: str | None = None
-        at = block.find(b"\nreceipt:")
-        if at >= 0:
-            stop = block.find(b"\n", at + 9)
+        index = block.find(b"\nreceipt:")
+        if index >= 0:
+            stop = block.find(b"\n", index + 9)
             if stop < 0:
                 stop = len(block)
-            receipt = self._value(decoded(block[at + 9 : stop]), self._accepted)
-            block = block[:at] + block[stop:]
-        found = self._blocks.get(block)
-        if found is None:
-            found = self._parse(block, length)
-            self._cacheable = self._cacheable and found.command == SEND and len(block) <= MAX_REPEATED_LENGTH
+            receipt = self._value(decoded(block[index + 9 : stop]), self._accepted)
+            block = block[:index] + block[stop:]
+        header_block = self._blocks.get(block)
+        if header_block is None:
+            header_block = self._parse(block, length)
+            self._cacheable = self._cacheable and header_block.command == SEND and len(block) <= MAX_REPEATED_LENGTH
             if self._cacheable:
                 if len(self._blocks) >= MAX_REPEATED_BLOCKS:
                     self._blocks.clear()
-                self._blocks[block] = found
-        return Frame(found, receipt, length, [])
+                self._blocks[block] = header_block
+        return Frame(header_block, receipt, length, [])
 
     def _parse(self, block: bytes, length: int) -> HeaderBlock:
         text = decoded(block)

@@ -52,7 +52,7 @@ def unescaped(text: str, version: int) -> str:
     if "\\\\" not in text:  # no escape can be mistaken for the end of another
         text = text.replace("\\c", ":").replace("\\n", "\n")
         return text.replace("\\r", "\r") if version == V1_2 else text
-    pieces: list[str] = []
+    parts: list[str] = []
     begin = 0
     while start >= 0:
         letter = text[start + 1 : start + 2]
@@ -66,12 +66,12 @@ def unescaped(text: str, version: int) -> str:
             plain = "\r"
         else:
             plain = BACKSLASH + letter
-        pieces.append(text[begin:start])
-        pieces.append(plain)
+        parts.append(text[begin:start])
+        parts.append(plain)
         begin = start + 2
         start = text.find(BACKSLASH, begin)
-    pieces.append(text[begin:])
-    return "".join(pieces)
+    parts.append(text[begin:])
+    return "".join(parts)
 
 
 def encode_headers(headers: list[tuple[str, str]], version: int) -> bytes:
