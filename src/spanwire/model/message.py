@@ -126,20 +126,31 @@ class Message:
 
     def twin(self) -> Message:
         """Return a copy of the message for another destination: bytes are shared, counters start anew."""
+        return self.variant(self.destination, self.persistent, self.expiration_ms, self.timestamp_ms, self.format_index)
+
+    def variant(
+        self,
+        destination: Destination,
+        persistent: bool,
+        expiration_ms: int,
+        timestamp_ms: int,
+        format_index: int,
+    ) -> Message:
+        """Return a copy with other routing fields that shares the bytes, head and tail; counters start anew."""
         copy = Message(
             self.format_id,
             self.raw,
             self.content_start,
             self.properties_start,
             self.tail_start,
-            self.destination,
+            destination,
             self.message_id,
-            self.persistent,
+            persistent,
             self.priority,
-            self.expiration_ms,
-            self.timestamp_ms,
+            expiration_ms,
+            timestamp_ms,
             self.group_id,
-            self.format_index,
+            format_index,
         )
         copy.head = self.head
         copy.tail = self.tail

@@ -222,19 +222,11 @@ class StompMessageFormat(MessageFormat):
         first_end = new_head.find(b"\n")
         reply_to = reply_to_of(head)
         temporary = destination.is_temporary or (reply_to is not None and reply_to.is_temporary)
-        copy = Message(
-            FORMAT_STOMP,
-            message.raw,
-            message.content_start,
-            message.properties_start,
-            message.tail_start,
+        copy = message.variant(
             destination,
-            message.message_id,
             message.persistent,
-            message.priority,
             message.expiration_ms,
             message.timestamp_ms,
-            message.group_id,
             first_end << FLAG_BITS | line_flags(new_head[first_end:], temporary),
         )
         copy.head = new_head + b"\n"
@@ -245,26 +237,8 @@ class StompMessageFormat(MessageFormat):
         """A copy that says so when it is converted; a STOMP frame does not show it, as in ActiveMQ."""
         tail = tail_of(message)
         tail[FIRST_FOR_CONSUMER] = "true"
-        copy = Message(
-            FORMAT_STOMP,
-            message.raw,
-            message.content_start,
-            message.properties_start,
-            message.tail_start,
-            message.destination,
-            message.message_id,
-            message.persistent,
-            message.priority,
-            message.expiration_ms,
-            message.timestamp_ms,
-            message.group_id,
-            message.format_index,
-        )
-        copy.head = message.head
+        copy = message.twin()
         copy.tail = encode_headers(list(tail.items()), V1_2)
-        copy.broker_path = message.broker_path
-        copy.redelivery_count = message.redelivery_count
-        copy.link_number = message.link_number
         return copy
 
     def restamped(
@@ -288,26 +262,14 @@ class StompMessageFormat(MessageFormat):
             head.pop("JMSXUserID", None)
         new_head = encode_headers(list(head.items()), V1_2)
         first_end = new_head.find(b"\n")
-        copy = Message(
-            FORMAT_STOMP,
-            message.raw,
-            message.content_start,
-            message.properties_start,
-            message.tail_start,
+        copy = message.variant(
             message.destination,
-            message.message_id,
             persistent,
-            message.priority,
             expiration_ms,
             timestamp_ms,
-            message.group_id,
             first_end << FLAG_BITS | message.format_index & FLAGS,
         )
         copy.head = new_head + b"\n"
-        copy.tail = message.tail
-        copy.broker_path = message.broker_path
-        copy.redelivery_count = message.redelivery_count
-        copy.link_number = message.link_number
         return copy
 
     def _is_temporary(self, view: MessageView) -> bool:

@@ -70,12 +70,6 @@ class LooseReader(FieldReader):
         self.position = position + count
         return decode_text(self.data[position : position + count])
 
-    def read_octet_array(self) -> bytes | None:
-        """Read flag, length and octets."""
-        if not self.read_boolean():
-            return None
-        return self.read_octets(self.read_int())
-
     def read_nested(self) -> DataStructure | None:
         """Read flag, type id and fields."""
         if not self.read_boolean():
@@ -105,17 +99,7 @@ class LooseReader(FieldReader):
     def read_cached(self) -> DataStructure | None:
         """Read a nested structure, with the cache also by slot."""
         cache = self._cache
-        if cache is None:
-            return self._read_remembered()
-        is_new = self.read_boolean()
-        slot = self.read_short()
-        if not is_new:
-            return cache.load(slot)
-        cache.check_slot(slot)
-        start = self.position
-        value = self.read_nested()
-        cache.store(slot, value, self.position - start)
-        return value
+        return self._read_remembered() if cache is None else cache.read(self)
 
 
 class LooseWriter(FieldWriter):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.codec.schema import DataStructure
+from spanwire.protocols.openwire.codec.schema import DataStructure, FieldReader
 
 DEFAULT_CACHE_SIZE: Final = 16383  # slots if CacheEnabled comes without a size; half of Java's largest short
 MIN_CACHE_SIZE: Final = 101  # slots; with fewer slots a Java peer's eviction sweep never ends
@@ -52,6 +52,18 @@ class ReaderCache:
         if slot not in self._slots:
             raise OpenWireProtocolError(f"slot {slot} of the object cache was never filled")
         return self._slots[slot]
+
+    def read(self, reader: FieldReader) -> DataStructure | None:
+        """Read a new structure with its slot number, or the slot number of a cached structure."""
+        is_new = reader.read_boolean()
+        slot = reader.read_short()
+        if not is_new:
+            return self.load(slot)
+        self.check_slot(slot)
+        start = reader.position
+        value = reader.read_nested()
+        self.store(slot, value, reader.position - start)
+        return value
 
 
 class WriterCache:

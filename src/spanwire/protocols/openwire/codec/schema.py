@@ -130,9 +130,11 @@ class FieldReader(OctetReader):
     def read_string(self) -> str | None:
         """Read a text or null."""
 
-    @abstractmethod
     def read_octet_array(self) -> bytes | None:
         """Read a byte array or byte sequence, or null."""
+        if not self.read_boolean():
+            return None
+        return self.read_octets(self.read_int())
 
     @abstractmethod
     def read_nested(self) -> DataStructure | None:

@@ -93,12 +93,6 @@ class TightReader(FieldReader):
             raise OpenWireProtocolError("a string flagged as only ASCII is not")
         return decode_text(octets)
 
-    def read_octet_array(self) -> bytes | None:
-        """Read length and octets."""
-        if not self.read_boolean():
-            return None
-        return self.read_octets(self.read_int())
-
     def read_nested(self) -> DataStructure | None:
         """Read type id and fields."""
         if not self.read_boolean():
@@ -114,17 +108,7 @@ class TightReader(FieldReader):
     def read_cached(self) -> DataStructure | None:
         """Read a nested structure, with the cache also by slot."""
         cache = self._cache
-        if cache is None:
-            return self.read_nested()
-        is_new = self.read_boolean()
-        slot = self.read_short()
-        if not is_new:
-            return cache.load(slot)
-        cache.check_slot(slot)
-        start = self.position
-        value = self.read_nested()
-        cache.store(slot, value, self.position - start)
-        return value
+        return self.read_nested() if cache is None else cache.read(self)
 
 
 class TightWriter(FieldWriter):

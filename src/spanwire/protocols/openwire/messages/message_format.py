@@ -199,26 +199,14 @@ class OpenWireMessageFormat(MessageFormat):
             ]
         )
         sequence_start = (message.format_index >> FLAG_BITS) + len(new_head) - len(head)
-        copy = Message(
-            self.format_id,
-            message.raw,
-            message.content_start,
-            message.properties_start,
-            message.tail_start,
+        copy = message.variant(
             destination,
-            message.message_id,
             message.persistent,
-            message.priority,
             message.expiration_ms,
             message.timestamp_ms,
-            message.group_id,
             sequence_start << FLAG_BITS | message.format_index & FLAGS,
         )
         copy.head = new_head
-        copy.tail = message.tail
-        copy.broker_path = message.broker_path
-        copy.redelivery_count = message.redelivery_count
-        copy.link_number = message.link_number
         return copy
 
     def first_for_consumer(self, message: Message) -> Message:
@@ -243,26 +231,16 @@ class OpenWireMessageFormat(MessageFormat):
         if user_id is not None:
             structure.user_id = user_id or None
         stamped = self.index(self.octets_of(structure))
-        copy = Message(
-            self.format_id,
-            message.raw,
-            message.content_start,
-            message.properties_start,
-            message.tail_start,
+        copy = message.variant(
             message.destination,
-            message.message_id,
             persistent,
-            message.priority,
             expiration_ms,
             timestamp_ms,
-            message.group_id,
             stamped.format_index & ~FLAGS | message.format_index & FLAGS,
         )
         copy.head = stamped.raw[: stamped.content_start]
-        copy.tail = message.tail if user_id is None else stamped.raw[stamped.tail_start :]
-        copy.broker_path = message.broker_path
-        copy.redelivery_count = message.redelivery_count
-        copy.link_number = message.link_number
+        if user_id is not None:
+            copy.tail = stamped.raw[stamped.tail_start :]
         return copy
 
     def octets_of(self, structure: wire.Message) -> bytes:
