@@ -1,1 +1,1 @@
-"""OpenWire versions 1 to 12: frames, codec, connection, the broker's side of it. Pure."""
+"""OpenWire versions 1 to 12: frames, codec, and the broker's side of a connection. Pure."""

@@ -1,4 +1,4 @@
-"""What OpenWire's producers and consumers announce, in the model's terms."""
+"""Converts OpenWire's announcements of producers and consumers to the model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spanwire.protocols.openwire.messages.identities import consumer_id_of, dest
 
 
 def producer_info_of(command: wire.ProducerInfo) -> ProducerInfo:
-    """A producer's announcement; without a destination each message names its own."""
+    """Return a producer's announcement; without a destination, each message names its destination."""
     destination = None if command.destination is None else destination_of(command.destination)
     return ProducerInfo(producer_id_of(command.producer_id), destination, max(command.window_size, 0))
 
@@ -17,8 +17,10 @@ def producer_info_of(command: wire.ProducerInfo) -> ProducerInfo:
 def consumer_info_of(
     command: wire.ConsumerInfo, client_id: str | None, horizon: NetworkFilter | None = None
 ) -> ConsumerInfo:
-    """A consumer's announcement. The client id is the connection's: what a command says of it proves nothing. Of
-    advisories a bridge's listener gets those that its ``horizon`` lets pass.
+    """Return a consumer's announcement.
+
+    ``client_id`` is the connection's client id, because the client id inside a command proves nothing. A bridge's
+    listener of advisories receives only advisories that pass its ``horizon``.
     """
     destination = destination_of(command.destination)
     return ConsumerInfo(

@@ -1,7 +1,8 @@
-"""What each command of a logged-in client does in the broker.
+"""Executes the commands of a logged-in client in the broker.
 
-A refused command raises a `JmsError`, which the connection turns into an ExceptionResponse or a ConnectionError. Every
-id inside a command must be of this connection: identity is the session's, never the message's (CVE-2026-74761).
+A refused command raises a `JmsError`, which the connection converts to an ExceptionResponse or a ConnectionError. Every
+id inside a command must belong to this connection: identity comes from the session, never from the message
+(CVE-2026-74761).
 """
 
 from __future__ import annotations
@@ -53,18 +54,20 @@ REMOVE_DESTINATION: Final = 1
 
 UNSIGNED: Final = 0xFFFFFFFF
 SIGN: Final = 0x80000000
-WINDOW_SHIFT: Final = 33  # a token above 32 bits is a producer's number and, below, a size for its window
+WINDOW_SHIFT: Final = 33  # bits; a token above 32 bits is a producer's number and a size for its window
 WINDOW_SIZE: Final = (1 << WINDOW_SHIFT) - 1
 
 logger = logging.getLogger(__name__)
 
 
 class ClientCommands(wire.CommandVisitor):
-    """Carries out the commands of one client.
+    """Executes the commands of one client.
 
-    The connection calls `begin` before each; ``withheld`` afterwards says that the answer was given or
-    will come through `completed`, ``left`` that the client removed its connection, ``refusal`` that the commit
-    was that of a transaction which lost a message or acknowledgement before.
+    The connection calls `begin` before each command. After the command, the attributes have the following meanings:
+
+    - ``withheld``: the response was sent, or will be sent through `answer`
+    - ``left``: the client has removed its connection
+    - ``refusal``: the reason if the command is the commit of a transaction that has lost a message or acknowledgement
     """
 
     def __init__(
@@ -80,7 +83,7 @@ class ClientCommands(wire.CommandVisitor):
         self.now = now
         self.withheld = False
         self.left = False
-        self.farewell = NO_TOKEN  # of the RemoveInfo that waits for sends that wait for room
+        self.farewell = NO_TOKEN  # token of a RemoveInfo that waits for parked sends
         self.refusal: JmsError | None = None
         self.undelivered: Final[list[Undelivered]] = []
         self._broker: Final[Broker] = broker
@@ -92,7 +95,7 @@ class ClientCommands(wire.CommandVisitor):
         self._xa: Final[XaCommands] = XaCommands(broker, state, output)
         self._serves_bridge = False
         self._horizon: NetworkFilter | None = None
-        self._in_window = 0  # the token of a message in a window while the broker is asked to take it
+        self._in_window = 0  # token of the message in a producer's window during the call of the broker
         self._acked: OpenWireConsumer | None = None
         self._acked_producer = ProducerId("", 0, 0)
         self._run_pattern: AckPattern | None = None
@@ -100,8 +103,10 @@ class ClientCommands(wire.CommandVisitor):
         self._run_producer = ProducerId("", 0, 0)
 
     def serve_bridge(self, broker_id: str) -> None:
-        """The client is the broker of this id: its messages are of other makers, and some were delivered there before.
-        It need not be told of consumers that this broker has heard of through it.
+        """Treat the client as a bridge of the broker ``broker_id``.
+
+        Its messages come from other producers, and some of them were delivered by the remote broker. It receives no
+        advisories about consumers that this broker knows from the remote broker.
         """
         self._serves_bridge = True
         self._horizon = NetworkFilter(broker_id, UNLIMITED_TTL)
@@ -110,13 +115,13 @@ class ClientCommands(wire.CommandVisitor):
         self._producers.takes_foreign_ids = True
 
     def begin(self, now: Time) -> None:
-        """The next command comes."""
+        """Prepare for the next command."""
         self.now = now
         self.withheld = False
         self.refusal = None
 
     def message(self, command: wire.MessageFrame) -> None:
-        """A message was sent."""
+        """Send a message to its destination."""
         message = self._message_format.received(command)
         raw = message.raw
         producer = self._producers.sender(raw, message)
@@ -144,7 +149,7 @@ class ClientCommands(wire.CommandVisitor):
             self.answer(token)
 
     def answer(self, token: int) -> None:
-        """Tell the client that what carried ``token`` is done: a Response, or a ProducerAck for a window."""
+        """Send the response for ``token``: a Response, or a ProducerAck for a producer window."""
         correlation_id = self.correlation_of(token)
         if correlation_id is not None:
             if self._xa.votes and token in self._xa.votes:
@@ -156,29 +161,30 @@ class ClientCommands(wire.CommandVisitor):
             self.release_window(token)
 
     def refused(self) -> None:
-        """The message was not taken: it leaves its producer's window, or the client would wait for that for ever."""
+        """Release the window space of a refused message, because the client would wait for the space forever."""
         if self._in_window > 0:
             self.release_window(self._in_window)
             self._in_window = 0
 
     def release_window(self, token: int) -> None:
-        """What carried ``token`` is no longer in its producer's window: taken or refused."""
+        """Release the window space of the message with ``token``, which was accepted or refused."""
         producer = self._producers.by_number(token >> WINDOW_SHIFT)
         if token > UNSIGNED and producer is not None:
             self._output.answer(wire.ProducerAck(producer_id=producer.structure, size=token & WINDOW_SIZE))
 
     def correlation_of(self, token: int) -> int | None:
-        """The command id in a token, None for a producer's window and for `NO_TOKEN`."""
+        """Return the command id of a token; None for a producer window and for `NO_TOKEN`."""
         if token > UNSIGNED or token == NO_TOKEN:
             return None
         return token - (UNSIGNED + 1) if token & SIGN else token
 
     def message_ack(self, command: wire.MessageAck) -> None:
-        """Messages were delivered, acknowledged, given up …
+        """Process a MessageAck of any type.
 
-        An acknowledgement of what is not out at the consumer is refused. Only that of a failover client has no effect:
-        after a reconnect it acknowledges messages of the connection before, which it is about to get again. In a
-        transaction it is refused there too, for the commit would promise too much.
+        The acknowledgement of a message that is not in flight to the consumer is refused. The exception is a failover
+        client after a reconnect: it acknowledges messages of its previous connection, which will be delivered again.
+        Outside of a transaction such an acknowledgement has no effect. In a transaction it is refused as well, because
+        a commit would be wrong.
         """
         transaction_id = self._transaction(command.transaction_id)
         first = command.first_message_id
@@ -203,23 +209,27 @@ class ClientCommands(wire.CommandVisitor):
                 return
             self._spoil(transaction_id, error)
             raise
-        except JmsError as refusal:  # the names differ because a compiled variable has one type
+        except JmsError as refusal:  # a compiled variable has one type, so the names differ
             self._spoil(transaction_id, refusal)
             raise
         self.withheld = not done
 
     def ack_run(self, run: AckRun) -> int:
-        """Messages were acknowledged one after the other; gives how many, from the first on, were next in line."""
+        """Acknowledge a run of single messages.
+
+        Returns:
+            The number of messages that were next in flight, from the first on.
+        """
         subscription = self._subscription_of(run.pattern)
         if subscription is None:
             return 0
         front = subscription.front_producer()
         if front is not None and front is not self._run_producer and front == self._run_producer:
-            self._run_producer = front  # the object that its messages share is found equal faster
+            self._run_producer = front  # comparing with the object that the messages share is faster
         return self._broker.acknowledge_run(subscription, self._run_producer, run.sequences, self.now)
 
     def _subscription_of(self, pattern: AckPattern) -> Subscription | None:
-        """Whose run it is, remembered for the next one; None when there is no such consumer."""
+        """Return the subscription of a run, remembered for the next run; None without such a consumer."""
         if pattern is not self._run_pattern:
             self._run_pattern = pattern
             self._run_producer = producer_id_of(pattern.producer_id)
@@ -231,13 +241,13 @@ class ClientCommands(wire.CommandVisitor):
         return subscription
 
     def message_pull(self, command: wire.MessagePull) -> None:
-        """A consumer without prefetch asks for one message."""
+        """Pull one message for a consumer without prefetch."""
         subscription = self._acknowledged(command.consumer_id)
         self._respond_first(command)
         self._broker.pull(subscription, command.timeout, self.now)
 
     def transaction_info(self, command: wire.TransactionInfo) -> None:
-        """Begin, commit or roll back a transaction; prepare a branch or ask for those in doubt."""
+        """Begin, commit or roll back a transaction, prepare an XA branch, or list the branches in doubt."""
         kind = command.type
         if kind < BEGIN or kind > LAST_TRANSACTION_TYPE:
             raise JmsError(f"Transaction info type unknown: {kind}")
@@ -274,24 +284,25 @@ class ClientCommands(wire.CommandVisitor):
         self.withheld = not self._broker.commit(self.state, transaction_id, token, self.now)
 
     def session_info(self, command: wire.SessionInfo) -> None:
-        """A session begins."""
+        """Add a session."""
         session_id = session_id_of(command.session_id)
         self._check_own(session_id.connection_id)
         self._broker.add_session(self.state, session_id)
 
     def producer_info(self, command: wire.ProducerInfo) -> None:
-        """A producer begins."""
+        """Add a producer."""
         info = producer_info_of(command)
         self._check_own(info.producer_id.connection_id)
         self._broker.add_producer(self.state, info, self.now)
         self._producers.add(info)
 
     def consumer_info(self, command: wire.ConsumerInfo) -> None:
-        """A consumer begins. It is told so before the first dispatch, a durable subscriber when the store has its
-        subscription. One that is known already goes on as it is.
+        """Add a consumer, unless the consumer exists already.
 
-        A listener of advisories gets those that tell what is there already before the answer: a client that has its
-        answer may send to a temporary destination at once, and must know by then that it exists.
+        The response precedes the first dispatch; for a durable subscription it waits until the subscription is stored.
+
+        A listener of advisories receives the advisories about existing objects before the response. So a client that
+        has the response may send to a temporary destination at once, and knows that the destination exists.
         """
         info = consumer_info_of(command, self.state.info.client_id, self._horizon)
         self._check_own(info.consumer_id.connection_id)
@@ -311,14 +322,14 @@ class ClientCommands(wire.CommandVisitor):
         self._broker.start_consumer(subscription, self.now)
 
     def consumer_control(self, command: wire.ConsumerControl) -> None:
-        """A consumer changes its prefetch; the rest of the command was never used by a client."""
+        """Change the prefetch of a consumer; no client ever used the rest of the command."""
         subscription = self._acknowledged(command.consumer_id)
         self._respond_first(command)
         if not command.close and command.prefetch >= 0:
             self._broker.set_prefetch(subscription, command.prefetch, self.now)
 
     def destination_info(self, command: wire.DestinationInfo) -> None:
-        """A destination is made, mostly a temporary one, or removed."""
+        """Create a destination, mostly a temporary one, or remove a destination."""
         if command.connection_id is not None:
             self._check_own(connection_id_of(command.connection_id))
         destination = destination_of(command.destination)
@@ -330,7 +341,7 @@ class ClientCommands(wire.CommandVisitor):
             raise JmsError(f"destination operation {command.operation_type} is unknown")
 
     def remove_info(self, command: wire.RemoveInfo) -> None:
-        """A connection, session, producer or consumer ends."""
+        """Remove a connection, session, producer or consumer."""
         last_delivered = command.last_delivered_sequence_id if self._version >= 5 else LAST_DELIVERED_UNKNOWN
         object_id = command.object_id
         if isinstance(object_id, wire.ConsumerId):
@@ -368,18 +379,18 @@ class ClientCommands(wire.CommandVisitor):
             raise OpenWireProtocolError("a RemoveInfo names no connection, session, producer or consumer")
 
     def leave(self, now: Time) -> None:
-        """The sends for which the connection's end had to wait are done: end it and answer."""
+        """Remove the connection and send the response, after the parked sends are finished."""
         self._output.respond(self.correlation_of(self.farewell) or 0)
         self.farewell = NO_TOKEN
         self._broker.remove_connection(self.state, now)
 
     def _remove_consumers(self, last_delivered: int) -> None:
-        """The client tells what it saw when it closes a whole connection, too."""
+        """Remove all consumers with the last delivered sequence, which the end of a connection has as well."""
         for subscription in list(self.state.consumers.values()):
             self._broker.remove_consumer(self.state, subscription.info.consumer_id, last_delivered, self.now)
 
     def remove_subscription_info(self, command: wire.RemoveSubscriptionInfo) -> None:
-        """A durable subscription is deleted."""
+        """Delete a durable subscription."""
         if command.connection_id is not None:
             self._check_own(connection_id_of(command.connection_id))
         if command.client_id is not None and command.client_id != self.state.info.client_id:
@@ -388,26 +399,26 @@ class ClientCommands(wire.CommandVisitor):
         self._answer_when_stored(command)
 
     def keep_alive_info(self, command: wire.KeepAliveInfo) -> None:
-        """A sign of life; one that asks for an answer gets a KeepAliveInfo, not a Response."""
+        """Answer a keep-alive that asks for a response by a KeepAliveInfo, not by a Response."""
         self.withheld = True
         if command.response_required:
             self._output.answer(wire.KeepAliveInfo())
 
     def control_command(self, command: wire.ControlCommand) -> None:
-        """Once stopped a broker from afar (CVE-2014-3576): refused."""
+        """Refuse a ControlCommand, which once stopped brokers remotely (CVE-2014-3576)."""
         self._broker.refuse(self.state, f"control the broker: {printable(command.command or '')}")
 
     def shutdown_info(self, command: wire.ShutdownInfo) -> None:
-        """The client closes the connection next."""
+        """Ignore a ShutdownInfo; the client closes the connection next."""
 
     def connection_control(self, command: wire.ConnectionControl) -> None:
-        """Nothing in it concerns a client that has logged in."""
+        """Ignore a ConnectionControl, which has no meaning after the login."""
 
     def other(self, command: wire.Command) -> None:
-        """FlushCommand and MessageDispatchNotification: taken, without effect."""
+        """Accept FlushCommand and MessageDispatchNotification without effect."""
 
     def acknowledge_undelivered(self, now: Time) -> None:
-        """What could not be written for its consumer is poisoned: the dead letter queue keeps it."""
+        """Poison messages that could not be encoded for their consumer; the dead letter queue receives them."""
         while self.undelivered:
             entry = self.undelivered.pop()
             subscription = entry.consumer.subscription
@@ -432,7 +443,7 @@ class ClientCommands(wire.CommandVisitor):
         return transaction_id
 
     def _spoil(self, transaction_id: AnyTransactionId | None, error: JmsError) -> None:
-        """A refused acknowledgement: its transaction cannot be committed any more."""
+        """Mark the transaction of a refused acknowledgement as rollback-only."""
         if isinstance(transaction_id, XaTransactionId):
             self._broker.xa.spoil(transaction_id, error)
         elif transaction_id is not None:
@@ -441,7 +452,7 @@ class ClientCommands(wire.CommandVisitor):
                 transaction.spoil(error)
 
     def _acknowledged(self, structure: wire.ConsumerId | None) -> Subscription:
-        """The subscription of a consumer id; the last one is remembered, for acknowledgements come in runs."""
+        """Return the subscription of a consumer id, remembered because acknowledgements come in runs."""
         last = self._acked
         if last is not None and structure is not None:
             known = last.consumer_id
@@ -464,7 +475,7 @@ class ClientCommands(wire.CommandVisitor):
         return subscription
 
     def _message_id(self, structure: wire.MessageId) -> MessageId:
-        """The model's id; the last producer is remembered."""
+        """Convert a message id; remembers the last producer."""
         producer = structure.producer_id
         known = self._acked_producer
         if producer is None or not (
@@ -478,12 +489,12 @@ class ClientCommands(wire.CommandVisitor):
         return MessageId(known, structure.producer_sequence_id, structure.text_view)
 
     def _answer_when_stored(self, command: wire.BaseCommand) -> None:
-        """The answer waits for what the command changed in the store."""
+        """Send the response after the changes of the command are stored."""
         token = command.command_id & UNSIGNED if command.response_required else NO_TOKEN
         self.withheld = not self._broker.answer_when_stored(self.state, token)
 
     def _respond_first(self, command: wire.BaseCommand) -> None:
-        """The answer goes out before what the command sets going."""
+        """Send the response before the effects of the command."""
         self.withheld = True
         if command.response_required:
             self._output.respond(command.command_id)

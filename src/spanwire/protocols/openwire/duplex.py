@@ -1,7 +1,6 @@
-"""What a duplex link needs of the network: its other direction, in which this broker's bridge speaks over the
-connection that the peer's bridge has opened.
+"""Ports of a duplex connection: this broker's bridge works over the connection that the peer's bridge has opened.
 
-The connection stays the peer's client connection; what is not a client's command goes to the `ReverseBridge`.
+The connection stays a client connection of the peer; commands that are not a client's go to the `ReverseBridge`.
 """
 
 from __future__ import annotations
@@ -21,55 +20,65 @@ class ReverseBridge(Protocol):
 
     @property
     def reason(self) -> str:
-        """Why it is over; empty while it lives."""
+        """Return the reason for the bridge's end; empty while the bridge is active."""
         ...
 
     def take(self, command: wire.Command, now: Time) -> bool:
-        """Act on an answer or an advisory of the peer; False for what a client sends. Raises `RemoteProtocolError`."""
+        """Process a response or advisory of the peer.
+
+        Returns:
+            False for a command of a client.
+
+        Raises:
+            RemoteProtocolError: the command breaks the protocol of bridges.
+        """
         ...
 
     def settle(self, now: Time) -> None:
-        """Everything that came in one piece was taken."""
+        """Complete the processing of all commands of one read."""
         ...
 
     def unsent(self, count: int, now: Time) -> None:
-        """The transport still holds ``count`` bytes."""
+        """Set the number of bytes that the kernel has not taken from the transport yet."""
         ...
 
     def next_timeout(self) -> float | None:
-        """When to call `handle_timeout`, in monotonic seconds; None for never."""
+        """Return the time of the next `handle_timeout` in monotonic seconds; None for never."""
         ...
 
     def handle_timeout(self, now: Time) -> None:
-        """That time has come, or another."""
+        """Run the timers that are due at ``now``."""
         ...
 
     def leave(self, reason: str, now: Time) -> None:
-        """The connection is over, for ``reason``. May be called twice; the first reason counts."""
+        """End the bridge for ``reason``; a second call has no effect."""
         ...
 
 
 class NetworkAcceptor(Protocol):
-    """Knows the bridges of remote brokers that come in, and makes the reverse ones of one broker."""
+    """Registers the bridges of remote brokers and creates the reverse bridges of this broker."""
 
     def hears_out(self, connection: ClientConnection) -> bool:
-        """Whether a bridge may tell of its durable subscriptions at length before its login, up to `falls_silent`."""
+        """Return True if a bridge may send a long list of durable subscriptions before its login.
+
+        The permit ends with `falls_silent`.
+        """
         ...
 
     def falls_silent(self, connection: ClientConnection) -> None:
-        """It has logged in, or is gone."""
+        """End the permit of `hears_out` after the login or the end of the connection."""
         ...
 
     def enter(self, info: wire.BrokerInfo) -> None:
-        """A bridge of the remote broker came in. Raises `JmsError` when another broker has its id or name."""
+        """Register a bridge of a remote broker; raises `JmsError` if another broker has the same id or name."""
         ...
 
     def left(self, info: wire.BrokerInfo) -> None:
-        """It is gone."""
+        """Remove a bridge after the end of its connection."""
         ...
 
     def subscriptions(self, info: wire.BrokerInfo, version: int) -> wire.BrokerSubscriptionInfo | None:
-        """The durable subscriptions here, if the peer's connector asks for them; raises `JmsError`."""
+        """Return the local durable subscriptions if the peer's connector asks for them; raises `JmsError`."""
         ...
 
     def accept(
@@ -81,5 +90,5 @@ class NetworkAcceptor(Protocol):
         wire_format: WireFormat,
         now: Time,
     ) -> ReverseBridge:
-        """The bridge that a duplex BrokerInfo of a logged-in broker asks for; raises `JmsError`."""
+        """Create the bridge for the duplex BrokerInfo of a logged-in broker; raises `JmsError`."""
         ...

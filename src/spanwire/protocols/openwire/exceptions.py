@@ -1,8 +1,8 @@
-"""Turns our errors into the exceptions that a Java client re-creates, and nothing into an exception of ours.
+"""Converts errors to the exceptions that a Java client re-creates; never re-creates an exception of a peer.
 
-A client looks the class name up, calls its constructor with the text, and falls back to a plain Throwable for a class
-it does not know. The classes are those with which Apache ActiveMQ answers the same failures. What a peer sends as an
-exception stays text for ever (CVE-2023-46604): no name that came over the wire is ever looked up here.
+A client looks the class name up, calls its constructor with the text, and falls back to a plain Throwable for an
+unknown class. The classes are those of Apache ActiveMQ for the same failures. An exception of a peer stays text
+(CVE-2023-46604): no class name from the wire is ever looked up here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spanwire.model.errors import (
 from spanwire.protocols.openwire.codec.schema import Throwable
 
 JMS_EXCEPTION: Final = "javax.jms.JMSException"
-SECURITY_EXCEPTION: Final = "java.lang.SecurityException"  # Java clients make it a JMSSecurityException
+SECURITY_EXCEPTION: Final = "java.lang.SecurityException"  # Java clients convert it to a JMSSecurityException
 IO_EXCEPTION: Final = "java.io.IOException"
 ILLEGAL_STATE_EXCEPTION: Final = "java.lang.IllegalStateException"
 INVALID_SELECTOR_EXCEPTION: Final = "javax.jms.InvalidSelectorException"
@@ -36,27 +36,27 @@ ROLLED_BACK_EXCEPTION: Final = "javax.jms.TransactionRolledBackException"
 
 # Java reads the code from the text: XAException.XA_RBROLLBACK.
 ROLLBACK_ONLY_TEXT: Final = "COMMIT FAILED: Transaction marked rollback only xaErrorCode:100"
-MAX_TEXT_LENGTH: Final = 1024  # characters; what ActiveMQ itself sends at the most in versions 1 and 10
+MAX_TEXT_LENGTH: Final = 1024  # characters; ActiveMQ's own maximum in versions 1 and 10
 
 
 def throwable_of(error: SpanwireError) -> Throwable:
-    """The exception to send for ``error``, without a stack trace: where our code failed is nobody's business."""
+    """Return the exception for ``error``, without a stack trace, which would expose internals."""
     return Throwable(_class_name(error), str(error)[:MAX_TEXT_LENGTH])
 
 
 def throwable_text(throwable: Throwable) -> str:
-    """What a peer sent as an exception, as Java prints one; always with a colon, unlike the broker's own words."""
+    """Return a peer's exception as Java prints it; always with a colon, unlike the broker's own texts."""
     return f"{throwable.class_name or 'java.lang.Throwable'}: {throwable.message or 'no message'}"[:MAX_TEXT_LENGTH]
 
 
 def invalid_selector(selector: str, error: InvalidSelectorError) -> Throwable:
-    """As ActiveMQ answers a bad selector: the text of the exception is the selector, its cause says what is wrong."""
+    """Return ActiveMQ's exception for an invalid selector: its text is the selector, its cause has the problem."""
     cause = Throwable(PARSE_EXCEPTION, str(error)[:MAX_TEXT_LENGTH])
     return Throwable(INVALID_SELECTOR_EXCEPTION, selector[:MAX_TEXT_LENGTH], None, cause)
 
 
 def rollback_only(refusal: SpanwireError) -> Throwable:
-    """The answer to the commit of a transaction of which one message or acknowledgement was refused before."""
+    """Return the exception for the commit of a transaction that had a refused message or acknowledgement."""
     rolled_back = Throwable(ROLLED_BACK_EXCEPTION, ROLLBACK_ONLY_TEXT, None, throwable_of(refusal))
     return Throwable(XA_EXCEPTION, ROLLBACK_ONLY_TEXT, None, rolled_back)
 

@@ -1,8 +1,9 @@
-"""Keep-alives: who sent nothing for a while says KeepAliveInfo, who says nothing at all for the whole time is gone.
+"""Sends keep-alives and detects silent peers.
 
-The duration is the one negotiated in the WireFormatInfo exchange; 0 turns both off (ActiveMQ, InactivityMonitor). So is
-the initial delay: at its end a client looks for the first time whether it has been silent, then each third of the
-duration, and it speaks up at the second look at the latest.
+A side that was idle sends a KeepAliveInfo; a side that was silent for the whole period is disconnected. Both sides
+negotiate the period and the initial delay by WireFormatInfo; a period of 0 disables both checks (ActiveMQ,
+InactivityMonitor). A client checks its own silence first after the initial delay, then every third of the period, and
+sends a keep-alive at the second check at the latest.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ KEEP_ALIVES_PER_PERIOD: Final = 3
 
 
 class InactivityMonitor:
-    """Knows when something came and when something went out last; times are monotonic seconds.
+    """Records the times of the last read and the last write, in monotonic seconds.
 
-    Sending the keep-alive and closing the connection is left to the caller.
+    The caller sends the keep-alive and closes the connection.
     """
 
     def __init__(self, period: float, initial_delay: float, now: float) -> None:
@@ -27,21 +28,24 @@ class InactivityMonitor:
         self._suspended = False
 
     def received(self, now: float) -> None:
-        """The peer sent something, a part of a frame at least."""
+        """Note that the peer has sent at least a part of a frame."""
         self._last_read = now
 
     def written(self, now: float) -> None:
-        """Something is on its way to the peer."""
+        """Note that output to the peer is on its way."""
         self._last_write = now
 
     def suspend(self, suspended: bool, now: float) -> None:
-        """While we do not read, silence proves nothing; the peer has the whole period again when we resume."""
+        """Suspend or resume the check of the peer; while the connection reads nothing, silence is no sign.
+
+        After the resumption the peer has the whole period again.
+        """
         if self._suspended and not suspended:
             self._last_read = now
         self._suspended = suspended
 
     def next_timeout(self) -> float | None:
-        """When to look again."""
+        """Return the time of the next check, or None without a period."""
         if self._period <= 0:
             return None
         keep_alive = self._last_write + self._interval
@@ -50,14 +54,14 @@ class InactivityMonitor:
         return min(keep_alive, self._silent_at())
 
     def is_silent(self, now: float) -> bool:
-        """Whether the peer has been silent for the whole period."""
+        """Return True if the peer was silent for the whole period."""
         return self._period > 0 and not self._suspended and now >= self._silent_at()
 
     def _silent_at(self) -> float:
         return max(self._last_read + self._period, self._first_check)
 
     def is_keep_alive_due(self, now: float) -> bool:
-        """Whether a KeepAliveInfo has to go out now; it counts as written then."""
+        """Return True if a KeepAliveInfo must be sent now, and count it as written."""
         if self._period <= 0 or now < self._last_write + self._interval:
             return False
         self._last_write = now

@@ -1,7 +1,7 @@
-"""What a connection may do before it has logged in, and how many times.
+"""Limits the commands of a connection before its login.
 
-Until then nothing a peer sends has any effect in the broker: a ConnectionControl is read for one flag, a BrokerInfo is
-put aside until the ConnectionInfo is accepted, everything else but a keep-alive ends the connection (CVE-2026-49270,
+Before the login no command has an effect in the broker. A ConnectionControl is read for one flag. A BrokerInfo is
+stored until the ConnectionInfo is accepted. All other commands but a keep-alive end the connection (CVE-2026-49270,
 CVE-2026-50750).
 """
 
@@ -20,9 +20,9 @@ from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormat
 from spanwire.protocols.openwire.messages.identities import connection_id_of
 
 PROTOCOL_NAME: Final = "openwire"
-MAX_KEEP_ALIVES: Final = 4  # before the login: it has 10 s, and a peer's keep-alive period is 10 s by default
-MAX_BROKER_INFO_BYTES: Final = 16 * 1024  # a bridge's settings and destination lists
-MAX_ID_LENGTH: Final = 1024  # characters of a connection or client id, which the broker keeps and repeats
+MAX_KEEP_ALIVES: Final = 4  # keep-alives before the login, which has 10 s; peers send one every 10 s by default
+MAX_BROKER_INFO_BYTES: Final = 16 * 1024  # bytes; room for a bridge's settings and destination lists
+MAX_ID_LENGTH: Final = 1024  # characters of a connection or client id; the broker stores and repeats ids
 OPTION_PREFIX: Final = "wireFormat."
 
 _MAX_COMMANDS: Final[dict[int, int]] = {
@@ -36,7 +36,7 @@ _MAX_COMMANDS: Final[dict[int, int]] = {
 
 
 class Login:
-    """Counts the commands before the login and keeps what the peer said of itself."""
+    """Counts the commands before the login and stores the peer's announcements."""
 
     def __init__(self, settings: ConnectionSettings) -> None:
         self._settings: Final[ConnectionSettings] = settings
@@ -46,14 +46,14 @@ class Login:
         self.subscriptions: wire.BrokerSubscriptionInfo | None = None
 
     def count(self, type_id: int) -> None:
-        """One more command; raises `OpenWireProtocolError` when there are too many of its type."""
+        """Count a command; raises `OpenWireProtocolError` for too many commands of its type."""
         count = self._counts.get(type_id, 0) + 1
         if count > _MAX_COMMANDS.get(type_id, 0):
             raise OpenWireProtocolError(f"{count} commands of type {type_id} came before the login")
         self._counts[type_id] = count
 
     def broker(self, command: wire.BrokerInfo, wire_format: WireFormat) -> None:
-        """Put a bridge's BrokerInfo aside; raises `OpenWireProtocolError` for one that is too large."""
+        """Store a bridge's BrokerInfo; raises `OpenWireProtocolError` if it is too large."""
         size = len(FrameEncoder(wire_format).encode(command))
         if size > MAX_BROKER_INFO_BYTES:
             raise OpenWireProtocolError(
@@ -62,19 +62,21 @@ class Login:
         self.broker_info = command
 
     def subscribed(self, command: wire.BrokerSubscriptionInfo, wire_format: WireFormat) -> None:
-        """Put aside what a bridge tells of its durable subscriptions, 1 MiB at most. Raises `OpenWireProtocolError` for
-        one without a BrokerInfo.
+        """Store a bridge's list of durable subscriptions, at most 1 MiB.
+
+        Raises:
+            OpenWireProtocolError: no BrokerInfo preceded the list.
         """
         if self.broker_info is None:
             raise OpenWireProtocolError("a BrokerSubscriptionInfo came without a BrokerInfo")
         self.subscriptions = command
 
     def control(self, command: wire.ConnectionControl) -> None:
-        """A failover client that reconnects says so; nothing else in the command is looked at."""
+        """Store the flag of a reconnecting failover client; the rest of the command is ignored."""
         self._fault_tolerant = command.fault_tolerant
 
     def connection_info(self, command: wire.ConnectionInfo) -> ConnectionInfo:
-        """The announcement for the broker; raises `InvalidClientIdError` when it lacks the client id."""
+        """Return the announcement for the broker; raises `InvalidClientIdError` for a missing client id."""
         connection_id = connection_id_of(command.connection_id)
         if command.client_id is None:
             raise InvalidClientIdError("No clientID specified for connection request")
@@ -90,7 +92,7 @@ class Login:
             remote_address=self._settings.remote_address,
             protocol=PROTOCOL_NAME,
             fault_tolerant=self._fault_tolerant or command.fault_tolerant,
-            reconnected=command.failover_reconnect or self._fault_tolerant,  # versions below 6 have the control alone
+            reconnected=command.failover_reconnect or self._fault_tolerant,  # before version 6 only the latter exists
             certificate_subject=self._settings.certificate_subject,
             max_consumers=self._settings.max_consumers,
             max_producers=self._settings.max_producers,
@@ -103,14 +105,15 @@ class Login:
 
 
 def unnamed_id(info: wire.BrokerInfo) -> str:
-    """Return the id of a broker with the default name; empty for others."""
+    """Return the id of a broker with the default name; empty for other brokers."""
     return "" if info.broker_name != UNNAMED or info.broker_id is None else info.broker_id.value or ""
 
 
 def preferences_of(settings: ConnectionSettings) -> WireFormatPreferences:
-    """What the connector's settings and its ``wireFormat.`` options make us offer.
+    """Return the wire format that we offer, from the connector's settings and ``wireFormat.`` options.
 
-    Without options: loose and uncached, so that message bytes pass through. Raises `ConfigurationError`.
+    Without options the offer is loose and uncached, so that message bytes pass unchanged. Raises `ConfigurationError`
+    for an invalid option.
     """
     base = WireFormatPreferences()
     return WireFormatPreferences(
@@ -129,7 +132,7 @@ def preferences_of(settings: ConnectionSettings) -> WireFormatPreferences:
 
 
 def minimum_version(settings: ConnectionSettings) -> int:
-    """The lowest wire format version the connector accepts; the option has ActiveMQ's spelling."""
+    """Return the lowest wire format version that the connector accepts; the option has ActiveMQ's spelling."""
     return _number(settings, "minmumWireFormatVersion", 1)
 
 

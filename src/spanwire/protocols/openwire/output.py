@@ -1,4 +1,4 @@
-"""What one connection has to send: commands and dispatched messages, in order, in one buffer until the turn ends."""
+"""The output of a connection: commands and dispatched messages in order, in one buffer until the end of the turn."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from spanwire.protocols.openwire.codec.schema import DataStructure
 from spanwire.protocols.openwire.codec.wire_format import WireFormat
 from spanwire.protocols.openwire.messages.large_message import LargeMessage
 
-MAX_UNREAD_ANSWER_BYTES: Final = 8 * MIB  # answers a peer may leave unread; a real one reads while it sends
-SEPARATE_CHUNK_BYTES: Final = 32 * KIB  # larger messages are not copied into the buffer (the transport's DIRECT_WRITE)
+MAX_UNREAD_ANSWER_BYTES: Final = 8 * MIB  # bytes of responses that a peer leaves unread; real peers read them
+SEPARATE_CHUNK_BYTES: Final = 32 * KIB  # larger messages are not copied into the buffer (as DIRECT_WRITE_BYTES)
 
 # size 10, type 30, command id 0, no response required; the correlation id follows
 LOOSE_RESPONSE_HEAD: Final = b"\x00\x00\x00\x0a\x1e\x00\x00\x00\x00\x00"
@@ -22,10 +22,10 @@ LOOSE_RESPONSE_BYTES: Final = 14
 
 
 class OutputBuffer:
-    """Encodes into one `BytesWriter`; a large message stands between two of its pieces as a chunk of its own.
+    """Encodes output into a `BytesWriter`; a large message is a separate chunk between two parts of the buffer.
 
-    Bounded from two sides: the broker dispatches only while a connection has little unsent, and ``unread_answers``
-    counts the bytes of answers that the peer has certainly not read, which the connection keeps below
+    The size has two limits. The broker dispatches only while a connection has few unsent bytes. ``unread_answers``
+    counts the bytes of responses that the peer has certainly not read, and the connection keeps the count below
     `MAX_UNREAD_ANSWER_BYTES`.
     """
 
@@ -35,25 +35,25 @@ class OutputBuffer:
         self.passes_messages = True
         self.unread_answers = 0
         self._chunks: list[bytes] = []
-        self.large: LargeMessage | None = None  # has a part of what is to be sent
+        self.large: LargeMessage | None = None  # has a part of the output
 
     def negotiated(self, wire_format: WireFormat) -> None:
-        """Encode all that follows in ``wire_format``."""
+        """Encode all further output in ``wire_format``."""
         self.encoder = FrameEncoder(wire_format)
         self.passes_messages = wire_format.passes_messages()
 
     def append(self, command: DataStructure) -> None:
-        """One command; raises `OpenWireEncodeError`, and keeps nothing of it, when it cannot be written."""
+        """Append a command; raises `OpenWireEncodeError`, without effect, if the command cannot be encoded."""
         self.encoder.append(command, self.writer)
 
     def answer(self, command: DataStructure) -> None:
-        """One command that the peer caused by one of its own."""
+        """Append a command that responds to a command of the peer."""
         start = len(self.writer)
         self.append(command)
         self.unread_answers += len(self.writer) - start
 
     def respond(self, correlation_id: int) -> None:
-        """A Response, the most frequent answer of all."""
+        """Append a Response, the most frequent answer."""
         if not self.passes_messages:
             self.answer(Response(correlation_id))
             return
@@ -63,19 +63,19 @@ class OutputBuffer:
         write_i32_be(writer, correlation_id)
 
     def append_chunk(self, octets: bytes) -> None:
-        """A piece of a frame that is not to be copied."""
+        """Append a part of a frame without copying."""
         if len(self.writer) > 0:
             self._chunks.append(self.writer.getvalue())
             self.writer = BytesWriter()
         self._chunks.append(octets)
 
     def unsent(self, count: int) -> None:
-        """Of all that was taken, the transport still holds ``count`` bytes."""
+        """Set the number of bytes of earlier output that the transport has not sent yet."""
         if self.unread_answers > count:
             self.unread_answers = count
 
     def take(self) -> list[bytes]:
-        """Everything so far; the buffer forgets it."""
+        """Return all output and forget it."""
         chunks = self._chunks
         if len(self.writer) > 0:
             chunks.append(self.writer.getvalue())

@@ -1,8 +1,6 @@
-"""The producers that one connection has announced, found by the octets with which each of their messages begins.
+"""Producers of a connection, found by the first octets of each of their messages.
 
-type id | command id 4 | response required 1 | producer id … | destination … | transaction id …
-0         1              5                     6
-
+type id | command id 4 | response required 1 | producer id … | destination … | transaction id … 0 1 5 6
 """
 
 from __future__ import annotations
@@ -24,13 +22,13 @@ from spanwire.protocols.openwire.messages.identities import transaction_id_of, w
 from spanwire.protocols.openwire.messages.message_format import TRANSACTED, OpenWireMessageFormat
 
 PRODUCER_OFFSET: Final = 6
-MINIMUM_MESSAGE_SIZE: Final = 1024  # what every message counts in a producer's window beside content and properties
-MAX_DELIVERED_BEFORE: Final = 1_000  # a peer's word; all that counts is that there were deliveries
+MINIMUM_MESSAGE_SIZE: Final = 1024  # bytes of a message in a producer's window beside content and properties
+MAX_DELIVERED_BEFORE: Final = 1_000  # deliveries; bounds the unverified number of a peer
 ARRAY_HEAD_OCTETS: Final = 5  # flag and length of a byte array
 
 
 class AnnouncedProducer:
-    """A producer; ``number`` is unique on its connection. ``window_size`` in bytes, 0 for no window."""
+    """A producer with a ``number`` that is unique on its connection; ``window_size`` is in bytes, 0 for no window."""
 
     __slots__ = ("confirmed", "number", "octets", "producer_id", "structure", "window_size")
 
@@ -40,11 +38,11 @@ class AnnouncedProducer:
         self.number: Final[int] = number
         self.octets: Final[bytes] = octets
         self.structure: Final[wire.ProducerId] = wire_producer_id(info.producer_id)
-        self.confirmed: ProducerId = info.producer_id  # the object of this value that its messages share
+        self.confirmed: ProducerId = info.producer_id  # the equal object that its messages share
 
 
 class AnnouncedProducers:
-    """Finds the producer of a message. As many as the broker allows on one connection (it is asked first)."""
+    """Finds the producer of a message; the broker limits the number of producers of a connection."""
 
     def __init__(self, broker: Broker, state: ConnectionState) -> None:
         self._broker: Final[Broker] = broker
@@ -52,11 +50,11 @@ class AnnouncedProducers:
         self._by_octets: Final[dict[bytes, AnnouncedProducer]] = {}
         self._by_number: Final[dict[int, AnnouncedProducer]] = {}
         self._number = 0
-        self.takes_foreign_ids = False  # a bridge forwards what others made
+        self.takes_foreign_ids = False  # a bridge forwards messages of other producers
         self._last: AnnouncedProducer | None = None
 
     def add(self, info: ProducerInfo) -> None:
-        """The broker took this producer; one that is there already stays as it is."""
+        """Add a producer that the broker has accepted; an existing producer stays unchanged."""
         octets = _octets_of(info.producer_id)
         if octets in self._by_octets:
             return
@@ -66,27 +64,28 @@ class AnnouncedProducers:
         self._by_number[self._number] = producer
 
     def remove(self, producer_id: ProducerId) -> None:
-        """The producer is gone."""
+        """Remove a producer."""
         producer = self._by_octets.pop(_octets_of(producer_id), None)
         if producer is not None:
             del self._by_number[producer.number]
             self._last = None
 
     def remove_session(self, session: int) -> None:
-        """All producers of a session are gone."""
+        """Remove all producers of a session."""
         for producer in list(self._by_octets.values()):
             if producer.producer_id.session_id == session:
                 self.remove(producer.producer_id)
 
     def by_number(self, number: int) -> AnnouncedProducer | None:
-        """The producer of this number, if it is still there."""
+        """Return the producer with this number, or None after its removal."""
         return self._by_number.get(number)
 
     def sender(self, raw: bytes, message: Message) -> AnnouncedProducer:
-        """The producer of an indexed message.
+        """Return the producer of an indexed message.
 
-        Raises `AuthorizationError` when the message claims to come from somebody else, `JmsError` when its producer was
-        never announced.
+        Raises:
+            AuthorizationError: the message has an id of another producer.
+            JmsError: the producer of the message was never announced.
         """
         producer = self._last
         if producer is None or raw[PRODUCER_OFFSET : PRODUCER_OFFSET + len(producer.octets)] != producer.octets:
@@ -113,7 +112,7 @@ class AnnouncedProducers:
 
 
 def transaction_of(message: Message, producer: AnnouncedProducer) -> AnyTransactionId | None:
-    """The transaction of a message."""
+    """Return the transaction of a message, or None."""
     if not message.format_index & TRANSACTED:
         return None
     raw = message.raw
@@ -131,10 +130,10 @@ def transaction_of(message: Message, producer: AnnouncedProducer) -> AnyTransact
 
 
 def delivered_before(message_format: OpenWireMessageFormat, message: Message) -> int:
-    """How often another broker had delivered a message when it forwarded it."""
+    """Return the number of deliveries that another broker had made before it forwarded the message."""
     raw = message.raw
     start = message.tail_start
-    if raw[start] == 0 and raw[start + 1] == 0:  # no structure, no target consumer: the counter has a fixed place
+    if raw[start] == 0 and raw[start + 1] == 0:  # without structure and target consumer, the counter has a fixed offset
         count: int = read_i32_be(raw, start + 3)
     else:
         header = message_format.header(message, "JMSXDeliveryCount")
@@ -143,7 +142,7 @@ def delivered_before(message_format: OpenWireMessageFormat, message: Message) ->
 
 
 def window_size_of(message: Message) -> int:
-    """The bytes a message takes in its producer's window: what the client has counted for it."""
+    """Return the bytes of a message in its producer's window, as the client counts them."""
     size = MINIMUM_MESSAGE_SIZE
     content = message.properties_start - message.content_start
     properties = message.tail_start - message.properties_start
@@ -155,7 +154,7 @@ def window_size_of(message: Message) -> int:
 
 
 def _octets_of(producer_id: ProducerId) -> bytes:
-    """A nested producer id: its flag, type and fields, loose and uncached."""
+    """Return a nested producer id with flag, type and fields, loose and uncached."""
     writer = LooseWriter(LATEST_VERSION, False)
     out = BytesWriter()
     writer.begin(out)

@@ -1,13 +1,13 @@
-"""Where a client of the broker stands, and what it may say there (OpenWire, wire format versions 1 to 12).
+"""States of a client connection and the commands allowed in each (OpenWire, wire format versions 1 to 12).
 
     NEGOTIATING  both sides have sent or will send a WireFormatInfo
-    LOGIN        the encoding is settled; the ConnectionInfo has to come
-    CONNECTED    everything a client may do: ``client_commands.py``
+    LOGIN        the encoding is negotiated; the ConnectionInfo is missing
+    CONNECTED    all commands of a client are allowed: ``client_commands.py``
     LEAVING      the client has removed its connection; a ShutdownInfo follows
-    CLOSING      a refused login or a stopping broker: the last words are on their way
+    CLOSING      the login is refused or the broker stops; the last output is on its way
     CLOSED       the transport may close the socket
 
-`TRANSITIONS` is the whole protocol: a command that has no entry for the state ends the connection.
+`TRANSITIONS` is the whole protocol: a command without an entry for the state ends the connection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 
 
 class State(Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     NEGOTIATING = 0
     LOGIN = 1

@@ -1,6 +1,6 @@
-"""What a client's commands about branches of distributed transactions do in the broker.
+"""Executes a client's commands about XA transaction branches in the broker.
 
-The types of a TransactionInfo are those of ActiveMQ's OpenWire: the two phases, the heuristic end, and the question for
+The types of a TransactionInfo are those of ActiveMQ's OpenWire: the two phases, the heuristic end, and the request for
 the branches in doubt.
 """
 
@@ -31,8 +31,10 @@ END: Final = 7
 
 
 class XaCommands:
-    """Carries out the commands of one client. ``refusal`` is why the branch of the last one can only be rolled back,
-    ``votes`` are the tokens of those that prepare and wait for the store: one for each command in flight.
+    """Executes the XA commands of one client.
+
+    ``refusal`` is the reason if the branch of the last command can only be rolled back. ``votes`` has the tokens of
+    prepare commands that wait for the store, one per command.
     """
 
     def __init__(self, broker: Broker, state: ConnectionState, output: OutputBuffer) -> None:
@@ -43,7 +45,7 @@ class XaCommands:
         self.votes: Final[set[int]] = set()
 
     def act(self, command: wire.TransactionInfo, xid: XaTransactionId, token: int, now: Time) -> bool:
-        """True when the command is still to be answered with a Response; else it was, or will be."""
+        """Execute a command; return True if the caller must send a Response."""
         xa = self._broker.xa
         kind = command.type
         self.refusal = None
@@ -57,10 +59,10 @@ class XaCommands:
             return xa.commit(self._state, xid, kind == COMMIT_ONE_PHASE, token, now)
         if kind == ROLLBACK or kind == FORGET:
             return xa.rollback(self._state, xid, token, now)
-        return True  # the end of the work in a branch is the client's own business
+        return True  # the end of the work in a branch has no effect in the broker
 
     def recover(self, command: wire.TransactionInfo) -> None:
-        """Answer with the branches in doubt."""
+        """Respond with the branches in doubt."""
         branches: list[DataStructure] = [wire_xa_transaction_id(xid) for xid in self._broker.xa.prepared()]
         if command.response_required:
             self._output.answer(wire.DataArrayResponse(correlation_id=command.command_id, data=branches))
@@ -75,5 +77,5 @@ class XaCommands:
         return False
 
     def vote(self, correlation_id: int, vote: int) -> None:
-        """Answer a prepare."""
+        """Respond to a prepare command."""
         self._output.answer(wire.IntegerResponse(correlation_id=correlation_id, result=vote))

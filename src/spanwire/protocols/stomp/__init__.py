@@ -1,1 +1,1 @@
-"""STOMP 1.0, 1.1 and 1.2: frames, codec, connection, the broker's side of it. Pure."""
+"""STOMP 1.0, 1.1 and 1.2: frames, codec, and the broker's side of a connection. Pure."""

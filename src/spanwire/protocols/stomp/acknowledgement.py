@@ -1,6 +1,8 @@
-"""What an ACK or NACK names: 1.0 the message, perhaps its subscription; 1.1 both; 1.2 the `ack` value of the MESSAGE.
+"""Parses ACK and NACK frames and finds the subscription of the message.
 
-The `ack` value is made by `StompSubscription`: the number of the subscription, a hyphen, the message id.
+A frame of version 1.0 names the message and perhaps the subscription. Version 1.1 names both. Version 1.2 has the `ack`
+value of the MESSAGE frame. `StompSubscription` creates this value: the number of the subscription, a hyphen, the
+message id.
 """
 
 from __future__ import annotations
@@ -14,14 +16,14 @@ from spanwire.protocols.stomp.codec.frames import NACK, V1_0, V1_1, V1_2
 from spanwire.protocols.stomp.layout import parse_message_id
 from spanwire.protocols.stomp.subscription import AUTO, CLIENT, StompSubscription
 
-MAX_NUMBER_DIGITS: Final = 9  # of a subscription's number
+MAX_NUMBER_DIGITS: Final = 9  # digits of a subscription's number
 
 
 class Acknowledgement:
-    """One ACK or NACK, understood. Whether the message is out at a subscription is left to the broker."""
+    """A parsed ACK or NACK. The broker checks that the message is in flight."""
 
     def __init__(self, command: str, headers: dict[str, str], version: int) -> None:
-        """Raises `StompRequestError` unless the frame names its message as its version wants."""
+        """Raises `StompRequestError` unless the frame names its message as the version requires."""
         self.command: Final[str] = command
         text = headers.get("message-id")
         number = -1
@@ -46,7 +48,7 @@ class Acknowledgement:
         self.message_id: Final[MessageId | None] = parse_message_id(text) if text is not None else None
 
     def candidates(self, subscriptions: dict[int, StompSubscription]) -> list[StompSubscription]:
-        """The subscriptions at which the message may be out."""
+        """Return the subscriptions that may have the message in flight."""
         if self.message_id is None:
             return []
         if self._by_number:
@@ -60,11 +62,11 @@ class Acknowledgement:
         ]
 
     def ack_type(self, ack_mode: int) -> int:
-        """The type of OpenWire's MessageAck that means the same."""
+        """Return the equivalent type of OpenWire's MessageAck."""
         if self.command == NACK:
             return POISON_ACK
         return STANDARD_ACK if ack_mode == CLIENT else INDIVIDUAL_ACK
 
     def unexpected(self) -> StompRequestError:
-        """The error for a message that is out nowhere."""
+        """Return the error for a message that is in flight at no subscription."""
         return StompRequestError(f"Unexpected {self.command} received for message-id [{self._text}]")

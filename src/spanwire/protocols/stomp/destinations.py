@@ -1,17 +1,13 @@
-"""STOMP's names of destinations, and the temporary ones that a connection calls by names of its own.
+"""STOMP's names of destinations, and a connection's own names for its temporary destinations.
 
-==========================  ===============================================================
-``/queue/NAME``             a queue
-``/topic/NAME``             a topic
-``/temp-queue/NAME``        a temporary queue of this connection, made when first named
-``/temp-topic/NAME``        a temporary topic of this connection, made when first named
-``/remote-temp-queue/NAME`` a temporary queue by its real name, as it stands in a `reply-to`
-``/remote-temp-topic/NAME`` a temporary topic by its real name
-``NAME``                    a queue of that literal name
-``A,B``                     both of them
-==========================  ===============================================================
+========================== =============================================================== ``/queue/NAME`` a queue
+``/topic/NAME`` a topic ``/temp-queue/NAME`` a temporary queue of this connection, created at its first use
+``/temp-topic/NAME`` a temporary topic of this connection, created at its first use ``/remote-temp-queue/NAME`` a
+temporary queue by its physical name, as in a `reply-to` ``/remote-temp-topic/NAME`` a temporary topic by its physical
+name ``NAME`` a queue of this literal name ``A,B`` both destinations ==========================
+===============================================================
 
-Options behind ``?`` are cut off. Observed on ActiveMQ.
+Options after ``?`` are dropped. Observed on ActiveMQ.
 """
 
 from __future__ import annotations
@@ -31,21 +27,21 @@ from spanwire.model.destination import (
 from spanwire.model.errors import InvalidDestinationError, ResourceAllocationError
 from spanwire.model.written_destination import STOMP_FORMS, check_form
 
-PREFIXES: Final = ("/queue/", "/topic/", "/remote-temp-queue/", "/remote-temp-topic/")  # by kind of destination
+PREFIXES: Final = ("/queue/", "/topic/", "/remote-temp-queue/", "/remote-temp-topic/")  # indexed by kind of destination
 OWN_TEMP_QUEUE: Final = "/temp-queue/"
 OWN_TEMP_TOPIC: Final = "/temp-topic/"
 MAX_TEMPORARY_NAMES: Final = 1_000  # temporary destinations of one connection
 
 
 def destination_text(destination: Destination) -> str:
-    """The name of a destination in a frame for everybody; a temporary one by its real name."""
+    """Return the name of a destination that all connections understand; temporary ones by physical name."""
     if not destination.is_composite:
         return PREFIXES[destination.kind] + destination.name
     return ",".join([PREFIXES[part.kind] + part.name for part in destination.parts()])
 
 
 def has_prefix(text: str) -> bool:
-    """Whether ``text`` begins like a destination, so that a `reply-to` of this value is one."""
+    """Return True if ``text`` begins like a destination, so that a `reply-to` with this value is a destination."""
     for prefix in PREFIXES:
         if text.startswith(prefix):
             return True
@@ -53,12 +49,12 @@ def has_prefix(text: str) -> bool:
 
 
 def read_destination(text: str) -> Destination:
-    """The destination that `destination_text` named; raises `InvalidDestinationError`."""
+    """Parse a name that `destination_text` returned; raises `InvalidDestinationError`."""
     return DestinationNames("").resolve(text)
 
 
 def composite(parts: list[Destination]) -> Destination:
-    """One destination for several."""
+    """Return a composite of several destinations."""
     names: list[str] = []
     kind = parts[0].kind
     for part in parts:
@@ -68,7 +64,7 @@ def composite(parts: list[Destination]) -> Destination:
 
 
 def physical(kind: int, name: str) -> Destination:
-    """A destination by kind and name, options cut off; raises `InvalidDestinationError`."""
+    """Return a destination by kind and name without options; raises `InvalidDestinationError`."""
     question = name.find("?")
     if question >= 0:
         name = name[:question]
@@ -77,9 +73,9 @@ def physical(kind: int, name: str) -> Destination:
 
 
 class DestinationNames:
-    """How one connection calls its temporary destinations. Creating them in the broker is left to the connection.
+    """Maps a connection's names of temporary destinations; the connection creates the destinations in the broker.
 
-    ``fresh`` collects the temporary destinations named for the first time until the connection takes them.
+    ``fresh`` collects newly named temporary destinations until the connection takes them.
     """
 
     def __init__(self, connection_id: str) -> None:
@@ -89,8 +85,11 @@ class DestinationNames:
         self.fresh: list[Destination] = []
 
     def resolve(self, text: str) -> Destination:
-        """The destination a frame names. Raises `InvalidDestinationError`, and `ResourceAllocationError` when the
-        connection has named too many temporary destinations.
+        """Return the destination with the name ``text``.
+
+        Raises:
+            InvalidDestinationError: the name is invalid or has too many parts.
+            ResourceAllocationError: the connection has too many temporary destinations.
         """
         if "," not in text:
             return self._resolve_one(text)
@@ -102,7 +101,7 @@ class DestinationNames:
         return composite([self._resolve_one(part.strip()) for part in texts])
 
     def text(self, destination: Destination) -> str:
-        """The name of a destination in a frame to this connection: its own temporary ones as it calls them."""
+        """Return the name of a destination for a frame to this connection, which has own names for temporary ones."""
         if destination.is_temporary:
             own = self._by_name.get(destination.qualified_name)
             if own is not None:
@@ -110,7 +109,7 @@ class DestinationNames:
         return destination_text(destination)
 
     def take_fresh(self) -> list[Destination]:
-        """The temporary destinations named since the last call."""
+        """Return the temporary destinations named since the last call."""
         fresh = self.fresh
         if fresh:
             self.fresh = []

@@ -1,4 +1,4 @@
-"""Heart-beats: what both sides promised, and when the next one is due (STOMP 1.2, "Heart-beating")."""
+"""Heart-beats: negotiated intervals and due times (STOMP 1.2, "Heart-beating")."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from typing import Final
 
 from spanwire.protocols.stomp.codec.errors import StompProtocolError
 
-MIN_SEND_INTERVAL_MS: Final = 5  # no client may ask for a timer that fires more often
-MAX_INTERVAL_DIGITS: Final = 10  # of an interval in milliseconds; more would be beyond 100 days
-SEND_SHARE: Final = 0.5  # of the promised interval, so that a late timer breaks no promise
-RECEIVE_GRACE: Final = 2.0  # times the interval the client promised before it counts as gone
+MIN_SEND_INTERVAL_MS: Final = 5  # milliseconds; bounds the rate of the timer that a client can ask for
+MAX_INTERVAL_DIGITS: Final = 10  # digits of an interval in milliseconds; more digits are over 100 days
+SEND_SHARE: Final = 0.5  # share of the promised interval; leaves time for a late timer
+RECEIVE_GRACE: Final = 2.0  # promised intervals without data before the client counts as disconnected
 
 
 class HeartBeat:
-    """The agreement of one connection. ``send_ms`` is what we send at least that often, ``receive_ms`` what the client
-    does; 0 for never.
+    """The negotiated intervals of a connection in milliseconds; 0 means never.
+
+    We send at least every ``send_ms``, and the client at least every ``receive_ms``.
     """
 
     def __init__(self, send_ms: int, receive_ms: int) -> None:
@@ -25,23 +26,25 @@ class HeartBeat:
 
     @property
     def header(self) -> str:
-        """The value of the `heart-beat` header of CONNECTED."""
+        """Return the value of the `heart-beat` header of CONNECTED."""
         return f"{self.send_ms},{self.receive_ms}"
 
     def send_due(self, last_sent: float) -> float | None:
-        """Monotonic seconds at which a newline has to be sent, unless something else is before."""
+        """Return the monotonic time in seconds of the next newline if no other output precedes it."""
         return last_sent + self._send_interval if self._send_interval > 0 else None
 
     def receive_due(self, last_received: float) -> float | None:
-        """Monotonic seconds from which a silent client counts as gone."""
+        """Return the monotonic time in seconds at which a silent client counts as disconnected."""
         return last_received + self._receive_interval if self._receive_interval > 0 else None
 
 
 def negotiate(header: str | None) -> HeartBeat:
-    """The agreement that answers a CONNECT's `heart-beat` header, None when it has none.
+    """Return the intervals for the `heart-beat` header of a CONNECT; None means no header.
 
-    We promise what the client wants and want what it promises. Raises `StompProtocolError` for anything but two
-    integers.
+    We promise the interval that the client wants, and want the interval that it promises.
+
+    Raises:
+        StompProtocolError: the header is not two integers.
     """
     if header is None:
         return HeartBeat(0, 0)
@@ -56,7 +59,7 @@ def negotiate(header: str | None) -> HeartBeat:
 
 
 def interval(text: str, header: str) -> int:
-    """One of the two integers."""
+    """Parse one integer of the header."""
     text = text.strip()
     digits = text[1:] if text.startswith("-") else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > MAX_INTERVAL_DIGITS:

@@ -1,4 +1,4 @@
-"""A STOMP message in bytes: the MESSAGE frame it will become, but for the lines that differ per subscription.
+"""The layout of a STOMP message in memory: its MESSAGE frame without the lines that differ by subscription.
 
 Layout of ``raw``::
 
@@ -7,14 +7,14 @@ Layout of ``raw``::
     NUL                                                                                          properties
     (name ":" value LF)*                                                                         tail
 
-All lines have the escapes of STOMP 1.2. All before the tail is sent as it stands, behind "MESSAGE", `subscription`,
-`ack` and `redelivered`; that is why the user's properties stand in the head. The tail is nearly always empty; it
-remembers what is not sent:
+All lines have the escapes of STOMP 1.2. A MESSAGE frame has "MESSAGE", `subscription`, `ack` and `redelivered`, then
+all bytes before the tail unchanged; therefore the user's properties are in the head. The tail is nearly always empty
+and has headers that are not sent:
 
 - ``JMSXGroupID`` and ``JMSXGroupSeq``;
-- ``original-destination``, where a dead letter or a copy was sent first;
-- ``destination``, where a property of that name took the place of the header;
-- ``framing``, where `content-length` is not the sender's but was added because the body holds a NUL or is binary.
+- ``original-destination`` of a dead letter or a copy;
+- ``destination`` if a property of this name replaces the header;
+- ``framing`` if the sender gave no `content-length`, and one was added for a binary body or a body with a NUL.
 
 ``Message.format_index`` is the length of the first line, times eight, plus the flags below.
 """
@@ -31,23 +31,23 @@ from spanwire.protocols.stomp.codec.encoding import escaped, unescaped
 from spanwire.protocols.stomp.codec.frames import V1_2
 from spanwire.protocols.stomp.destinations import has_prefix, read_destination
 
-HAS_ESCAPES: Final = 1  # a line behind the first has an escape: 1.0 reads it otherwise
-HAS_RETURN: Final = 2  # one of them is the return, which 1.1 reads otherwise too
-HAS_TEMPORARY: Final = 4  # destination or reply-to is temporary: its name depends on who reads it
+HAS_ESCAPES: Final = 1  # a line after the first has an escape, which 1.0 reads differently
+HAS_RETURN: Final = 2  # an escape is the return, which 1.1 reads differently, too
+HAS_TEMPORARY: Final = 4  # destination or reply-to is temporary, so its name depends on the connection
 FLAG_BITS: Final = 3
 FLAGS: Final = (1 << FLAG_BITS) - 1
 
 ID_LABEL: Final = "message-id:"
-MAX_ID_DIGITS: Final = 19  # of a 64-bit number in an id
+MAX_ID_DIGITS: Final = 19  # digits of a 64-bit number in an id
 
 
 def id_line(producer_id: ProducerId) -> bytes:
-    """The first line of every message of a producer, up to the sequence."""
+    """Return the first line of all messages of a producer, up to the sequence."""
     return (ID_LABEL + escaped(f"{producer_id}:", V1_2)).encode()
 
 
 def line_flags(lines: bytes, temporary: bool) -> int:
-    """The flags for header lines that follow the first."""
+    """Return the flags for header lines after the first."""
     flags = HAS_TEMPORARY if temporary else 0
     if lines.find(b"\\") >= 0:
         flags |= HAS_ESCAPES
@@ -57,7 +57,7 @@ def line_flags(lines: bytes, temporary: bool) -> int:
 
 
 def read_lines(lines: bytes) -> dict[str, str]:
-    """Header lines with the escapes of 1.2, decoded. Raises `RemoteProtocolError` when they are not UTF-8."""
+    """Decode header lines with the escapes of 1.2; raises `RemoteProtocolError` unless they are UTF-8."""
     headers: dict[str, str] = {}
     try:
         text = lines.decode()
@@ -71,19 +71,19 @@ def read_lines(lines: bytes) -> dict[str, str]:
 
 
 def head_of(message: Message) -> dict[str, str]:
-    """The headers of a message in this format, in the order in which they are sent."""
+    """Return the headers of a message in this format, in the order of the frame."""
     head = message.head
     return read_lines(head if head is not None else message.raw[: message.content_start])
 
 
 def tail_of(message: Message) -> dict[str, str]:
-    """What its tail remembers."""
+    """Return the headers in the tail of a message."""
     tail = message.tail
     return read_lines(tail if tail is not None else message.raw[message.tail_start :])
 
 
 def parse_message_id(text: str) -> MessageId | None:
-    """The id whose text this is, or None when it is none."""
+    """Parse a message id; return None for any other text."""
     parts = text.rsplit(":", 3)
     if len(parts) != 4:
         return None
@@ -97,7 +97,7 @@ def parse_message_id(text: str) -> MessageId | None:
 
 
 def reply_to_of(head: dict[str, str]) -> Destination | None:
-    """The destination in a `reply-to`; None where there is none or the value is a mere string."""
+    """Return the destination of a `reply-to`; None if absent or a mere string."""
     text = head.get("reply-to")
     if text is None or not has_prefix(text):
         return None
@@ -108,7 +108,7 @@ def reply_to_of(head: dict[str, str]) -> Destination | None:
 
 
 def is_bytes(head: dict[str, str], tail: dict[str, str]) -> bool:
-    """Whether JMS sees a BytesMessage: `amq-msg-type` says so, or else that the sender gave a content-length."""
+    """Return True for a JMS BytesMessage: by `amq-msg-type`, else by a `content-length` of the sender."""
     kind = head.get("amq-msg-type")
     if kind is not None:
         return kind.lower() == "bytes"
@@ -116,7 +116,7 @@ def is_bytes(head: dict[str, str], tail: dict[str, str]) -> bool:
 
 
 def number_in(headers: dict[str, str], name: str, default: int) -> int:
-    """A number in stored lines; raises `RemoteProtocolError` when it is none."""
+    """Return a number from stored lines; raises `RemoteProtocolError` for any other text."""
     text = headers.get(name)
     if text is None:
         return default

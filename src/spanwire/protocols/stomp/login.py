@@ -1,4 +1,4 @@
-"""What a CONNECT or STOMP frame asks for, and the CONNECTED frame that answers it (STOMP 1.2, "Connecting")."""
+"""Parses a CONNECT or STOMP frame and creates the CONNECTED frame (STOMP 1.2, "Connecting")."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SERVER: Final = f"Spanwire/{__version__}"
 
 
 class Login:
-    """The first frame of a client, understood. Who may log in is left to the broker."""
+    """The parsed first frame of a client; the broker checks the credentials."""
 
     def __init__(self, frame: Frame) -> None:
-        """Raises `StompProtocolError` for versions or heart-beats that are none."""
+        """Raises `StompProtocolError` for invalid versions or heart-beats."""
         headers = frame.block.headers
         self.version: Final[int] = negotiated_version(headers.get("accept-version"))
         self.heart_beat: Final[HeartBeat] = negotiate(headers.get("heart-beat"))
@@ -27,7 +27,7 @@ class Login:
         self._request_id: Final[str | None] = headers.get("request-id", frame.receipt)
 
     def connection_info(self, connection_id: str, settings: ConnectionSettings) -> ConnectionInfo:
-        """The client as the broker knows it. Without a client id it has its connection's."""
+        """Return the announcement for the broker; without a client id, the connection id replaces it."""
         headers = self._headers
         return ConnectionInfo(
             connection_id,
@@ -44,7 +44,7 @@ class Login:
         )
 
     def answer(self, connection_id: str) -> bytes:
-        """The CONNECTED frame."""
+        """Return the CONNECTED frame."""
         answer = [
             ("version", VERSION_NAMES[self.version]),
             ("session", self._client_id(connection_id)),
@@ -61,7 +61,7 @@ class Login:
 
 
 def negotiated_version(accepted: str | None) -> int:
-    """The highest version both sides know; a client that names none speaks 1.0. Raises `StompProtocolError`."""
+    """Return the highest common version; 1.0 for a client without `accept-version`. Raises `StompProtocolError`."""
     if accepted is None:
         return V1_0
     names = [name.strip() for name in accepted.split(",")]

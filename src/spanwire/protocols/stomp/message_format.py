@@ -1,7 +1,7 @@
-"""The STOMP message format: between stored bytes, messages, and the neutral form that other protocols read.
+"""The STOMP message format: converts between stored bytes, messages and the neutral form.
 
-The layout of the bytes is drawn in ``layout.py``, what the headers of a SEND mean in ``send_headers.py``. Which JMS
-header each line is was observed on ActiveMQ.
+``layout.py`` describes the bytes, ``send_headers.py`` the meaning of a SEND frame's headers. The mapping of lines to
+JMS headers was observed on ActiveMQ.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ OWN_HEADERS: Final = frozenset({"subscription", "message-id", "ack", "redelivere
 
 
 class StompMessageFormat(MessageFormat):
-    """STOMP's layout of messages. Stateless. What SEND headers mean is settled in `SendHeaders`."""
+    """STOMP's layout of messages; stateless. `SendHeaders` parses the headers of SEND frames."""
 
     def index(self, raw: bytes) -> Message:
-        """A stored message; raises `RemoteProtocolError` when the bytes are none."""
+        """Create a message from stored bytes; raises `RemoteProtocolError` for malformed bytes."""
         end = raw.find(b"\n\n")
         if end < 0 or not raw.startswith(b"message-id:"):
             raise RemoteProtocolError("a stored STOMP message has no header block")
@@ -104,11 +104,11 @@ class StompMessageFormat(MessageFormat):
         )
 
     def properties(self, message: Message) -> dict[str, PropertyValue]:
-        """All headers that are not JMS headers."""
+        """Return all headers that are not JMS headers."""
         return self._typed(head_of(message), tail_of(message))
 
     def header(self, message: Message, name: str) -> object:
-        """A JMS header by its JMS name."""
+        """Return a JMS header by its JMS name."""
         head = head_of(message)
         if name == "JMSCorrelationID":
             return head.get("correlation-id")
@@ -124,7 +124,7 @@ class StompMessageFormat(MessageFormat):
         return None
 
     def view(self, message: Message) -> MessageView:
-        """The message in neutral form: a text or a bytes message."""
+        """Return the message in neutral form: a text message, a bytes message or a transformed map."""
         head = head_of(message)
         tail = tail_of(message)
         view = MessageView(BYTES if is_bytes(head, tail) else TEXT, message.destination, message.message_id)
@@ -150,7 +150,7 @@ class StompMessageFormat(MessageFormat):
         return view
 
     def _transform(self, view: MessageView, body: bytes, transformation: str) -> None:
-        """Make of a text the map that it says; what is none stays a text, and a property says so."""
+        """Convert a text to a map by its `transformation`; a malformed text stays, and a property has the error."""
         if MAP_TRANSFORMATIONS[transformation] != transformation:
             view.properties[TRANSFORMATION_ERROR] = (STRING_VALUE, f"Unknown transformation: {transformation}")
             return
@@ -161,9 +161,10 @@ class StompMessageFormat(MessageFormat):
             view.properties[TRANSFORMATION_ERROR] = (STRING_VALUE, str(error))
 
     def encode_from_view(self, view: MessageView) -> Message:
-        """The MESSAGE of a message from another protocol. Text and bytes keep their body, a map whose `transformation`
-        says how is written as text; a stream and an object arrive without one. A property that STOMP cannot write
-        (bytes, a NUL in it) is left out.
+        """Create the MESSAGE of a message from another protocol.
+
+        Text and bytes keep their body. A map is written as text if its property `transformation` names a form. A stream
+        or an object has no body. A property without a form in STOMP (bytes, a text with a NUL) is left out.
         """
         body = view.body if view.body is not None and view.kind in (TEXT, BYTES) else b""
         if view.kind == MAP and view.body is not None:
@@ -201,13 +202,13 @@ class StompMessageFormat(MessageFormat):
         )
 
     def _map_text(self, view: MessageView, body: bytes) -> bytes:
-        """A map as its property `transformation` wants it; nothing without one."""
+        """Return a map as text by its property `transformation`; empty without the property."""
         transformation = view.properties.get(TRANSFORMATION)
         form = MAP_TRANSFORMATIONS.get(str(transformation[1])) if transformation is not None else None
         return b"" if form is None else map_text(read_map(body), form)
 
     def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
-        """A copy for ``destination`` that shares the bytes of the body."""
+        """Return a copy for ``destination`` that shares the bytes of the body."""
         head = head_of(message)
         tail = tail_of(message)
         if names_original and "original-destination" not in tail:
@@ -234,7 +235,7 @@ class StompMessageFormat(MessageFormat):
         return copy
 
     def first_for_consumer(self, message: Message) -> Message:
-        """A copy that says so when it is converted; a STOMP frame does not show it, as in ActiveMQ."""
+        """Return a copy with JMSXGroupFirstForConsumer, which STOMP frames do not show, as in ActiveMQ."""
         tail = tail_of(message)
         tail[FIRST_FOR_CONSUMER] = "true"
         copy = message.twin()
@@ -244,8 +245,9 @@ class StompMessageFormat(MessageFormat):
     def restamped(
         self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
     ) -> Message:
-        """A copy with another time, end, delivery mode and user that shares the bytes of the body. A header that is the
-        user's own property stays as it is.
+        """Return a copy with other timestamp, expiration, delivery mode and user that shares the bytes of the body.
+
+        A header that is a property of the user stays unchanged.
         """
         head = head_of(message)
         if head.get("timestamp") == str(message.timestamp_ms):
@@ -277,7 +279,7 @@ class StompMessageFormat(MessageFormat):
         return view.destination.is_temporary or (reply_to is not None and reply_to.is_temporary)
 
     def _typed(self, head: dict[str, str], tail: dict[str, str]) -> dict[str, PropertyValue]:
-        """The properties among the headers, by name."""
+        """Return the properties among the headers by name."""
         properties: dict[str, PropertyValue] = {}
         for name, text in head.items():
             if name in STANDARD_HEADERS and not is_property(name, text, head, tail):
@@ -290,7 +292,7 @@ class StompMessageFormat(MessageFormat):
 
 
 def is_property(name: str, text: str, head: dict[str, str], tail: dict[str, str]) -> bool:
-    """Whether a header with a standard name is a property after all, as ActiveMQ has it."""
+    """Return True if a header with a standard name is a property, as in ActiveMQ."""
     if name == "content-length":
         return "amq-msg-type" in head and "framing" not in tail
     if name == "reply-to":
@@ -301,7 +303,7 @@ def is_property(name: str, text: str, head: dict[str, str], tail: dict[str, str]
 
 
 def standard_headers(view: MessageView) -> list[tuple[str, str]]:
-    """The JMS headers of a MESSAGE but for message-id and timestamp."""
+    """Return the JMS headers of a MESSAGE except for message-id and timestamp."""
     headers = [("destination", destination_text(view.destination))]
     if view.correlation_id is not None:
         headers.append(("correlation-id", view.correlation_id))
@@ -321,7 +323,7 @@ def standard_headers(view: MessageView) -> list[tuple[str, str]]:
 
 
 def sendable_properties(view: MessageView) -> dict[str, str]:
-    """The properties that have a text, but for those that would stand in for the broker's own headers."""
+    """Return the properties with a text form, except for properties that would replace the broker's own headers."""
     properties: dict[str, str] = {}
     for name, value in view.properties.items():
         text = property_text(value)
@@ -331,7 +333,7 @@ def sendable_properties(view: MessageView) -> dict[str, str]:
 
 
 def remembered_headers(view: MessageView, body: bytes) -> list[tuple[str, str]]:
-    """What the tail remembers of a message from another protocol."""
+    """Return the headers for the tail of a message from another protocol."""
     headers: list[tuple[str, str]] = []
     if view.kind != BYTES and b"\0" in body:
         headers.append(("framing", "added"))
@@ -347,5 +349,5 @@ def remembered_headers(view: MessageView, body: bytes) -> list[tuple[str, str]]:
 
 
 def stomp_formats() -> dict[int, MessageFormat]:
-    """The formats of this protocol by number."""
+    """Return the formats of this protocol by number."""
     return {FORMAT_STOMP: StompMessageFormat()}

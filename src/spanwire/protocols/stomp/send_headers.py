@@ -1,8 +1,8 @@
-"""What the headers of a SEND mean, worked out once per header block, and the message it makes (observed on ActiveMQ).
+"""Parses the headers of a SEND once per header block and creates the message (observed on ActiveMQ).
 
-Headers that name a JMS header set it; `transaction`, `subscription`, `message-id`, `redelivered` and the like are not
-passed on; every other one becomes a property. A client cannot set JMSXUserID, JMSRedelivered and JMSXDeliveryCount:
-only the broker knows who sends and how often it delivered.
+Some headers set a JMS header. `transaction`, `subscription`, `message-id`, `redelivered` and similar headers are not
+passed on. All other headers become properties. A client cannot set JMSXUserID, JMSRedelivered and JMSXDeliveryCount:
+only the broker knows the sender and the number of deliveries.
 """
 
 from __future__ import annotations
@@ -59,16 +59,18 @@ NOT_PASSED_ON: Final = frozenset(
         "JMSXDeliveryCount",
     }
 )
-PERSISTENT_MODES: Final = ("2", "PERSISTENT")  # of a JMSDeliveryMode header
+PERSISTENT_MODES: Final = ("2", "PERSISTENT")  # values of a JMSDeliveryMode header
 
 
 class SendHeaders(Prepared):
-    """The headers of a SEND, understood. ``lines`` are those of the MESSAGE that follow message-id, timestamp and
-    content-length, with the blank line; ``timestamp_ms`` is -1 when the broker's clock gives it.
+    """The parsed headers of a SEND.
+
+    ``lines`` are the lines of the MESSAGE after message-id, timestamp and content-length, with the blank line.
+    ``timestamp_ms`` is -1 if the broker sets the timestamp.
     """
 
     def __init__(self, block: HeaderBlock, names: DestinationNames) -> None:
-        """Raises `StompRequestError`, `StompProtocolError` (a bad number) and `InvalidDestinationError`."""
+        """Raises `StompRequestError`, `StompProtocolError` (an invalid number) and `InvalidDestinationError`."""
         headers = block.headers
         text = headers.get("destination")
         if text is None:
@@ -101,13 +103,13 @@ class SendHeaders(Prepared):
             if sequence:
                 tail.append(("JMSXGroupSeq", str(sequence)))
         self.tail: Final[bytes] = encode_headers(tail, V1_2)
-        self.middle = b""  # timestamp and content-length of the last message: those of one read mostly have the same
+        self.middle = b""  # timestamp and content-length of the last message; messages of one read mostly have the same
         self.middle_timestamp = -1
         self.middle_length = -1
 
 
 def message_headers(send: SendHeaders, headers: dict[str, str], reply_text: str | None) -> list[tuple[str, str]]:
-    """The headers of the MESSAGE but for message-id, timestamp and content-length."""
+    """Return the headers of the MESSAGE except for message-id, timestamp and content-length."""
     lines = [
         ("destination", destination_text(send.destination)),
         ("expires", str(send.expiration_ms)),
@@ -135,7 +137,7 @@ def message_headers(send: SendHeaders, headers: dict[str, str], reply_text: str 
 
 
 def read_persistent(headers: dict[str, str]) -> bool:
-    """`persistent:true` and nothing else, unless JMSDeliveryMode says otherwise."""
+    """Return True for exactly `persistent:true`; a JMSDeliveryMode header takes precedence."""
     mode = headers.get("JMSDeliveryMode")
     if mode is not None:
         return mode in PERSISTENT_MODES
@@ -143,7 +145,7 @@ def read_persistent(headers: dict[str, str]) -> bool:
 
 
 def read_number(headers: dict[str, str], name: str, jms_name: str, largest: int, default: int) -> int:
-    """A number by its STOMP or JMS name; the JMS name wins. Raises `StompProtocolError` for a bad one."""
+    """Return a number by its STOMP or JMS name; the JMS name takes precedence. Raises `StompProtocolError`."""
     number = default
     text = headers.get(name)
     if text is not None:
@@ -155,7 +157,7 @@ def read_number(headers: dict[str, str], name: str, jms_name: str, largest: int,
 
 
 def read_reply_to(headers: dict[str, str], names: DestinationNames) -> tuple[Destination | None, str | None]:
-    """The reply-to as a destination and as the MESSAGE says it; a value that is no destination stays a string."""
+    """Return the reply-to as a destination and as the header of the MESSAGE; any other value stays a string."""
     text = headers.get("JMSReplyTo")
     if text is not None:
         reply_to = parse_destination(text, QUEUE)
@@ -170,7 +172,7 @@ def read_reply_to(headers: dict[str, str], names: DestinationNames) -> tuple[Des
 def new_message(
     headers: SendHeaders, producer_id: ProducerId, sequence: int, first_line: bytes, frame: Frame, wall_ms: int
 ) -> Message:
-    """The message that a SEND frame sends. ``first_line`` is the producer's `id_line`, made once."""
+    """Return the message of a SEND frame; ``first_line`` is the producer's `id_line`."""
     first = first_line + str(sequence).encode()
     timestamp = headers.timestamp_ms if headers.timestamp_ms >= 0 else wall_ms
     chunks = frame.chunks

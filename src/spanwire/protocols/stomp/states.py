@@ -1,6 +1,6 @@
-"""Where a STOMP client of the broker stands, and which frames it may send there (STOMP 1.2, "Client Frames").
+"""States of a STOMP connection and the frames allowed in each (STOMP 1.2, "Client Frames").
 
-A frame that has no entry for the state is refused.
+A frame without an entry for the state is refused.
 """
 
 from __future__ import annotations

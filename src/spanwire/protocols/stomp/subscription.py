@@ -1,10 +1,10 @@
-"""One SUBSCRIBE of a client: its options, and the MESSAGE frames that answer it (STOMP 1.2, "SUBSCRIBE", "MESSAGE").
+"""A subscription of a STOMP client: its options and its MESSAGE frames (STOMP 1.2, "SUBSCRIBE", "MESSAGE").
 
-A message lies in memory as the MESSAGE frame it will be (``layout.py``); what a dispatch adds is a prefix that is
-constant per subscription, and in 1.2 the `ack` header. Only what the version or the connection reads differently is
-written anew: all of 1.0's message ids, escapes that 1.0 and 1.1 lack, the names of temporary destinations.
+A message in memory is its future MESSAGE frame (``layout.py``). A dispatch adds a prefix, constant per subscription,
+and in 1.2 the `ack` header. Only some parts depend on the version or the connection and are encoded again: all message
+ids in 1.0, escapes that 1.0 and 1.1 lack, and names of temporary destinations.
 
-The `ack` value is the number of the subscription and the message id, so that nothing is remembered per dispatch.
+The `ack` value consists of the subscription's number and the message id, so a dispatch needs no memory.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from spanwire.protocols.stomp.layout import (
 )
 
 AUTO: Final = 0
-CLIENT: Final = 1  # an ACK means everything up to its message
+CLIENT: Final = 1  # an ACK acknowledges all messages up to its own
 CLIENT_INDIVIDUAL: Final = 2
 ACK_MODES: Final[dict[str, int]] = {"auto": AUTO, "client": CLIENT, "client-individual": CLIENT_INDIVIDUAL}
 
 DEFAULT_PREFETCH: Final = 1_000
-MAX_OPTION_DIGITS: Final = 9  # of an activemq.* number
+MAX_OPTION_DIGITS: Final = 9  # digits of an activemq.* number
 DURABLE_HEADERS: Final = ("activemq.subscriptionName", "activemq.subcriptionName", "durable-subscription-name")
-CONVERTING: Final = "convert_string_expressions:"  # a selector of strings compares them with numbers
+CONVERTING: Final = "convert_string_expressions:"  # lets a selector compare strings with numbers
 ID_START: Final = len(ID_LABEL)
 REDELIVERED: Final = b"redelivered:true\n"
 
 
 class SubscribeOptions:
-    """The headers of a SUBSCRIBE, understood. Raises `StompRequestError` for what cannot be done."""
+    """The parsed headers of a SUBSCRIBE; raises `StompRequestError` for invalid headers."""
 
     def __init__(self, headers: dict[str, str], version: int) -> None:
         destination = headers.get("destination")
@@ -80,7 +80,7 @@ class SubscribeOptions:
 
 
 def durable_name(headers: dict[str, str]) -> str | None:
-    """The name of the durable subscription that SUBSCRIBE or UNSUBSCRIBE is about; None for an ordinary one."""
+    """Return the name of the durable subscription of a SUBSCRIBE or UNSUBSCRIBE; None for other subscriptions."""
     for header in DURABLE_HEADERS:
         if header in headers:
             return headers[header]
@@ -88,7 +88,7 @@ def durable_name(headers: dict[str, str]) -> str | None:
 
 
 def option_number(headers: dict[str, str], name: str, default: int) -> int:
-    """A number among the options; raises `StompRequestError` unless it is one."""
+    """Return a numeric option; raises `StompRequestError` for any other text."""
     text = headers.get(name)
     if text is None:
         return default
@@ -100,8 +100,9 @@ def option_number(headers: dict[str, str], name: str, default: int) -> int:
 
 
 class StompSubscription(MessageConsumer):
-    """Writes MESSAGE frames into its connection's output. ``broker_side`` is what the broker made of it.
-    Acknowledging is left to the connection.
+    """Writes MESSAGE frames into its connection's output; ``broker_side`` is the broker's subscription.
+
+    The connection handles acknowledgements.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class StompSubscription(MessageConsumer):
         self._rewritten_flags: Final[int] = HAS_TEMPORARY | (HAS_RETURN if version == V1_1 else 0)
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
-        """Write one MESSAGE frame; the body is shared, not copied."""
+        """Write a MESSAGE frame; the body is shared, not copied."""
         prefix = self._prefix if redelivery_count == 0 else self._redelivered_prefix
         if self._map_form is not None:
             as_text = self._map_as_text(message, self._map_form)
@@ -172,21 +173,21 @@ class StompSubscription(MessageConsumer):
             chunks.append(raw[: message.tail_start])
 
     def dispatch_end(self) -> None:
-        """The end of a browse."""
+        """Write the frame for the end of a browse."""
         headers = [("subscription", self.id)] if self.id is not None else []
         headers += [("browser", "end"), ("destination", self._names.text(self.destination)), ("message-id", "0")]
         self._chunks.append(encode_frame(MESSAGE, headers, b"", self._version))
 
     def close(self, reason: JmsError) -> None:
-        """The broker ended this subscription; the client is told with an ERROR."""
+        """Write an ERROR frame after the broker has ended the subscription."""
         self._chunks.append(error_frame(reason, None, self._version))
 
     def told_to_pull(self) -> bool:
-        """STOMP has no pull."""
+        """Return False, because STOMP has no pull."""
         return False
 
     def _dispatch_plain(self, prefix: bytes, message: Message) -> None:
-        """A MESSAGE of 1.0, which has no escapes: the message id at least looks different."""
+        """Write a MESSAGE frame of 1.0, which has no escapes, so that at least the message id differs."""
         raw = message.raw
         if message.format_index & (HAS_ESCAPES | HAS_TEMPORARY):
             head = self._rewritten(message)
@@ -199,7 +200,7 @@ class StompSubscription(MessageConsumer):
         self._chunks.append(raw[message.content_start : message.tail_start])
 
     def _rewritten(self, message: Message) -> bytes:
-        """The head of a message as this version and this connection read it."""
+        """Return the head of a message for the version and the names of this connection."""
         headers = head_of(message)
         if message.format_index & HAS_TEMPORARY:
             if "destination" not in tail_of(message):
@@ -210,8 +211,9 @@ class StompSubscription(MessageConsumer):
         return encode_writable(list(headers.items()), self._version) + b"\n"
 
     def _map_as_text(self, message: Message, map_form: str) -> Message | None:
-        """A map with its entries as text; None for any other message. Of STOMP's own, those are maps that were sent as
-        one.
+        """Return a map with its entries as text; None for any other message.
+
+        A message in STOMP's format is a map only if it was sent with a `transformation`.
         """
         if message.format_id == FORMAT_STOMP and TRANSFORMATION not in head_of(message):
             return None
@@ -227,7 +229,7 @@ class StompSubscription(MessageConsumer):
         return self._formats.format(FORMAT_STOMP).encode_from_view(view)
 
     def _converted(self, message: Message) -> Message:
-        """The message of another protocol; where it cannot be decoded, an empty one that says why."""
+        """Convert a message of another protocol; an undecodable one becomes empty and has the error as a property."""
         try:
             return self._formats.converted(message, FORMAT_STOMP)
         except MessageFormatError as error:

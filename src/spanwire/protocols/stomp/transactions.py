@@ -1,4 +1,4 @@
-"""The transactions of one STOMP client, by the names that it gave them (STOMP 1.2, "BEGIN")."""
+"""Transactions of a STOMP client by the client's names (STOMP 1.2, "BEGIN")."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from spanwire.protocols.stomp.codec.errors import StompRequestError
 
 
 class NamedTransactions:
-    """Knows which names are begun, and under which ids. The transactions themselves are the broker's, and so is the
-    limit of how many there may be.
-    """
+    """Maps the names of open transactions to ids; the broker has the transactions and limits their number."""
 
     def __init__(self, connection_id: str) -> None:
         self._connection_id: Final[str] = connection_id
@@ -19,25 +17,25 @@ class NamedTransactions:
         self._count = 0
 
     def find(self, name: str) -> TransactionId:
-        """Raises `StompRequestError` unless it is begun."""
+        """Return the id of an open transaction; raises `StompRequestError` if unknown."""
         transaction_id = self._by_name.get(name)
         if transaction_id is None:
             raise StompRequestError(f"Invalid transaction id: {name}")
         return transaction_id
 
     def next_id(self, name: str) -> TransactionId:
-        """The id for a transaction that is to begin. Raises `StompRequestError` if one of this name has."""
+        """Return the id for a new transaction; raises `StompRequestError` if the name is in use."""
         if name in self._by_name:
             raise StompRequestError(f"The transaction was already started: {name}")
         self._count += 1
         return TransactionId(self._connection_id, self._count)
 
     def begun(self, name: str, transaction_id: TransactionId) -> None:
-        """The broker has begun it."""
+        """Add a transaction that the broker has begun."""
         self._by_name[name] = transaction_id
 
     def take(self, name: str) -> TransactionId:
-        """It ends, and its name is free. Raises `StompRequestError` unless it is begun."""
+        """Remove an ending transaction and return its id; raises `StompRequestError` if unknown."""
         transaction_id = self.find(name)
         del self._by_name[name]
         return transaction_id

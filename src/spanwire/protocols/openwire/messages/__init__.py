@@ -1,1 +1,1 @@
-"""Messages in OpenWire's layout: their octets, bodies, and the frames that carry them. Pure."""
+"""Messages in OpenWire's layout: octets, bodies and dispatch frames. Pure."""

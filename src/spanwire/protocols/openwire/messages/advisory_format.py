@@ -1,8 +1,8 @@
 """Advisory messages in OpenWire's layout, as Java clients and the bridges of other brokers read them.
 
-An advisory is an ActiveMQMessage of type ``Advisory`` without a body. The command or message it tells of lies in the
-field dataStructure, the broker it comes from in the properties originBrokerId, originBrokerName and originBrokerURL
-(Apache ActiveMQ, Advisory Message). A password never stands in one.
+An advisory is an ActiveMQMessage of type ``Advisory`` without a body. The field dataStructure has the command or
+message that the advisory is about. The properties originBrokerId, originBrokerName and originBrokerURL name the broker
+(Apache ActiveMQ, Advisory Message). An advisory never contains a password.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ REMOVE_OPERATION: Final = 1
 
 
 class OpenWireAdvisoryFormat(AdvisoryFormat):
-    """Builds advisories in the latest version; older clients get them in theirs from the connection.
+    """Creates advisories in the latest version; the connections of older clients convert them.
 
-    ``producer_connection_id`` must be no client's connection id: it stands in the message ids, so that a subscriber
-    without local messages still gets the advisories it caused itself.
+    ``producer_connection_id`` is part of the message ids and must differ from all connection ids of clients. So a
+    subscriber with noLocal also receives the advisories about its own connection.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class OpenWireAdvisoryFormat(AdvisoryFormat):
     def advisory(
         self, destination: Destination, subject: object, properties: dict[str, object], number: int, wall_ms: int
     ) -> Message:
-        """The advisory about ``subject`` for the topic ``destination``."""
+        """Return the advisory about ``subject`` for the topic ``destination``."""
         entries = dict(self._origin)
         for name, value in properties.items():
             entries[name] = _property(value)
@@ -96,7 +96,7 @@ class OpenWireAdvisoryFormat(AdvisoryFormat):
         return self._message_format.index(out.getvalue())
 
     def _message_structure(self, message: Message, whole: bool) -> DataStructure | None:
-        """A message that is told of; None for one that cannot be decoded."""
+        """Return the structure of a message that an advisory is about; None for an undecodable message."""
         try:
             if message.format_id not in CANONICAL_VERSIONS:
                 view = self._formats.view(message)
@@ -179,7 +179,7 @@ def _consumer(info: ConsumerInfo) -> DataStructure:
 
 
 def _path(path: tuple[str, ...]) -> list[wire.BrokerId] | None:
-    """Null for what comes from this broker itself, as other brokers write it."""
+    """Return the broker path; null for objects of this broker, as in other brokers."""
     return [wire.BrokerId(broker_id) for broker_id in path] or None
 
 
@@ -199,7 +199,7 @@ def _destination(destination: Destination, connection_id: str | None, operation:
 
 
 def _owner(destination: Destination) -> str | None:
-    """The connection that made a temporary destination, from its name ``connectionId:number``."""
+    """Return the connection id of a temporary destination, from its name ``connectionId:number``."""
     if not destination.is_temporary:
         return None
     owner = destination.name.rpartition(":")[0]

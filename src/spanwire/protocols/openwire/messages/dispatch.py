@@ -1,10 +1,10 @@
-"""Dispatching: a MessageDispatch around the octets of a message, which are written as they are.
+"""Dispatch frames: a MessageDispatch around the unchanged octets of a message.
 
     size 4 | type 21 | command id 4 | response required 1 | consumer | destination | 1 | message | redelivery counter 4
            '------------- the same for each message of a destination to a consumer --------------'
 
-Of the message only the eight octets of the broker's sequence differ: clients give it back in acknowledgements and when
-a consumer is closed.
+Only the eight octets of the broker's sequence differ from the stored message. Clients return the sequence in
+acknowledgements and when they close a consumer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COUNTER_OCTETS: Final = 4
 
 
 def dispatch_head(consumer_id: wire.ConsumerId, destination: wire.ActiveMQDestination) -> bytes:
-    """All that stands between size and message, loose and uncached; the same in every version."""
+    """Return the octets between size and message, loose and uncached; equal in every version."""
     writer = LooseWriter(1, False)
     writer.out.append(wire.MESSAGE_DISPATCH)
     writer.write_int(0)
@@ -44,7 +44,7 @@ def dispatch_head(consumer_id: wire.ConsumerId, destination: wire.ActiveMQDestin
 
 
 def append_dispatch(out: BytesWriter, head: bytes, message: Message, sequence: int, redelivery_count: int) -> None:
-    """Append the frame of one dispatch to ``out``, for a connection that passes messages of this format."""
+    """Append a dispatch frame to ``out``, for a connection that passes messages of this format."""
     octets = message.raw
     if message.head is not None or message.tail is not None:
         octets = message.encoded()
@@ -68,7 +68,7 @@ def append_dispatch(out: BytesWriter, head: bytes, message: Message, sequence: i
 def dispatch_chunks(
     head: bytes, message: Message, sequence: int, redelivery_count: int, large: LargeMessage
 ) -> list[bytes]:
-    """The same frame in pieces of which the largest, a slice of the message, is ``large``'s: consumers share it."""
+    """Return a dispatch frame as chunks; the largest, a slice of the message, is shared through ``large``."""
     octets = message.encoded()
     start = message.format_index >> FLAG_BITS
     first = BytesWriter()
@@ -82,10 +82,9 @@ def dispatch_chunks(
 
 
 def passes(message: Message, encoder: FrameEncoder) -> bool:
-    """Whether the octets of ``message``, already in the connection's format, can go out as they are.
+    """Return True if the octets of ``message``, already in the connection's format, can be sent unchanged.
 
-    They cannot when the connection is tight or cached, or speaks a version in which what the message carries looks
-    different.
+    A tight or cached connection needs another encoding. Also, the layout of a carried structure depends on the version.
     """
     wire_format = encoder.wire_format
     if not wire_format.passes_messages():
@@ -96,7 +95,7 @@ def passes(message: Message, encoder: FrameEncoder) -> bool:
 def full_dispatch(
     consumer_id: wire.ConsumerId, message: Message, sequence: int, redelivery_count: int
 ) -> wire.MessageDispatch:
-    """A dispatch as a command, for a connection to which the message's octets cannot pass."""
+    """Return a dispatch as a command, for a connection with another encoding of messages."""
     structure = decode_message(message.encoded(), CANONICAL_VERSIONS[message.format_id])
     if structure.message_id is not None:
         structure.message_id.broker_sequence_id = sequence
@@ -109,7 +108,7 @@ def full_dispatch(
 
 
 def in_format(message: Message, message_format: OpenWireMessageFormat) -> Message:
-    """``message``, of any OpenWire format, in the format of a connection."""
+    """Return ``message``, of any OpenWire format, in the format of a connection."""
     if message.format_id == message_format.format_id:
         return message
     return message_format.from_version(message)

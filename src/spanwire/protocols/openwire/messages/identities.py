@@ -1,7 +1,7 @@
-"""Between OpenWire's ids and destinations and those of the model.
+"""Converts ids and destinations between OpenWire and the model.
 
-The model's connection ids are plain strings; OpenWire's nest a ConnectionId in some places and a string in others. The
-four destination types stand in the order of the model's kinds.
+The model's connection ids are plain strings; OpenWire has a nested ConnectionId in some structures and a string in
+others. The four destination types have the order of the model's kinds.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from spanwire.model.ids import (
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 
-MAX_XID_PART_BYTES: Final = 64  # X/Open XA: MAXGTRIDSIZE and MAXBQUALSIZE
+MAX_XID_PART_BYTES: Final = 64  # bytes; X/Open XA: MAXGTRIDSIZE and MAXBQUALSIZE
 
 NO_PRODUCER: Final = ProducerId("", 0, 0)
 """Stands in an id that came from another messaging system and has a text only."""
 
 
 def destination_of(structure: wire.ActiveMQDestination | None) -> Destination:
-    """The model's destination; raises `InvalidDestinationError` for none and for a name that cannot be used."""
+    """Return the model's destination; raises `InvalidDestinationError` for null and for an invalid name."""
     if structure is None or structure.physical_name is None:
         raise InvalidDestinationError("Don't understand null destinations")
     return parse_destination(structure.physical_name, structure.type_id() - wire.ACTIVE_MQ_QUEUE)
 
 
 def wire_destination(destination: Destination) -> wire.ActiveMQDestination:
-    """The structure for a destination of the model."""
+    """Return the structure for a destination."""
     if destination.kind == QUEUE:
         return wire.ActiveMQQueue(destination.name)
     if destination.kind == TOPIC:
@@ -47,49 +47,49 @@ def wire_destination(destination: Destination) -> wire.ActiveMQDestination:
 
 
 def connection_id_of(structure: wire.ConnectionId | None) -> str:
-    """The text of a connection id."""
+    """Return the text of a connection id."""
     if structure is None or not structure.value:
         raise OpenWireProtocolError("a connection id is null")
     return structure.value
 
 
 def session_id_of(structure: wire.SessionId | None) -> SessionId:
-    """The model's session id."""
+    """Return the model's session id."""
     if structure is None or structure.connection_id is None:
         raise OpenWireProtocolError("a session id is null")
     return SessionId(structure.connection_id, structure.value)
 
 
 def producer_id_of(structure: wire.ProducerId | None) -> ProducerId:
-    """The model's producer id."""
+    """Return the model's producer id."""
     if structure is None or structure.connection_id is None:
         raise OpenWireProtocolError("a producer id is null")
     return ProducerId(structure.connection_id, structure.session_id, structure.value)
 
 
 def wire_producer_id(producer_id: ProducerId) -> wire.ProducerId:
-    """The structure for a producer id of the model."""
+    """Return the structure for a producer id."""
     return wire.ProducerId(
         connection_id=producer_id.connection_id, session_id=producer_id.session_id, value=producer_id.value
     )
 
 
 def consumer_id_of(structure: wire.ConsumerId | None) -> ConsumerId:
-    """The model's consumer id."""
+    """Return the model's consumer id."""
     if structure is None or structure.connection_id is None:
         raise OpenWireProtocolError("a consumer id is null")
     return ConsumerId(structure.connection_id, structure.session_id, structure.value)
 
 
 def wire_consumer_id(consumer_id: ConsumerId) -> wire.ConsumerId:
-    """The structure for a consumer id of the model."""
+    """Return the structure for a consumer id."""
     return wire.ConsumerId(
         connection_id=consumer_id.connection_id, session_id=consumer_id.session_id, value=consumer_id.value
     )
 
 
 def message_id_of(structure: wire.MessageId | None) -> MessageId:
-    """The model's message id."""
+    """Return the model's message id."""
     if structure is None:
         raise OpenWireProtocolError("a message id is null")
     producer = structure.producer_id
@@ -101,7 +101,7 @@ def message_id_of(structure: wire.MessageId | None) -> MessageId:
 
 
 def wire_message_id(message_id: MessageId, broker_sequence: int) -> wire.MessageId:
-    """The structure for a message id of the model."""
+    """Return the structure for a message id."""
     producer = None if message_id.producer_id == NO_PRODUCER else wire_producer_id(message_id.producer_id)
     return wire.MessageId(
         text_view=message_id.text_view,
@@ -112,8 +112,11 @@ def wire_message_id(message_id: MessageId, broker_sequence: int) -> wire.Message
 
 
 def transaction_id_of(structure: wire.TransactionId | None) -> AnyTransactionId | None:
-    """The model's id of a transaction, or None for none; raises `OpenWireProtocolError` for a local one without a
-    connection, `JmsError` for an XA transaction whose id is longer than X/Open allows.
+    """Return the model's transaction id, or None for null.
+
+    Raises:
+        OpenWireProtocolError: a local transaction has no connection, or the structure is of another type.
+        JmsError: a part of an XA transaction's id is longer than X/Open allows.
     """
     if structure is None:
         return None
@@ -129,7 +132,7 @@ def transaction_id_of(structure: wire.TransactionId | None) -> AnyTransactionId 
 
 
 def wire_xa_transaction_id(xid: XaTransactionId) -> wire.XATransactionId:
-    """The structure for the id of a branch."""
+    """Return the structure for the id of an XA branch."""
     return wire.XATransactionId(
         format_id=xid.format_id, global_transaction_id=xid.global_id, branch_qualifier=xid.branch_qualifier
     )

@@ -1,4 +1,4 @@
-"""The octets of a large message that are the same for every consumer, cut off once for all of them."""
+"""Shares the octets of a large message between its consumers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from spanwire.model.message import Message
 
 
 class LargeMessage:
-    """What follows the broker's sequence in the message that was dispatched last. Connections share it; whoever takes
-    its output first forgets it here, so that it lives no longer than their sockets need it.
+    """The octets after the broker's sequence of the last large message, shared by connections.
+
+    The first connection whose output is taken forgets the octets here, so they live only as long as the sockets need
+    them.
     """
 
     def __init__(self) -> None:
@@ -16,7 +18,7 @@ class LargeMessage:
         self._rest = b""
 
     def rest_of(self, message: Message, octets: bytes, start: int) -> bytes:
-        """``octets``, those of ``message``, from ``start`` on."""
+        """Return ``octets`` of ``message`` from ``start`` on."""
         if message is not self._message or start != self._start:
             self._message = message
             self._start = start
@@ -24,6 +26,6 @@ class LargeMessage:
         return self._rest
 
     def forget(self) -> None:
-        """Keep nothing."""
+        """Forget the octets."""
         self._message = None
         self._rest = b""

@@ -1,16 +1,16 @@
-"""Message bodies: from the content field of an OpenWire message to the neutral body and back.
+"""Message bodies: converts the content field of an OpenWire message to the neutral body and back.
 
 | message | content when not compressed                                  | neutral body           |
 |---------|--------------------------------------------------------------|------------------------|
 | text    | 32-bit length, modified UTF-8; null or length -1: null text  | UTF-8, or None         |
 | bytes   | the bytes                                                    | the bytes              |
 | map     | a primitive map; null when empty                             | a primitive map        |
-| stream  | a run of primitive values                                    | the run                |
-| object  | a Java serialization stream, never looked into               | the same               |
+| stream  | a sequence of primitive values                               | the sequence           |
+| object  | a Java serialization stream, never decoded                   | the same               |
 | other   | none                                                         | None                   |
 
-A compressed content is a zlib stream of that; for bytes a 32-bit uncompressed length stands before it, and only that
-many bytes count. Nothing on a message's way needs its body, so nothing is inflated before somebody asks for it.
+A compressed content is a zlib stream of the content in the table. For bytes a 32-bit uncompressed length precedes the
+stream, and only this number of bytes counts. Dispatching needs no body, so bodies are decompressed on demand only.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from spanwire.protocols.openwire.codec._marshallers import (
 )
 from spanwire.protocols.primitive_map import MAX_BODY_VALUES, decode_map, decode_stream
 
-MAX_INFLATED_OCTETS: Final = 100 * MIB  # the largest body
-MAX_INFLATION: Final = 100  # times the compressed octets; a zlib bomb reaches 1,030
-FREE_INFLATED_OCTETS: Final = MIB  # up to here any ratio is harmless: real texts of one repeated line
-MAX_DEFLATED_OCTETS: Final = 4 * MIB  # a larger body is not compressed on its way: all else would wait for it
-FLUSHED: Final = b"\x00\x00\xff\xff"  # ends a stream that was flushed and never finished: texts of ActiveMQ Artemis
+MAX_INFLATED_OCTETS: Final = 100 * MIB  # octets; the largest body
+MAX_INFLATION: Final = 100  # ratio to the compressed octets; a zlib bomb reaches 1,030
+FREE_INFLATED_OCTETS: Final = MIB  # octets; below it any ratio is harmless, such as a text of one repeated line
+MAX_DEFLATED_OCTETS: Final = 4 * MIB  # octets; compressing a larger body would delay all other work
+FLUSHED: Final = b"\x00\x00\xff\xff"  # the end of a flushed, unfinished stream, as in texts of ActiveMQ Artemis
 NULL_TEXT_LENGTH: Final = -1
 EMPTY_MAP: Final = b"\x00\x00\x00\x00"
 
@@ -56,7 +56,7 @@ TYPE_IDS: Final[dict[int, int]] = {kind: type_id for type_id, kind in KINDS.item
 
 
 def neutral_body(kind: int, content: bytes | None, compressed: bool) -> bytes | None:
-    """The neutral body of a message of ``kind``; raises `MessageFormatError` when the content is no such body."""
+    """Return the neutral body of a message of ``kind``; raises `MessageFormatError` for malformed content."""
     if kind == PLAIN or kind == BLOB:
         return None
     if content is None:
@@ -72,7 +72,7 @@ def neutral_body(kind: int, content: bytes | None, compressed: bool) -> bytes | 
 
 
 def wire_content(kind: int, body: bytes | None) -> bytes | None:
-    """The uncompressed content field for a neutral body."""
+    """Return the uncompressed content field for a neutral body."""
     if body is None or kind == PLAIN or kind == BLOB:
         return None
     if kind != TEXT:
@@ -88,7 +88,7 @@ def wire_content(kind: int, body: bytes | None) -> bytes | None:
 
 
 def inflate(octets: bytes, allowed: int) -> bytes:
-    """The data of a zlib stream of at most ``allowed`` octets; memory never grows beyond that."""
+    """Decompress a zlib stream to at most ``allowed`` octets; memory stays within this limit."""
     stream = zlib.decompressobj()
     try:
         data = stream.decompress(octets, allowed + 1)
@@ -102,8 +102,10 @@ def inflate(octets: bytes, allowed: int) -> bytes:
 
 
 def deflated(kind: int, content: bytes) -> bytes | None:
-    """The compressed content field for a content that is none (ActiveMQMessage.compress); None where it stays as it is:
-    it is too large to do so at once, or would inflate more than a reader takes.
+    """Return the compressed content field (ActiveMQMessage.compress).
+
+    Returns:
+        None if the content is too large to compress at once, or would inflate more than a reader accepts.
     """
     if len(content) > MAX_DEFLATED_OCTETS:
         return None

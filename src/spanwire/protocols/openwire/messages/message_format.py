@@ -1,11 +1,11 @@
 """The OpenWire message formats: messages as their loose, uncached octets, from the type id on.
 
-There are four, because the layout of a message changed with versions 2, 3 and 10. What a message carries in its field
-dataStructure changed more often; there it is kept as the last version of its format has it (`CANONICAL_VERSIONS`), and
-`received` brings a message of another version into that form.
+There are four formats, because the layout of a message changed with versions 2, 3 and 10. The layout of structures in
+the field dataStructure changed more often. They are stored in the layout of the last version of the format
+(`CANONICAL_VERSIONS`), and `received` converts messages of other versions.
 
-`Message.format_index` is the place of the eight octets of the broker's sequence in the encoded message, shifted by
-`FLAG_BITS`, and flags.
+`Message.format_index` is the offset of the broker's sequence in the encoded message, shifted left by `FLAG_BITS`, plus
+flags.
 """
 
 from __future__ import annotations
@@ -59,27 +59,27 @@ CANONICAL_VERSIONS: Final[dict[int, int]] = {
 FLAG_BITS: Final = 3
 TRANSACTED: Final = 1  # the message names a transaction
 CARRYING: Final = 2  # the message carries a data structure
-NUMBERED: Final = 4  # its place of the broker's sequence is not empty: it comes from another broker
+NUMBERED: Final = 4  # the field of the broker's sequence is not 0; the message comes from another broker
 FLAGS: Final = (1 << FLAG_BITS) - 1
 
-MAX_REMEMBERED: Final = 4096  # producers and destinations known by their octets; forgotten all at once when it is full
-MAX_REMEMBERED_OCTETS: Final = 1100  # of one of them: a destination name of 1 KiB
+MAX_REMEMBERED: Final = 4096  # producers and destinations by their octets; a full memory is cleared
+MAX_REMEMBERED_OCTETS: Final = 1100  # octets of one entry; room for a destination name of 1 KiB
 MAX_PRIORITY: Final = 9
-FIRST_FOR_CONSUMER_VERSION: Final = 10  # since which a message can say that it is the first of its group
-SUSPECT_OCTETS: Final = MAX_PROPERTIES * MIN_ENTRY_OCTETS  # of a property map: fewer cannot hold too many entries
+FIRST_FOR_CONSUMER_VERSION: Final = 10  # the first version with the flag for the first message of a group
+SUSPECT_OCTETS: Final = MAX_PROPERTIES * MIN_ENTRY_OCTETS  # a smaller property map cannot have too many entries
 NULLS: Final = b"\x00\x00"  # no content, no properties
-NO_OUTPUT: Final = BytesWriter()  # where a writer that has nothing to write points
+NO_OUTPUT: Final = BytesWriter()  # the target of a writer without a message
 
 
 def format_id_of(version: int) -> int:
-    """The format in which a connection of this wire format version lays out messages."""
+    """Return the message format of a connection with this wire format version."""
     if version >= 10:
         return FORMAT_OPENWIRE_10
     return FORMAT_OPENWIRE_3 if version >= 3 else version
 
 
 class OpenWireMessageFormat(MessageFormat):
-    """One of the four layouts. Stateless but for bounded memories of what octets meant before."""
+    """A message format; stateless except for bounded memories of decoded octets."""
 
     def __init__(self, format_id: int) -> None:
         self.format_id: Final[int] = format_id
@@ -97,10 +97,11 @@ class OpenWireMessageFormat(MessageFormat):
         self._headers: wire.Message | None = None
 
     def index(self, raw: bytes) -> Message:
-        """A message from its octets.
+        """Create a message from its octets.
 
-        Raises `OpenWireProtocolError` when they are not exactly one message of this layout, and
-        `InvalidDestinationError` when it names no usable destination.
+        Raises:
+            OpenWireProtocolError: the octets are not exactly one message of this layout.
+            InvalidDestinationError: the message has no valid destination.
         """
         scanner = self._scanner
         scanner.scan(raw)
@@ -141,22 +142,22 @@ class OpenWireMessageFormat(MessageFormat):
         return message
 
     def received(self, frame: wire.MessageFrame) -> Message:
-        """A message that a peer sent in any version of this format; errors as `index`."""
+        """Create a message from a frame of any version of this format; raises the errors of `index`."""
         if frame.version == self.version:
             return self.index(frame.raw)
         return self._index_of_version(frame.raw, frame.version)
 
     def check_properties(self, message: Message) -> None:
-        """Raises `MessageFormatError` when it announces more properties than the broker would look into."""
+        """Raise `MessageFormatError` if a message announces more properties than the broker would decode."""
         if message.tail_start - message.properties_start > SUSPECT_OCTETS:
             check_map_count(octets_between(message.raw, message.properties_start, message.tail_start))
 
     def properties(self, message: Message) -> dict[str, PropertyValue]:
-        """All properties with their types; raises `MessageFormatError`."""
+        """Return all properties with their types; raises `MessageFormatError`."""
         return decode_map(octets_between(message.raw, message.properties_start, message.tail_start))
 
     def header(self, message: Message, name: str) -> object:
-        """A JMS header by its JMS name; the last message asked for is remembered."""
+        """Return a JMS header by its JMS name; the headers of the last message are cached."""
         headers = self._headers
         if headers is None or self._headers_of is not message:
             headers = self._decoded(head_of(message) + NULLS + tail_of(message))
@@ -165,7 +166,7 @@ class OpenWireMessageFormat(MessageFormat):
         return header_value(headers, name)
 
     def view(self, message: Message) -> MessageView:
-        """The whole message in neutral form; raises `MessageFormatError`."""
+        """Return the whole message in neutral form; raises `MessageFormatError`."""
         try:
             structure = self._decoded(message.encoded())
         except ProtocolError as error:
@@ -173,14 +174,14 @@ class OpenWireMessageFormat(MessageFormat):
         return view_of(structure, message)
 
     def encode_from_view(self, view: MessageView) -> Message:
-        """A new message of this format; raises `MessageFormatError` for what OpenWire cannot hold."""
+        """Create a message of this format; raises `MessageFormatError` for values without a form in OpenWire."""
         try:
             return self.index(self.octets_of(structure_of(view)))
         except ProtocolError as error:
             raise MessageFormatError(f"a message cannot be written: {error}") from None
 
     def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
-        """A copy for another destination that shares content, properties and tail."""
+        """Return a copy for another destination that shares content, properties and tail."""
         head = head_of(message)
         scanner = self._head_scanner
         scanner.scan_head(head)
@@ -210,7 +211,7 @@ class OpenWireMessageFormat(MessageFormat):
         return copy
 
     def first_for_consumer(self, message: Message) -> Message:
-        """A copy with JMSXGroupFirstForConsumer set; versions before 10 have no place for it."""
+        """Return a copy with JMSXGroupFirstForConsumer set; versions before 10 have no such field."""
         if self.version < FIRST_FOR_CONSUMER_VERSION:
             return message
         structure = self._decoded(message.encoded())
@@ -223,7 +224,7 @@ class OpenWireMessageFormat(MessageFormat):
     def restamped(
         self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
     ) -> Message:
-        """A copy with another time, end, delivery mode and user that shares content and properties."""
+        """Return a copy with other timestamp, expiration, delivery mode and user that shares content and properties."""
         structure = self._decoded(head_of(message) + NULLS + tail_of(message))
         structure.timestamp = timestamp_ms
         structure.expiration = expiration_ms
@@ -244,7 +245,7 @@ class OpenWireMessageFormat(MessageFormat):
         return copy
 
     def octets_of(self, structure: wire.Message) -> bytes:
-        """A message structure as octets of this layout; raises `OpenWireEncodeError`."""
+        """Return a message structure as octets of this layout; raises `OpenWireEncodeError`."""
         out = BytesWriter()
         out.append(structure.type_id())
         self._writer.begin(out)
@@ -253,7 +254,7 @@ class OpenWireMessageFormat(MessageFormat):
         return out.getvalue()
 
     def from_version(self, message: Message) -> Message:
-        """A message of another OpenWire format in this one, everything kept that this one has a place for."""
+        """Convert a message of another OpenWire format; fields without a counterpart are dropped."""
         cached = message.converted
         if cached is not None and cached.format_id == self.format_id:
             return cached
@@ -263,7 +264,7 @@ class OpenWireMessageFormat(MessageFormat):
         return converted
 
     def transaction_of(self, message: Message) -> wire.TransactionId | None:
-        """The transaction a message names, or None."""
+        """Return the transaction of a message, or None."""
         if not message.format_index & TRANSACTED:
             return None
         return self._decoded(head_of(message) + NULLS + tail_of(message)).transaction_id
@@ -319,7 +320,7 @@ class OpenWireMessageFormat(MessageFormat):
 
 
 def remember_destination(memory: dict[bytes, Destination], octets: bytes, destination: Destination) -> None:
-    """Keep what ``octets`` mean, within the limits."""
+    """Remember the destination that ``octets`` encode, within the limits."""
     if len(octets) <= MAX_REMEMBERED_OCTETS:
         if len(memory) >= MAX_REMEMBERED:
             memory.clear()
@@ -327,27 +328,27 @@ def remember_destination(memory: dict[bytes, Destination], octets: bytes, destin
 
 
 def head_of(message: Message) -> bytes:
-    """The head as it stands now."""
+    """Return the current head."""
     return message.head if message.head is not None else message.raw[: message.content_start]
 
 
 def tail_of(message: Message) -> bytes:
-    """The tail as it stands now."""
+    """Return the current tail."""
     return message.tail if message.tail is not None else message.raw[message.tail_start :]
 
 
 def without_content(message: Message) -> bytes:
-    """The octets of a message as it stands now, its body left out unread."""
+    """Return the current octets of a message without its body."""
     return head_of(message) + NULLS[:1] + message.raw[message.properties_start : message.tail_start] + tail_of(message)
 
 
 def octets_between(raw: bytes, start: int, end: int) -> bytes:
-    """The octets of a nullable byte array field: a flag and, unless it is 0, a length stand before them."""
+    """Return the octets of a nullable byte array field, after its flag and length."""
     return raw[start + 5 : end] if end > start + 5 else b""
 
 
 def header_value(structure: wire.Message, name: str) -> object:
-    """A JMS header that `Message` has no attribute for."""
+    """Return a JMS header without a counterpart in `Message`."""
     if name == "JMSCorrelationID":
         return structure.correlation_id
     if name == "JMSType":
@@ -368,7 +369,7 @@ def header_value(structure: wire.Message, name: str) -> object:
 
 
 def broker_header_value(structure: wire.Message, name: str) -> object:
-    """ActiveMQ's own headers."""
+    """Return one of ActiveMQ's own headers."""
     if name == "JMSActiveMQBrokerInTime":
         return structure.broker_in_time
     if name == "JMSActiveMQBrokerOutTime":
@@ -381,7 +382,7 @@ def broker_header_value(structure: wire.Message, name: str) -> object:
 
 
 def view_of(structure: wire.Message, message: Message) -> MessageView:
-    """The neutral form of a decoded message; raises `MessageFormatError`."""
+    """Return the neutral form of a decoded message; raises `MessageFormatError`."""
     kind = KINDS[structure.type_id()]
     view = MessageView(kind, message.destination, message.message_id)
     original = structure.original_destination
@@ -405,7 +406,7 @@ def view_of(structure: wire.Message, message: Message) -> MessageView:
 
 
 def structure_of(view: MessageView) -> wire.Message:
-    """The structure for a neutral message; raises `MessageFormatError`."""
+    """Return the structure for a neutral message; raises `MessageFormatError`."""
     structure = wire.new_structure(TYPE_IDS[view.kind])
     assert isinstance(structure, wire.Message)
     structure.message_id = wire_message_id(view.message_id, 0)
@@ -431,5 +432,5 @@ def structure_of(view: MessageView) -> wire.Message:
 
 
 def openwire_formats() -> dict[int, MessageFormat]:
-    """The formats of this protocol by number."""
+    """Return the formats of this protocol by number."""
     return {format_id: OpenWireMessageFormat(format_id) for format_id in CANONICAL_VERSIONS}

@@ -1,6 +1,6 @@
-"""Where the fields of a message lie in its loose, uncached octets.
+"""Locates the fields of a message in its loose, uncached octets, without decoding them.
 
-Found by walking over the fields without decoding them. Offsets are into the octets from the type id on::
+Offsets count from the type id::
 
     type id | command id 4 | response required 1 | producer | destination | transaction | original destination
     | id: text (10+), producer, sequence 8, broker sequence 8 | original transaction | group | group sequence 4
@@ -9,7 +9,7 @@ Found by walking over the fields without decoding them. Offsets are into the oct
     | data structure | target consumer | compressed 1 | redelivery counter 4 | broker path | arrival 8 | user
     | received by bridge 1 | droppable 1 (2+) | cluster, in 8, out 8 (3+) | first for consumer 1 (10+)  ← the tail
 
-(10+) means: since that version. A blob message has three more fields at its end.
+(10+) means: since version 10. A blob message has three more fields at its end.
 """
 
 from __future__ import annotations
@@ -40,33 +40,38 @@ from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.codec.loose import LooseReader
 from spanwire.protocols.openwire.codec.schema import Throwable
 
-MAX_BROKER_PATH: Final = 64  # brokers that a message came through; more is a loop or a forgery
-MAX_SAME_OCTETS: Final = 1024  # of a part that is compared with the message before
-ROUTE_START: Final = 6  # behind type id, command id and response required
-BROKER_ID_OCTETS: Final = 5  # of a broker id before its text: two flags, the type and a length
+MAX_BROKER_PATH: Final = 64  # brokers; a longer path is a loop or a forgery
+MAX_SAME_OCTETS: Final = 1024  # octets of a part that is compared with the previous message
+ROUTE_START: Final = 6  # octets of type id, command id and response required
+BROKER_ID_OCTETS: Final = 5  # octets of a broker id before its text: two flags, the type and a length
 NUMBER_OCTETS: Final = 8
-PLAIN_OCTETS: Final = 27  # from the original transaction to the type when all that can be null is
+PLAIN_OCTETS: Final = 27  # octets from the original transaction to the type if all nullable fields are null
 TEXT_VIEW_VERSION: Final = 10
 
 
 class CarriedReader(LooseReader):
-    """Reads the data structure that a message carries. An exception in it has no bytes that hold for every connection
-    (stack traces are negotiated), and no real message carries one.
+    """Reads the data structure that a message carries; refuses exceptions.
+
+    Stack traces are negotiated, so an exception has no form that is valid on every connection. No real message carries
+    one.
     """
 
     def read_throwable(self) -> Throwable | None:
-        """Null, or refused."""
+        """Read null; refuse an exception."""
         if self.read_boolean():
             raise OpenWireProtocolError("a message carries an exception, which cannot be passed on")
         return None
 
 
 class MessageScanner(OctetReader):
-    """Walks over one message at a time and keeps what it found until the next.
+    """Scans a message and stores the offsets until the next scan.
 
-    What messages of one producer have in common (route, id but for its numbers, tail) is compared with that of the
-    message before and walked over only when it differs: each part says where it ends, so equal octets mean the same.
-    Raises `OpenWireProtocolError` for octets that are not exactly one message.
+    Messages of a producer have common parts: route, id except for its numbers, tail. A part is compared with the
+    previous message and scanned only if different. Each part determines its own end, so equal octets have equal
+    meanings.
+
+    Raises:
+        OpenWireProtocolError: the octets are not exactly one message.
     """
 
     def __init__(self, version: int) -> None:
@@ -80,8 +85,8 @@ class MessageScanner(OctetReader):
         self.message_id_start = 0
         self.text_view: str | None = None
         self.id_producer_start = 0
-        self.sequence_start = 0  # of the broker's
-        self.sequence = 0  # the producer's
+        self.sequence_start = 0  # offset of the broker's sequence
+        self.sequence = 0  # the producer's sequence
         self.broker_sequence: i64 = 0
         self.group_id: str | None = None
         self.persistent = False
@@ -100,7 +105,7 @@ class MessageScanner(OctetReader):
         self._tail = b""
 
     def scan(self, raw: bytes) -> None:
-        """Find everything in ``raw``."""
+        """Scan the whole message ``raw``."""
         self.data = raw
         self.position = 0
         self.end = len(raw)
@@ -113,16 +118,16 @@ class MessageScanner(OctetReader):
         self.properties_start = self.position
         self.skip_octet_array()
         self._scan_tail(type_id)
-        self.data = b""  # nobody keeps a large message for the sake of the next one
+        self.data = b""  # a large message must not stay in memory until the next one
 
     def scan_head(self, head: bytes) -> None:
-        """Find everything in ``head``, the octets up to the content."""
+        """Scan ``head``, the octets up to the content."""
         self.data = head
         self.end = len(head)
         self._scan_head()
 
     def scan_route(self, head: bytes) -> None:
-        """Find the destination and what follows it, up to the id."""
+        """Scan the destination and the following fields up to the id."""
         self.data = head
         self.end = len(head)
         self._scan_front()
@@ -191,7 +196,7 @@ class MessageScanner(OctetReader):
         data = self.data
         if start + PLAIN_OCTETS <= self.end and not (
             data[start] or data[start + 1] or data[start + 6] or data[start + 17] or data[start + 26]
-        ):  # original transaction, group, correlation id, reply to and type are null, as in most messages
+        ):  # original transaction, group, correlation id, reply to and type are null in most messages
             self.group_id = None
             self.persistent = data[start + 7] != 0
             self.expiration_ms = read_i64_be(data, start + 8)
@@ -272,29 +277,29 @@ class MessageScanner(OctetReader):
         return tuple(path)
 
     def skip(self, count: int) -> None:
-        """Step over octets of fixed width."""
+        """Skip octets of fixed width."""
         position = self.position + count
         if position > self.end:
             raise OpenWireProtocolError("a message ends inside a field")
         self.position = position
 
     def read_flag(self) -> bool:
-        """Any octet but 0 is true."""
+        """Read a flag; any octet but 0 is True."""
         return self.read_unsigned_byte() != 0
 
     def read_nullable_text(self) -> str | None:
-        """A string or null."""
+        """Read a string or null."""
         return self.read_text(self.read_unsigned_short()) if self.read_flag() else None
 
     def skip_text(self) -> None:
-        """A string or null; a bad string is refused here, or a consumer of this message would choke on it."""
+        """Skip a string or null; refuse an invalid string, which a consumer could not decode."""
         if self.read_flag():
             octets = self.read_octets(self.read_unsigned_short())
             if not octets.isascii():
                 decode_text(octets)
 
     def skip_octet_array(self) -> None:
-        """A byte array or null."""
+        """Skip a byte array or null."""
         if self.read_flag():
             count = self.read_int()
             if count < 0 or count > self.remaining():
@@ -302,7 +307,7 @@ class MessageScanner(OctetReader):
             self.position += count
 
     def skip_destination(self) -> None:
-        """A destination or null."""
+        """Skip a destination or null."""
         if self.read_flag():
             type_id = self.read_unsigned_byte()
             if type_id < ACTIVE_MQ_QUEUE or type_id > ACTIVE_MQ_TEMP_TOPIC:
@@ -310,7 +315,7 @@ class MessageScanner(OctetReader):
             self.skip_text()
 
     def skip_transaction(self) -> None:
-        """A transaction id or null."""
+        """Skip a transaction id or null."""
         if not self.read_flag():
             return
         type_id = self.read_unsigned_byte()
@@ -325,7 +330,7 @@ class MessageScanner(OctetReader):
             raise wrong_type(type_id, "TransactionId")
 
     def skip_id(self, expected: int) -> None:
-        """A producer, consumer, connection or broker id, or null."""
+        """Skip a producer, consumer, connection or broker id, or null."""
         if not self.read_flag():
             return
         type_id = self.read_unsigned_byte()
@@ -337,5 +342,5 @@ class MessageScanner(OctetReader):
 
 
 def wrong_type(type_id: int, expected: str) -> OpenWireProtocolError:
-    """The error for a structure where another is declared."""
+    """Return the error for a structure of another type than declared."""
     return OpenWireProtocolError(f"a structure of type {type_id} stands where {expected} is declared")

@@ -1,6 +1,4 @@
-"""Answers of the statistics plugin in OpenWire's layout: map messages of type ``Advisory`` (ActiveMQ,
-"StatisticsPlugin").
-"""
+"""Replies of the statistics plugin as OpenWire map messages of type ``Advisory`` (ActiveMQ, "StatisticsPlugin")."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from spanwire.protocols.primitive_map import encode_map
 
 
 class OpenWireStatisticsFormat(StatisticsFormat):
-    """Builds map messages. ``producer_connection_id`` must be no client's connection id: it stands in their ids."""
+    """Creates map messages; ``producer_connection_id`` in their ids must differ from all connection ids of clients."""
 
     def __init__(self, producer_connection_id: str, message_format: MessageFormat) -> None:
         self._producer_id: Final[ProducerId] = ProducerId(producer_connection_id, 0, 0)
@@ -30,7 +28,7 @@ class OpenWireStatisticsFormat(StatisticsFormat):
         number: int,
         wall_ms: int,
     ) -> Message:
-        """A message that is not persistent and does not expire."""
+        """Return a non-persistent message without expiration."""
         view = MessageView(MAP, destination, MessageId(self._producer_id, number))
         view.type = ADVISORY_TYPE
         view.correlation_id = correlation_id

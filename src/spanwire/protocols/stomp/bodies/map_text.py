@@ -1,6 +1,4 @@
-"""Maps written as XML and JSON, line by line: a large map costs a few microseconds for each entry. Reading them back is
-left to `transformation`.
-"""
+"""Writes maps as XML and JSON, line by line: some microseconds for each entry. `transformation` reads them."""
 
 from __future__ import annotations
 
@@ -45,14 +43,14 @@ NAMES: Final[dict[int, str]] = {
 
 
 def xml_of_map(entries: dict[str, PropertyValue]) -> str:
-    """The map as elements on lines of their own, indented by two blanks for each level."""
+    """Return the map as elements on separate lines, indented by two blanks for each level."""
     lines: list[str] = []
     _map_lines(lines, entries, 0)
     return "\n".join(lines)
 
 
 def json_of_map(entries: dict[str, PropertyValue]) -> str:
-    """The map as one object without blanks."""
+    """Return the map as an object without blanks."""
     return json.dumps({NAMES[MAP_VALUE]: _json_map(entries)}, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -124,7 +122,7 @@ def _escaped(text: str) -> str:
 
 
 def _json_map(entries: dict[str, PropertyValue]) -> object:
-    """Without entries a text without characters, as that of an element without any."""
+    """Return a map as JSON; an empty map is an empty text, like an element without content."""
     entry_list: list[object] = []
     for name, value in entries.items():
         kind = _name(value)
@@ -136,7 +134,7 @@ def _json_map(entries: dict[str, PropertyValue]) -> object:
 
 
 def _json_list(items: list[PropertyValue]) -> object:
-    """The items of each type together, those that are alone as they are."""
+    """Return the items grouped by type; a single item of a type is no array."""
     if not items:
         return ""
     items_by_type: dict[str, list[object]] = {}
@@ -156,5 +154,5 @@ def _json_value(value: PropertyValue) -> object:
     if isinstance(inner, int) and kind != NULL_VALUE:
         return inner
     if isinstance(inner, float) and inner - inner == 0.0 and kind != NULL_VALUE:
-        return float(property_text(value) or "0")  # a float in as few digits as tell it from its neighbours
+        return float(property_text(value) or "0")  # the shortest digits that identify a float
     return _text(value)  # JSON knows neither NaN nor infinity

@@ -1,19 +1,19 @@
-"""As much of XML as maps need: elements without attributes, text, the five named entities and numbered characters.
+"""The subset of XML that maps need: elements without attributes, text, the five named entities and character numbers.
 
-No document types, no entities of its own, so that nothing can be expanded or fetched; whatever else XML has is refused.
+Document types and own entities are refused like the rest of XML, so no text can expand or load anything.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-MAX_DEPTH: Final = 16  # maps and lists inside each other; an entry is a level of its own
+MAX_DEPTH: Final = 16  # nested maps and lists; an entry counts as a level
 MAX_LEVELS: Final = 3 * MAX_DEPTH
 ENTITIES: Final[dict[str, str]] = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 
 class Element:
-    """One element: its name, and either text or children."""
+    """An element with a name and either text or children."""
 
     __slots__ = ("children", "name", "text")
 
@@ -24,13 +24,13 @@ class Element:
 
 
 def parse_element(text: str) -> Element:
-    """The one element of a document, with a declaration before it or without; raises `ValueError`."""
+    """Return the only element of a document with an optional declaration; raises `ValueError`."""
     parser = _Parser(text.strip())
     return parser.document()
 
 
 class _Parser:
-    """An offset into the text."""
+    """Parses a text from an offset on."""
 
     def __init__(self, text: str) -> None:
         self._text: Final[str] = text

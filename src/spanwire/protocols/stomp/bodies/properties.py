@@ -1,7 +1,7 @@
-"""Values between header text and JMS types: what a SEND header means, and how a property is written in a MESSAGE.
+"""Converts between header texts and JMS types.
 
-All properties of a STOMP message are strings but for the scheduler's; typed properties of other messages are written as
-Java would print them, which is what STOMP clients of ActiveMQ read.
+All properties of a STOMP message are strings except for the scheduler's. Typed properties of other messages are written
+as Java prints them, because STOMP clients of ActiveMQ expect this form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spanwire.model.message_view import (
 )
 from spanwire.protocols.stomp.codec.errors import StompProtocolError
 
-MAX_DIGITS: Final = 19  # of a 64-bit number
+MAX_DIGITS: Final = 19  # digits of a 64-bit number
 LONG_MAX: Final = 2**63 - 1
 INT_MAX: Final = 2**31 - 1
 TYPES: Final[dict[str, int]] = {
@@ -31,12 +31,12 @@ TYPES: Final[dict[str, int]] = {
     "AMQ_SCHEDULED_REPEAT": INT_VALUE,
 }
 FLOAT32: Final = struct.Struct(">f")
-FLOAT32_MAX: Final = 3.4028235677973362e38  # just below the first number that rounds to infinity
-FLOAT32_DIGITS: Final = 9  # significant digits that tell any two 32-bit floats apart
+FLOAT32_MAX: Final = 3.4028235677973362e38  # the number just below the first double that rounds to an infinite float
+FLOAT32_DIGITS: Final = 9  # significant digits that distinguish all 32-bit floats
 
 
 def whole_number(name: str, text: str, largest: int) -> int:
-    """A header that must be an integer of Java's int or long; raises `StompProtocolError`."""
+    """Return a header as an integer of Java's int or long; raises `StompProtocolError`."""
     digits = text[1:] if text[:1] in ("-", "+") else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > MAX_DIGITS:
         raise StompProtocolError(f"the {name} header is not a whole number: {text[:40]}")
@@ -47,7 +47,7 @@ def whole_number(name: str, text: str, largest: int) -> int:
 
 
 def typed_property(name: str, text: str) -> PropertyValue:
-    """A header as a property: a string, but the scheduler's numbers. Raises `StompProtocolError` for a bad number."""
+    """Return a header as a property: a string, or a number of the scheduler. Raises `StompProtocolError`."""
     kind = TYPES.get(name)
     if kind is None:
         return (STRING_VALUE, text)
@@ -55,7 +55,7 @@ def typed_property(name: str, text: str) -> PropertyValue:
 
 
 def property_text(value: PropertyValue) -> str | None:
-    """A property as a header value; None for bytes, which have no text form."""
+    """Return a property as a header value; None for bytes, which have no text form."""
     kind, inner = value
     if kind == NULL_VALUE or inner is None:
         return "null"
@@ -74,14 +74,14 @@ def property_text(value: PropertyValue) -> str | None:
 
 
 def collection_text(values: dict[str, PropertyValue] | list[PropertyValue]) -> str:
-    """A map or list as Java prints it: ``{name=value}``, ``[value, value]``; bytes inside have no text."""
+    """Return a map or list as Java prints it: ``{name=value}``, ``[value, value]``; bytes inside have no text."""
     if isinstance(values, list):
         return "[" + ", ".join([property_text(value) or "" for value in values]) + "]"
     return "{" + ", ".join([name + "=" + (property_text(value) or "") for name, value in values.items()]) + "}"
 
 
 def shortest_float32(number: float) -> str:
-    """The fewest digits that give back the same 32-bit float."""
+    """Return the fewest digits that identify the 32-bit float."""
     if number != number or number in (float("inf"), float("-inf")):
         return repr(number)
     packed = FLOAT32.pack(number)
@@ -93,7 +93,7 @@ def shortest_float32(number: float) -> str:
 
 
 def java_number(text: str) -> str:
-    """Python's shortest text of a float in the form of Java's Double.toString."""
+    """Convert Python's shortest text of a float to the form of Java's Double.toString."""
     if text == "nan":
         return "NaN"
     if text in ("inf", "-inf"):

@@ -1,4 +1,4 @@
-"""Maps as text: the `transformation` of a SUBSCRIBE or a SEND, in the XML and JSON that ActiveMQ's clients know.
+"""Maps as text: the `transformation` of a SUBSCRIBE or a SEND, in ActiveMQ's XML and JSON.
 
     <map>                          {"map": {"entry": [{"string": "size", "int": 3},
       <entry>                                         {"string": ["name", "Ann"]}]}}
@@ -7,7 +7,7 @@
       </entry>
     </map>
 
-Java objects are never made or read: `jms-object-xml` and `jms-object-json` are refused where they are asked for.
+Java objects are never created or read: `jms-object-xml` and `jms-object-json` are refused.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ BYTE: Final = "jms-byte"
 """A SEND with it is what it would be without: a text, or with a content-length bytes."""
 
 OBJECT_TRANSFORMATIONS: Final = frozenset({"jms-object-xml", "jms-object-json"})
-MAX_SHOWN: Final = 40  # characters of a name that an error shows
-MAX_TEXT_BYTES: Final = 1024 * 1024  # of a body that is turned into a map: the loop does it
+MAX_SHOWN: Final = 40  # characters of a name that an error quotes
+MAX_TEXT_BYTES: Final = 1024 * 1024  # bytes of a body that is converted to a map; the event loop does the conversion
 MIN_INT: Final = -(2**31)
 MAX_INT: Final = 2**31 - 1
 
@@ -65,7 +65,7 @@ BOUNDS: Final[dict[int, int]] = {BYTE_VALUE: 2**7, SHORT_VALUE: 2**15, INT_VALUE
 
 
 def check_asked(transformation: str | None) -> None:
-    """Raise `StompRequestError` for a transformation that a subscription asks for and that nobody would do."""
+    """Raise `StompRequestError` for a transformation of a subscription that is not supported."""
     if transformation is None or transformation in MAP_TRANSFORMATIONS:
         return
     name = transformation[:MAX_SHOWN]
@@ -78,12 +78,12 @@ def check_asked(transformation: str | None) -> None:
 
 
 def map_text(entries: dict[str, PropertyValue], transformation: str) -> bytes:
-    """The entries as `XML` or `JSON`, in their order."""
+    """Return the entries as `XML` or `JSON`, in order."""
     return (json_of_map(entries) if transformation == JSON else xml_of_map(entries)).encode()
 
 
 def read_map_text(body: bytes, transformation: str) -> dict[str, PropertyValue]:
-    """The entries of a map in `XML` or `JSON`; raises `MessageFormatError` for a text that is none."""
+    """Parse a map in `XML` or `JSON`; raises `MessageFormatError` for any other text."""
     if len(body) > MAX_TEXT_BYTES:
         raise MessageFormatError(f"a map of {len(body)} bytes is not read; {MAX_TEXT_BYTES} are allowed")
     try:
@@ -132,12 +132,12 @@ def _value(element: Element, depth: int) -> PropertyValue:
 
 
 def _text(kind: int, text: str) -> str:
-    """Of a character's text the first, or the one with the number 0."""
+    """Return the first character for a char, NUL if empty; other texts unchanged."""
     return text[:1] or "\0" if kind == CHAR_VALUE else text
 
 
 def _single(text: str) -> float:
-    """The 32-bit number closest to what the text says."""
+    """Return the 32-bit float closest to the text's number."""
     try:
         number: float = FLOAT32.unpack(FLOAT32.pack(float(text)))[0]
     except OverflowError:
@@ -146,7 +146,7 @@ def _single(text: str) -> float:
 
 
 def _octets(text: str) -> bytes:
-    """Base64, which may be broken into lines."""
+    """Decode Base64 with optional line breaks."""
     try:
         return base64.b64decode("".join(text.split()), validate=True)
     except binascii.Error as error:
@@ -183,5 +183,5 @@ def _from_json(name: str, inside: object, depth: int) -> Element:
 
 
 def _name_first(element: Element) -> bool:
-    """JSON members have no order: the name of an entry is its string."""
+    """Return the sort key of an entry's parts: JSON members have no order, and the name of an entry is its string."""
     return element.name != "string"

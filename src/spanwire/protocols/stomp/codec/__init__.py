@@ -1,1 +1,1 @@
-"""The STOMP codec: octets to frames and back. Pure."""
+"""The STOMP codec: converts octets to frames and frames to octets. Pure."""

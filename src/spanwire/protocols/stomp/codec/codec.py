@@ -1,19 +1,19 @@
-"""Bytes to frames: the STOMP decoder (STOMP 1.2, "STOMP Frames"; 1.0 and 1.1 where they differ).
+"""The STOMP decoder: converts bytes to frames (STOMP 1.2, "STOMP Frames"; 1.0 and 1.1 where different).
 
 Layout of a frame::
 
     EOL*  command EOL  (name ":" value EOL)*  EOL  body  NUL
 
-``EOL`` is a newline, with a return before it or without; blank lines and NULs between frames are heart-beats and are
-counted. With ``content-length`` the body is that many bytes and must be followed by NUL, without it the first NUL ends
-the frame. A NUL inside the header block ends the frame as if a blank line stood before it, because people who type
-frames into a terminal forget that line.
+``EOL`` is a newline with an optional return before it. Blank lines and NULs between frames are heart-beats and are
+counted. With ``content-length`` the body has this many bytes, and a NUL must follow; without it the first NUL ends the
+frame. A NUL inside the header block ends the frame as if a blank line preceded it, because people who type frames into
+a terminal forget this line.
 
-How a header line is read depends on the version (observed on ActiveMQ): 1.0 trims values, 1.2 drops a return at the
-line's end, 1.1 keeps it; all resolve escapes, but for CONNECT. The first of a repeated name counts; a line without a
-colon is skipped.
+The version decides how a header line is read (observed on ActiveMQ): 1.0 trims values, 1.2 drops a return at the line's
+end, 1.1 keeps it. All versions resolve escapes, except in CONNECT. The first of a repeated name counts; a line without
+a colon is skipped.
 
-Every length is bounded while it is read, so that a peer cannot make the decoder hold more than it was promised.
+Every length is limited while it is read, so the memory of the decoder is bounded.
 """
 
 from __future__ import annotations
@@ -26,65 +26,68 @@ from spanwire.protocols.stomp.codec.encoding import unescaped
 from spanwire.protocols.stomp.codec.errors import StompProtocolError
 from spanwire.protocols.stomp.codec.frames import CLIENT_COMMANDS, CONNECT, SEND, STOMP, V1_0, V1_2, Frame, HeaderBlock
 
-MAX_COMMAND_LENGTH: Final = 1_024  # ActiveMQ's limit; the longest command has 11 letters
-MAX_HEADER_LENGTH: Final = 10 * 1_024  # one header line, ActiveMQ's limit
-MAX_HEADERS: Final = 1_000  # header lines of a frame, ActiveMQ's limit
-MAX_HEADER_BLOCK: Final = 64 * 1_024  # all header lines of a frame
-MAX_BODY: Final = 100 * MIB  # ActiveMQ's limit
-MAX_LENGTH_DIGITS: Final = 10  # of a content-length; more digits are beyond any limit
-MAX_REPEATED_BLOCKS: Final = 64  # header blocks kept while they repeat: destinations a producer alternates between
-MAX_REPEATED_LENGTH: Final = 2_048  # longest header block that is kept
+MAX_COMMAND_LENGTH: Final = 1_024  # bytes; ActiveMQ's limit, the longest command has 11 letters
+MAX_HEADER_LENGTH: Final = 10 * 1_024  # bytes of a header line; ActiveMQ's limit
+MAX_HEADERS: Final = 1_000  # header lines of a frame; ActiveMQ's limit
+MAX_HEADER_BLOCK: Final = 64 * 1_024  # bytes of all header lines of a frame; bounds the memory of a partial frame
+MAX_BODY: Final = 100 * MIB  # bytes; ActiveMQ's limit
+MAX_LENGTH_DIGITS: Final = 10  # digits of a content-length; more digits are beyond any limit
+MAX_REPEATED_BLOCKS: Final = 64  # cached header blocks; one for each destination that a producer alternates between
+MAX_REPEATED_LENGTH: Final = 2_048  # bytes; a longer header block is not cached
 
 NEWLINE: Final = 10
 RETURN: Final = 13
 NO_LENGTH: Final = -1
 KNOWN_COMMANDS: Final = frozenset(CLIENT_COMMANDS)
-TRIMMED: Final = "".join(chr(code) for code in range(0x21))  # what Java's String.trim takes away
+TRIMMED: Final = "".join(chr(code) for code in range(0x21))  # characters that Java's String.trim removes
 
 TOO_LONG: Final = "The maximum data length was exceeded"
 BLOCK_TOO_LONG: Final = "The maximum header length was exceeded"
 
 
 class FrameDecoder:
-    """Turns bytes, however they were cut, into frames. Knows no connection state beyond "is the login accepted".
+    """Converts bytes, however split, to frames; knows of the connection's state only whether the login is accepted.
 
-    Until `accept` is called, at most one frame is given out per call and the rest is held back, because the version
-    decides how the next one is read; the caller then feeds ``b""`` to go on. After a failure nothing more is decoded.
+    Until `accept` is called, each call returns at most one frame and buffers the rest, because the version decides how
+    the next frame is read. The caller then feeds ``b""`` to continue. After a failure nothing more is decoded.
     """
 
     def __init__(self, max_frame_size: int = MAX_FRAME_SIZE) -> None:
         self._max_frame_size: Final[int] = max_frame_size
         self._version = V1_0
         self._accepted = False
-        self._head = bytearray()  # of a frame whose header block is incomplete, or what was held back
-        self._scanned = 0  # bytes of it that hold no end of a header block
-        self._partial: Frame | None = None  # a frame whose body is incomplete; its chunks grow
-        self._body_size = 0  # bytes of that body so far
+        self._head = bytearray()  # an incomplete header block, or undecoded bytes before the login
+        self._scanned = 0  # bytes of the head without the end of a header block
+        self._partial: Frame | None = None  # a frame with an incomplete body; its chunks grow
+        self._body_size = 0  # bytes of the incomplete body
         self._blocks: dict[bytes, HeaderBlock] = {}
         self._cacheable = False
         self._last_head = b""  # header block and blank line of the last SEND that may repeat
         self._last_block: HeaderBlock | None = None
         self._last_length = NO_LENGTH
-        self.failure: StompProtocolError | None = None  # set once, when the peer broke the protocol
+        self.failure: StompProtocolError | None = None  # set once, after the peer broke the protocol
         self.heart_beats = 0  # blank bytes between frames
 
     @property
     def held(self) -> bool:
-        """Whether bytes wait for the next call; they may or may not hold a whole frame."""
+        """Return True if bytes wait for the next call; they may contain a whole frame."""
         return len(self._head) > 0
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes of incomplete frames."""
+        """Return the bytes of incomplete frames."""
         return len(self._head) + self._body_size
 
     def accept(self, version: int) -> None:
-        """The login is accepted: from here on frames may be large and are read by the rules of ``version``."""
+        """Accept the login: further frames may be large, and the rules of ``version`` apply."""
         self._accepted = True
         self._version = version
 
     def feed(self, data: bytes) -> list[Frame]:
-        """All frames that ``data`` completes, in order. Never raises for what the peer sends: see ``failure``."""
+        """Return all frames that ``data`` completes, in order.
+
+        Errors of the peer are not raised but stored in ``failure``.
+        """
         frames: list[Frame] = []
         if self.failure is not None:
             return frames
@@ -134,7 +137,7 @@ class FrameDecoder:
                 return
 
     def _decode_frame(self, data: bytes, position: int, frames: list[Frame]) -> int:
-        """Decodes one frame; gives the position behind it, or `NO_LENGTH` when it is incomplete and now held."""
+        """Decode a frame; return the position after it, or `NO_LENGTH` if it is incomplete and buffered."""
         last = self._last_block
         if last is not None and data.startswith(self._last_head, position):
             frame = Frame(last, None, self._last_length, [])
@@ -164,7 +167,7 @@ class FrameDecoder:
         return self._take_body(frame, data, body_start, frames)
 
     def _take_body(self, frame: Frame, data: bytes, body_start: int, frames: list[Frame]) -> int:
-        """Gives ``frame`` its body; as `_decode_frame`."""
+        """Read the body of ``frame``; return the position after the frame, or `NO_LENGTH` if it is incomplete."""
         size = len(data)
         length = frame.content_length
         if length >= 0:
@@ -188,7 +191,7 @@ class FrameDecoder:
         return stop + 1
 
     def _continue_body(self, frame: Frame, data: bytes, frames: list[Frame]) -> int:
-        """Adds to an incomplete body; gives the position behind its frame, or `NO_LENGTH` when more is missing."""
+        """Extend an incomplete body; return the position after its frame, or `NO_LENGTH` if it is still incomplete."""
         if frame.content_length >= 0:
             stop = frame.content_length - self._body_size
             if stop < len(data) and data[stop] != 0:
@@ -213,8 +216,9 @@ class FrameDecoder:
         return stop + 1
 
     def _merge_small_chunks(self, chunks: list[bytes]) -> None:
-        """Joins the last two chunks while the last is no shorter, so that a body sent byte by byte costs about its own
-        size and no chunk is copied more than once per doubling.
+        """Join the last two chunks while the last is no shorter.
+
+        So a body in single bytes costs about its own size, and chunks are copied no more than once per doubling.
         """
         while len(chunks) > 1 and len(chunks[-1]) >= len(chunks[-2]) and len(chunks[-2]) < MAX_HEADER_BLOCK:
             last = chunks.pop()
@@ -225,7 +229,7 @@ class FrameDecoder:
         self._scanned = 0
 
     def _head_is_complete(self) -> bool:
-        """Whether the held bytes hold the end of a header block; checks every limit while they do not."""
+        """Return True if the buffer has the end of a header block; else check all limits."""
         head = self._head
         start = max(0, self._scanned - 2)
         if head.find(b"\n\n", start) >= 0 or head.find(b"\n\r\n", start) >= 0 or head.find(b"\0", start) >= 0:
@@ -246,7 +250,7 @@ class FrameDecoder:
             raise StompProtocolError(TOO_LONG)
 
     def _new_frame(self, block: bytes) -> Frame:
-        """The frame of a header block, still without body. A block seen before is not parsed again."""
+        """Return the frame of a header block without its body; a repeated block is parsed only once."""
         if len(block) > (MAX_HEADER_BLOCK if self._accepted else MAX_STOMP_FRAME_BEFORE_LOGIN):
             raise StompProtocolError(BLOCK_TOO_LONG)
         self._cacheable = True
@@ -314,7 +318,7 @@ class FrameDecoder:
             raise StompProtocolError("content-length is given twice with different values")
 
     def _value(self, text: str, decode: bool) -> str:
-        """A header value from its place in a line."""
+        """Return a header value by the rules of the version."""
         if self._version == V1_0:
             text = text.strip(TRIMMED)
         elif self._version == V1_2 and text.endswith("\r"):
@@ -323,9 +327,9 @@ class FrameDecoder:
 
 
 def check_first_command(data: bytes, position: int) -> None:
-    """Lets only CONNECT and STOMP open a connection, and says so as soon as the first bytes show something else.
+    """Raise `StompProtocolError` if the first bytes cannot become a CONNECT or STOMP frame.
 
-    So an HTTP request or a TLS hello to this port is answered at once. Raises `StompProtocolError`.
+    The check needs only the first bytes, so an HTTP request or a TLS hello to this port gets an answer at once.
     """
     end = data.find(b"\n", position, position + MAX_COMMAND_LENGTH + 2)
     nul = data.find(b"\0", position, position + MAX_COMMAND_LENGTH + 2)
@@ -347,7 +351,7 @@ def check_first_command(data: bytes, position: int) -> None:
 
 
 def decoded(data: bytes) -> str:
-    """Header bytes as text; raises `StompProtocolError` unless they are UTF-8."""
+    """Decode header bytes; raises `StompProtocolError` unless they are UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -355,7 +359,7 @@ def decoded(data: bytes) -> str:
 
 
 def parse_length(digits: bytes) -> int:
-    """The value of a content-length header: ASCII digits, blanks around them aside. Raises `StompProtocolError`."""
+    """Parse a content-length header: ASCII digits with optional blanks around. Raises `StompProtocolError`."""
     digits = digits.strip(b" \t\r")
     if not digits.isdigit():
         raise StompProtocolError("Specified content-length is not a valid integer")

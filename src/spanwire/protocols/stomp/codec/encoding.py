@@ -24,7 +24,7 @@ BACKSLASH: Final = "\\"
 
 
 def escaped(text: str, version: int) -> str:
-    """``text`` as it stands in a header line of ``version``; raises `LocalProtocolError` when it holds a NUL."""
+    """Return ``text`` with the escapes of ``version``; raises `LocalProtocolError` for a NUL."""
     if text.isalnum():
         return text
     if "\0" in text:
@@ -42,14 +42,14 @@ def escaped(text: str, version: int) -> str:
 
 
 def unescaped(text: str, version: int) -> str:
-    """``text`` with the escapes of its header line resolved; an undefined escape stays as it is.
+    """Return ``text`` with its escapes resolved; an undefined escape stays unchanged.
 
-    All versions resolve newline, colon and backslash, as ActiveMQ does; the return is an escape in 1.2 alone.
+    All versions resolve newline, colon and backslash, as ActiveMQ does; the return is an escape in 1.2 only.
     """
     start = text.find(BACKSLASH)
     if start < 0:
         return text
-    if "\\\\" not in text:  # no escape can be mistaken for the end of another
+    if "\\\\" not in text:  # without escaped backslashes no escape can overlap another
         text = text.replace("\\c", ":").replace("\\n", "\n")
         return text.replace("\\r", "\r") if version == V1_2 else text
     parts: list[str] = []
@@ -75,9 +75,10 @@ def unescaped(text: str, version: int) -> str:
 
 
 def encode_headers(headers: list[tuple[str, str]], version: int) -> bytes:
-    """Header lines, each with its newline; of a repeated name the first. Names are escaped like values.
+    """Return header lines with newlines; of a repeated name only the first. Names are escaped like values.
 
-    Raises `LocalProtocolError` for what cannot be represented: a NUL, an empty name, a half of a surrogate pair.
+    Raises:
+        LocalProtocolError: a NUL, an empty name or an unpaired surrogate.
     """
     lines: list[str] = []
     names: set[str] = set()
@@ -98,7 +99,7 @@ def encode_headers(headers: list[tuple[str, str]], version: int) -> bytes:
 
 
 def encode_writable(headers: list[tuple[str, str]], version: int) -> bytes:
-    """The lines of all headers but those that cannot be represented."""
+    """Return the lines of all headers except for unrepresentable ones."""
     try:
         return encode_headers(headers, version)
     except LocalProtocolError:
@@ -112,9 +113,10 @@ def encode_writable(headers: list[tuple[str, str]], version: int) -> bytes:
 
 
 def encode_frame(command: str, headers: list[tuple[str, str]], body: bytes, version: int) -> bytes:
-    """One whole frame. The caller gives a `content-length` wherever the body may hold a NUL.
+    """Return a whole frame; the caller adds a `content-length` if the body may contain a NUL.
 
-    Raises `LocalProtocolError` for a header that cannot be represented.
+    Raises:
+        LocalProtocolError: a header cannot be represented.
     """
     if command == CONNECTED:
         version = V1_0

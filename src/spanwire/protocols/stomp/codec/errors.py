@@ -1,12 +1,12 @@
-"""What goes wrong on a STOMP connection, and its wire form: the ERROR frame (STOMP 1.2, "ERROR").
+"""Errors of a STOMP connection and their wire form, the ERROR frame (STOMP 1.2, "ERROR").
 
     RemoteProtocolError
     └── StompProtocolError    the frames can no longer be trusted, or the login failed: ERROR, then close
     JmsError
     └── StompRequestError     one frame asks for something impossible: ERROR, the connection lives on
 
-The broker's own refusals (`JmsError`) are answered like a `StompRequestError`. The texts are those of ActiveMQ, so that
-a client which looks at them finds what it knows.
+The broker's own refusals (`JmsError`) are answered like a `StompRequestError`. The texts are ActiveMQ's, because
+clients may compare them.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from spanwire.model.errors import JmsError, RemoteProtocolError, SpanwireError
 from spanwire.protocols.stomp.codec.encoding import encode_frame
 from spanwire.protocols.stomp.codec.frames import ERROR
 
-MAX_ERROR_TEXT: Final = 1_024  # characters of a client's own words that an ERROR gives back
+MAX_ERROR_TEXT: Final = 1_024  # characters of an error text; bounds the client's own text in it
 
 
 class StompProtocolError(RemoteProtocolError):
-    """The peer broke a rule of STOMP that all further frames depend on. Its connection is closed."""
+    """The peer broke a rule of STOMP on which all further frames depend; its connection is closed."""
 
 
 class StompRequestError(JmsError):
-    """A frame that is well formed but asks for what cannot be done. The connection lives on."""
+    """A well-formed frame asks for an impossible operation; the connection lives on."""
 
 
 def error_frame(error: SpanwireError, receipt: str | None, version: int) -> bytes:
-    """The ERROR frame for ``error``: its text as header and as body, correlated by the receipt that was asked for."""
+    """Return the ERROR frame with the text of ``error`` as header and body, and the frame's receipt id."""
     body = str(error)[:MAX_ERROR_TEXT].replace("\0", "?").encode("utf-8", "replace")
     text = body.decode()
     headers = [("message", text.strip()), ("content-type", "text/plain")]

@@ -1,7 +1,7 @@
-"""STOMP frames as values: commands, versions, and what a decoded frame holds (STOMP 1.2, "STOMP Frames").
+"""STOMP frames as values: commands, versions and decoded frames (STOMP 1.2, "STOMP Frames").
 
-A frame's header block is a value of its own, because producers repeat it from frame to frame: the decoder hands out the
-same `HeaderBlock` again, and the connection keeps on it what it worked out of these headers the first time.
+A frame's header block is a separate object, because producers repeat it. The decoder returns the same `HeaderBlock`
+again, and the connection stores the parsed headers in it.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ CLIENT_COMMANDS: Final = (
 
 
 class Prepared:
-    """What a connection worked out of a header block once. Each use derives its own class from this one."""
+    """The parsed form of a header block; each use derives its own class."""
 
 
 class HeaderBlock:
-    """A command and its headers, decoded: the first of a repeated name, without `receipt` and `content-length`.
+    """A command and its decoded headers: the first of a repeated name, without `receipt` and `content-length`.
 
-    These two differ from frame to frame where all others repeat, so they stand on the `Frame`. Shared between frames:
-    ``headers`` is only read.
+    `receipt` and `content-length` differ between otherwise equal frames, so they are attributes of `Frame`. Header
+    blocks are shared between frames: never change ``headers``.
     """
 
     __slots__ = ("command", "headers", "prepared")
@@ -64,7 +64,7 @@ class HeaderBlock:
 
 
 class Frame:
-    """One frame. ``chunks`` are the body in order, as it was read; ``content_length`` is -1 where none was given."""
+    """A frame; ``chunks`` are the body in order, ``content_length`` is -1 if absent."""
 
     __slots__ = ("block", "chunks", "content_length", "receipt")
 
@@ -76,17 +76,17 @@ class Frame:
 
     @property
     def command(self) -> str:
-        """The command, such as SEND."""
+        """Return the command, such as SEND."""
         return self.block.command
 
     @property
     def headers(self) -> dict[str, str]:
-        """All headers but `receipt` and `content-length`."""
+        """Return all headers but `receipt` and `content-length`."""
         return self.block.headers
 
     @property
     def body(self) -> bytes:
-        """The body in one piece."""
+        """Return the body as one object."""
         if len(self.chunks) == 1:
             return self.chunks[0]
         return b"".join(self.chunks)
