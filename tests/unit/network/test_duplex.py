@@ -47,7 +47,7 @@ def test_messages_cross_both_ways_over_one_connection() -> None:
     assert [one.path for one in there.received] == [("A",)] * 3
     assert link.bridge is not None and (link.bridge.forwarded, link.bridge.acknowledged) == (3, 3)
     (reverse,) = b.acceptor.bridges.values()
-    assert (reverse.key, reverse.forwarder.forwarded, reverse.forwarder.local.acknowledged) == ("NC@A", 2, 2)
+    assert (reverse.key, reverse.forwarder.forwarded, reverse.forwarder.acknowledged) == ("NC@A", 2, 2)
 
 
 def test_persistent_messages_are_acknowledged_only_when_the_other_end_has_stored_them() -> None:

@@ -6,6 +6,7 @@ import math
 import time
 
 from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
@@ -28,6 +29,9 @@ class Bridge:
         self, demand: DemandSubscription, message: Message, reference: MessageReference, redelivery_count: int
     ) -> None:
         raise AssertionError("nothing is sent")
+
+    def acknowledge_confirmed(self, subscription: Subscription, demand: DemandSubscription, now: Time) -> None:
+        raise AssertionError("nothing is in flight")
 
     def on_demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
         raise AssertionError("nothing ends")

@@ -176,7 +176,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     @property
     def acknowledged(self) -> int:
         """How many messages were acknowledged here."""
-        return 0 if self._forwarder is None else self._forwarder.local.acknowledged
+        return 0 if self._forwarder is None else self._forwarder.acknowledged
 
     @property
     def in_flight(self) -> int:

@@ -10,17 +10,20 @@ import logging
 from typing import Final
 
 from spanwire.broker.broker import Broker
+from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.message_reference import MessageReference
-from spanwire.broker.ports import ClientConnection
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.ports import NO_TOKEN, ClientConnection
 from spanwire.broker.security.audit_log import printable
+from spanwire.model.acks import INDIVIDUAL_ACK, POISON_ACK, STANDARD_ACK
 from spanwire.model.environment import Time
-from spanwire.model.errors import JmsError, ProtocolError
-from spanwire.model.ids import SessionId
+from spanwire.model.errors import JmsError, ProtocolError, SpanwireError
+from spanwire.model.ids import MessageId, SessionId
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
 from spanwire.network.bridge.forward_retries import ForwardRetries, RefusedMessage
 from spanwire.network.bridge.frame_encoder import ForwardEncoder
-from spanwire.network.bridge.local_broker import LocalBroker
+from spanwire.network.bridge.local_demand import LocalDemand
 from spanwire.network.bridge.remote_broker import RemoteBroker, exception_text
 from spanwire.network.bridge_statistics import BridgeStatistics
 from spanwire.network.demand.demand import (
@@ -71,17 +74,21 @@ class Forwarder(DemandBridge):
         message_format = broker.formats.format(format_id_of(version))
         assert isinstance(message_format, OpenWireMessageFormat)
         self.forwarded = 0
+        self.acknowledged = 0
+        self.failed = 0
         self._remote_brokers: Final[RemoteBrokerRegistry] = routes.remote_brokers
-        self.local: Final[LocalBroker] = LocalBroker(broker, client, settings, remote, self, routes)
+        self.local: Final[LocalDemand] = LocalDemand(broker, client, settings, remote, self, routes)
         self._broker: Final[Broker] = broker
         self._settings: Final[BridgeSettings] = settings
         self._remote: Final[RemoteBroker] = remote
-        self._forwarder: Final[ForwardEncoder] = ForwardEncoder(
+        self._encoder: Final[ForwardEncoder] = ForwardEncoder(
             broker.broker_id, remote.producer_id, broker.formats, message_format, version, wire_format.max_frame_size,
             settings.compresses,
         )  # fmt: skip
         self._unanswered: Final[dict[int, InFlightMessage]] = {}
         self._unflushed: Final[list[InFlightMessage]] = []
+        self._undeliverable: Final[list[tuple[InFlightMessage, str]]] = []
+        self._touched: Final[list[DemandSubscription]] = []
         self._retries: Final[ForwardRetries] = ForwardRetries()
         self._refusals_logged = 0
         self._is_closed = False
@@ -95,8 +102,8 @@ class Forwarder(DemandBridge):
         """What crossed and what did not; what is received is the business of the link."""
         statistics = BridgeStatistics()
         statistics.sent = self.forwarded
-        statistics.answered = self.local.acknowledged
-        statistics.failed = self.local.failed
+        statistics.answered = self.acknowledged
+        statistics.failed = self.failed
         statistics.unserved = self.local.unserved
         statistics.refusals.add(self.local.demand.refusals)
         return statistics
@@ -109,17 +116,17 @@ class Forwarder(DemandBridge):
         demand.in_flight.append(entry)
         local = self.local
         if message.destination.is_advisory or (demand.is_durable and not local.demand.passes(message)):
-            local.confirm(entry)  # each broker tells its own advisories; a durable subscription has no filter
+            self._confirm(entry)  # each broker tells its own advisories; a durable subscription has no filter
             return
         command_id = self._remote.next_command_id()
         answered = message.persistent or self._settings.always_sync_send
         try:
             number = self._broker.producer_audit.number_of(reference.home.destination, reference.sequence)
-            self._forwarder.append(
+            self._encoder.append(
                 self._remote.output, message, command_id, answered, min(redelivery_count, FLAGGED), number
             )
         except (JmsError, ProtocolError) as error:
-            local.give_up(entry, str(error))
+            self._give_up(entry, str(error))
             return
         self.forwarded += 1
         if answered:
@@ -147,7 +154,7 @@ class Forwarder(DemandBridge):
             return False
         if self._retries.messages:
             self._forget_refusal(entry)
-        self.local.confirm(entry)
+        self._confirm(entry)
         return True
 
     def on_responses(self, correlation_ids: list[int]) -> list[int]:
@@ -161,7 +168,7 @@ class Forwarder(DemandBridge):
                 continue
             if self._retries.messages:
                 self._forget_refusal(entry)
-            self.local.confirm(entry)
+            self._confirm(entry)
         return others
 
     def on_refusal(self, command: wire.ExceptionResponse, now: Time) -> bool:
@@ -174,21 +181,52 @@ class Forwarder(DemandBridge):
         words = exception_text(command.exception)
         kind = None if command.exception is None else command.exception.class_name
         if kind == GONE_DESTINATION:
-            self.local.give_up(entry, words)  # whoever waited for it there is gone, which is nobody's fault
+            self._give_up(entry, words)  # whoever waited for it there is gone, which is nobody's fault
             return True
         message = self._retries.messages.get(entry)
         if message is None:
-            reference = self.local.reference_of(entry)
+            reference = self._reference_of(entry)
             if reference is None:
                 return True  # it is out no more: its subscription has ended
             message = RefusedMessage(entry, reference)
             entry.demand.refused_count += 1
-            self.local.report_failure(entry, words)
+            self._report_failure(entry, words)
             self._log_refusal(entry, words)
         if not self._retries.schedule(message, kind, now.monotonic):
             self._forget_refusal(entry)
-            self.local.send_to_dlq(entry, f"refused {message.tries} times: {words}")
+            self._send_to_dlq(entry, f"refused {message.tries} times: {words}")
         return True
+
+    def _confirm(self, entry: InFlightMessage) -> None:
+        """The remote broker has this message."""
+        entry.is_confirmed = True
+        self._touch(entry.demand)
+
+    def _give_up(self, entry: InFlightMessage, cause: str) -> None:
+        """This message can never be forwarded."""
+        self._report_failure(entry, cause)
+        self._send_to_dlq(entry, cause)
+
+    def _report_failure(self, entry: InFlightMessage, cause: str) -> None:
+        """This message could not be forwarded, now at least: count it, and tell whoever listens to that."""
+        self.failed += 1
+        advisories = self._broker.advisories
+        if advisories is None or not self._settings.tells_failures:
+            return
+        reference = self._reference_of(entry)
+        if reference is not None:
+            advisories.forward_failed(reference.message, cause)
+
+    def _send_to_dlq(self, entry: InFlightMessage, cause: str) -> None:
+        """What has failed is not tried again: it goes to the dead letters."""
+        self._undeliverable.append((entry, cause))
+
+    def _reference_of(self, entry: InFlightMessage) -> MessageReference | None:
+        """Where a message that is out stands here; None when it is out no more."""
+        subscription = entry.demand.subscription
+        if subscription is None or subscription.removed:
+            return None
+        return subscription.find(entry.message_id)
 
     def _forget_refusal(self, entry: InFlightMessage) -> None:
         if self._retries.forget(entry):
@@ -219,7 +257,7 @@ class Forwarder(DemandBridge):
         command_id = self._remote.next_command_id()
         number = self._broker.producer_audit.number_of(reference.home.destination, reference.sequence)
         count = min(reference.redelivery_count, FLAGGED)
-        self._forwarder.append(self._remote.output, reference.message, command_id, True, count, number)
+        self._encoder.append(self._remote.output, reference.message, command_id, True, count, number)
         self._unanswered[command_id] = entry
 
     def on_advisory(self, subject: DataStructure | None, now: Time) -> None:
@@ -235,15 +273,81 @@ class Forwarder(DemandBridge):
         local = self.local
         if count == 0 and self._unflushed:
             for entry in self._unflushed:
-                local.confirm(entry)
+                self._confirm(entry)
             self._unflushed.clear()
         self._broker.output_progress(local.client, count, now)
         self.settle(now)
 
     def settle(self, now: Time) -> None:
         """Acknowledge here what was answered there."""
-        if not self._is_closed:
-            self.local.settle(now)
+        if self._is_closed:
+            return
+        client = self.local.client
+        while self._undeliverable:
+            entry, cause = self._undeliverable.pop()
+            self._acknowledge_poison(client, entry, cause, now)
+        while self._touched:
+            demand = self._touched.pop()
+            demand.touched = False
+            confirmed = demand.take_confirmed()
+            subscription = demand.subscription
+            if subscription is None or subscription.removed:
+                continue
+            if confirmed:
+                self.acknowledged += len(confirmed)
+                self._broker.acknowledge(
+                    client, subscription, STANDARD_ACK, confirmed[0].message_id, confirmed[-1].message_id,
+                    len(confirmed), None, NO_TOKEN, now,
+                )  # fmt: skip
+            if demand.refused_count > 0:
+                self._acknowledge_out_of_order(subscription, demand, now)
+            if demand.is_ending and not demand.in_flight:
+                self.local.end(demand, now)
+
+    def _acknowledge_out_of_order(self, subscription: Subscription, demand: DemandSubscription, now: Time) -> None:
+        """A message that was refused does not hold up those behind it, which would fill the window."""
+        unconfirmed: list[InFlightMessage] = []
+        for entry in demand.in_flight:
+            if entry.is_confirmed:
+                self._acknowledge_one(subscription, entry.message_id, now)
+            else:
+                unconfirmed.append(entry)
+        demand.in_flight.clear()
+        demand.in_flight.extend(unconfirmed)
+
+    def _acknowledge_poison(self, client: ConnectionState, entry: InFlightMessage, cause: str, now: Time) -> None:
+        """A message that can never be forwarded: the dead letter queue keeps it."""
+        shown = printable(str(entry.message_id))
+        logger.warning("message %s cannot be forwarded to %s: %s", shown, self._remote.name, printable(cause))
+        demand = entry.demand
+        subscription = demand.subscription
+        demand.in_flight.remove(entry)
+        if subscription is not None and not subscription.removed:
+            message_id = entry.message_id
+            self._broker.acknowledge(
+                client, subscription, POISON_ACK, message_id, message_id, 1, None, NO_TOKEN, now, cause
+            )
+        self._touch(demand)
+
+    def _touch(self, demand: DemandSubscription) -> None:
+        if not demand.touched:
+            demand.touched = True
+            self._touched.append(demand)
+
+    def acknowledge_confirmed(self, subscription: Subscription, demand: DemandSubscription, now: Time) -> None:
+        """Acknowledge all confirmed messages of ``demand``, also those behind others."""
+        for entry in demand.in_flight:
+            if entry.is_confirmed:
+                self._acknowledge_one(subscription, entry.message_id, now)
+
+    def _acknowledge_one(self, subscription: Subscription, message_id: MessageId, now: Time) -> None:
+        try:
+            self._broker.acknowledge(
+                self.local.client, subscription, INDIVIDUAL_ACK, None, message_id, 1, None, NO_TOKEN, now
+            )
+            self.acknowledged += 1
+        except SpanwireError as error:  # it goes there again, flagged
+            logger.debug("message %s cannot be acknowledged at the end of a bridge: %s", message_id, error)
 
     def close(self, now: Time) -> None:
         """The link is over. A second call does nothing."""
@@ -254,4 +358,6 @@ class Forwarder(DemandBridge):
         self.local.close(now)
         self._unanswered.clear()
         self._unflushed.clear()
+        self._undeliverable.clear()
+        self._touched.clear()
         self._retries.clear()

@@ -51,6 +51,10 @@ class DemandBridge(Protocol):
         """Send a message on and remember it in ``demand.in_flight``; ``reference`` tells where it stands here."""
         ...
 
+    def acknowledge_confirmed(self, subscription: Subscription, demand: DemandSubscription, now: Time) -> None:
+        """Acknowledge all confirmed messages of ``demand``, also those behind others."""
+        ...
+
     def on_demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
         """The broker here ended this subscription."""
         ...

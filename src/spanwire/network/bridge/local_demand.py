@@ -11,15 +11,13 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.connections.connection_state import ConnectionState
-from spanwire.broker.dispatch.message_reference import MessageReference
-from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.ports import NO_TOKEN, LinkedBroker
+from spanwire.broker.ports import LinkedBroker
 from spanwire.broker.security.audit_log import printable
 from spanwire.broker.topic.durable_subscription import subscription_key
-from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNKNOWN, POISON_ACK, STANDARD_ACK
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.environment import Time
-from spanwire.model.errors import JmsError, SpanwireError
-from spanwire.model.ids import ConsumerId, MessageId
+from spanwire.model.errors import JmsError
+from spanwire.model.ids import ConsumerId
 from spanwire.model.info import ConsumerInfo
 from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
 from spanwire.network.bridge.remote_broker import RemoteBroker
@@ -29,7 +27,6 @@ from spanwire.network.demand.demand import (
     DemandBridge,
     DemandSubscription,
     DemandTable,
-    InFlightMessage,
     RemoteConsumer,
     is_of_a_bridge,
     subscriber_key,
@@ -46,7 +43,7 @@ MAX_LOGGED_REFUSALS: Final = 10  # of one bridge; a peer must not fill the log
 logger = logging.getLogger(__name__)
 
 
-class LocalBroker:
+class LocalDemand:
     """The subscriptions of one bridge at its own broker; ``client`` is its connection there.
 
     Which remote consumers are demand is asked of `BridgeSettings`, encoding and answers are left to the bridge.
@@ -63,8 +60,6 @@ class LocalBroker:
     ) -> None:
         self.client: Final[ConnectionState] = client
         self.demand: Final[DemandTable] = DemandTable(settings, remote.broker_id, client.connection_id, broker.name)
-        self.acknowledged = 0
-        self.failed = 0
         self.unserved = 0
         self._broker: Final[Broker] = broker
         self._settings: Final[BridgeSettings] = settings
@@ -75,8 +70,6 @@ class LocalBroker:
             broker, client, settings, remote.broker_id
         )
         self._reader: Final[AdvisoryReader] = AdvisoryReader()
-        self._undeliverable: Final[list[tuple[InFlightMessage, str]]] = []
-        self._touched: Final[list[DemandSubscription]] = []
         self._refusals_logged = 0
         self._has_started = False
         self._early_subscription_info: wire.BrokerSubscriptionInfo | None = None
@@ -225,9 +218,9 @@ class LocalBroker:
         demand.is_ending = True
         subscription = demand.subscription
         if subscription is not None and not subscription.removed:
-            self._acknowledge_confirmed(subscription, demand, now)
+            self._bridge.acknowledge_confirmed(subscription, demand, now)
         demand.in_flight.clear()
-        self._end(demand, now)
+        self.end(demand, now)
 
     def _is_best(self, consumer: RemoteConsumer, made: ConsumerInfo, worse: list[DemandSubscription]) -> bool:
         """Return True if no other route serves this consumer as well; those that are worse are added to ``worse``. A
@@ -329,9 +322,10 @@ class LocalBroker:
         if demand.in_flight:
             self._broker.set_prefetch(subscription, 0, now)
         else:
-            self._end(demand, now)
+            self.end(demand, now)
 
-    def _end(self, demand: DemandSubscription, now: Time) -> None:
+    def end(self, demand: DemandSubscription, now: Time) -> None:
+        """Remove ``demand`` and its subscription; none of its messages is in flight any more."""
         self.demand.remove(demand)
         info = demand.info
         if str(info.consumer_id) in self.client.consumers:
@@ -345,91 +339,6 @@ class LocalBroker:
         demand.is_ending = True
         self.demand.remove(demand)
 
-    def confirm(self, entry: InFlightMessage) -> None:
-        """The remote broker has this message."""
-        entry.is_confirmed = True
-        self._touch(entry.demand)
-
-    def give_up(self, entry: InFlightMessage, cause: str) -> None:
-        """This message can never be forwarded."""
-        self.report_failure(entry, cause)
-        self.send_to_dlq(entry, cause)
-
-    def report_failure(self, entry: InFlightMessage, cause: str) -> None:
-        """This message could not be forwarded, now at least: count it, and tell whoever listens to that."""
-        self.failed += 1
-        advisories = self._broker.advisories
-        if advisories is None or not self._settings.tells_failures:
-            return
-        reference = self.reference_of(entry)
-        if reference is not None:
-            advisories.forward_failed(reference.message, cause)
-
-    def send_to_dlq(self, entry: InFlightMessage, cause: str) -> None:
-        """What has failed is not tried again: it goes to the dead letters."""
-        self._undeliverable.append((entry, cause))
-
-    def reference_of(self, entry: InFlightMessage) -> MessageReference | None:
-        """Where a message that is out stands here; None when it is out no more."""
-        subscription = entry.demand.subscription
-        if subscription is None or subscription.removed:
-            return None
-        return subscription.find(entry.message_id)
-
-    def settle(self, now: Time) -> None:
-        """Acknowledge here what the remote broker has answered."""
-        client = self.client
-        while self._undeliverable:
-            entry, cause = self._undeliverable.pop()
-            self._give_up(client, entry, cause, now)
-        while self._touched:
-            demand = self._touched.pop()
-            demand.touched = False
-            confirmed = demand.take_confirmed()
-            subscription = demand.subscription
-            if subscription is None or subscription.removed:
-                continue
-            if confirmed:
-                self.acknowledged += len(confirmed)
-                self._broker.acknowledge(
-                    client, subscription, STANDARD_ACK, confirmed[0].message_id, confirmed[-1].message_id,
-                    len(confirmed), None, NO_TOKEN, now,
-                )  # fmt: skip
-            if demand.refused_count > 0:
-                self._acknowledge_out_of_order(subscription, demand, now)
-            if demand.is_ending and not demand.in_flight:
-                self._end(demand, now)
-
-    def _acknowledge_out_of_order(self, subscription: Subscription, demand: DemandSubscription, now: Time) -> None:
-        """A message that was refused does not hold up those behind it, which would fill the window."""
-        is_standing: list[InFlightMessage] = []
-        for entry in demand.in_flight:
-            if entry.is_confirmed:
-                self._acknowledge_one(subscription, entry.message_id, now)
-            else:
-                is_standing.append(entry)
-        demand.in_flight.clear()
-        demand.in_flight.extend(is_standing)
-
-    def _give_up(self, client: ConnectionState, entry: InFlightMessage, cause: str, now: Time) -> None:
-        """A message that can never be forwarded: the dead letter queue keeps it."""
-        shown = printable(str(entry.message_id))
-        logger.warning("message %s cannot be forwarded to %s: %s", shown, self._remote.name, printable(cause))
-        demand = entry.demand
-        subscription = demand.subscription
-        demand.in_flight.remove(entry)
-        if subscription is not None and not subscription.removed:
-            message_id = entry.message_id
-            self._broker.acknowledge(
-                client, subscription, POISON_ACK, message_id, message_id, 1, None, NO_TOKEN, now, cause
-            )
-        self._touch(demand)
-
-    def _touch(self, demand: DemandSubscription) -> None:
-        if not demand.touched:
-            demand.touched = True
-            self._touched.append(demand)
-
     def close(self, now: Time) -> None:
         """The bridge is over. What the remote broker has is not to go there again, also when messages before it were
         not answered; the rest goes back in line.
@@ -440,12 +349,10 @@ class LocalBroker:
             made = demand.subscription
             if made is None or made.removed:
                 continue
-            self._acknowledge_confirmed(made, demand, now)
+            self._bridge.acknowledge_confirmed(made, demand, now)
         self._broker.remove_connection(self.client, now)
         if self._broker.advisories is not None:
             self._broker.advisories.bridge_stopped(self._linked_broker)
-        self._undeliverable.clear()
-        self._touched.clear()
         self._routes.forget(self._bridge)
         for demand in self.demand.subscriptions:
             demand.is_ending = True
@@ -453,20 +360,6 @@ class LocalBroker:
         for demand in self.demand.subscriptions:
             for consumer in demand.consumers.values():
                 self._routes.lose_route(demand, consumer, now)
-
-    def _acknowledge_confirmed(self, subscription: Subscription, demand: DemandSubscription, now: Time) -> None:
-        for entry in demand.in_flight:
-            if entry.is_confirmed:
-                self._acknowledge_one(subscription, entry.message_id, now)
-
-    def _acknowledge_one(self, subscription: Subscription, message_id: MessageId, now: Time) -> None:
-        try:
-            self._broker.acknowledge(
-                self.client, subscription, INDIVIDUAL_ACK, None, message_id, 1, None, NO_TOKEN, now
-            )
-            self.acknowledged += 1
-        except SpanwireError as error:  # it goes there again, flagged
-            logger.debug("message %s cannot be acknowledged at the end of a bridge: %s", message_id, error)
 
     def _log_refusal(self, error: JmsError) -> None:
         self._refusals_logged += 1
