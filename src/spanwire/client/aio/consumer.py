@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Final, Self
 
-from spanwire.client.aio.core_connection import MAX_DELIVERED_PER_TURN, CoreConnection, MessageWaiter
+from spanwire.client.aio.core_connection import MAX_DELIVERED_PER_TURN, CoreConnection
 from spanwire.client.aio.listener import ErrorListener, ListenerLoop, Turns
 from spanwire.client.aio.listener_task import Listener
+from spanwire.client.aio.ready import MessageWaiter
 from spanwire.client.messages.message import Message
 from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.client.protocol.session import ClientSession

@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from abc import abstractmethod
-from types import TracebackType
 from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
 from spanwire.client.aio.keep_alive import KEEP_ALIVES, MAX_WAIT, KeepAliveConnection
-from spanwire.client.aio.wire import InProcessWire, SocketWire, Wire, WireOwner
+from spanwire.client.aio.preferred_broker import probe_preferred
+from spanwire.client.aio.ready import MessageWaiter, Ready
+from spanwire.client.aio.wire import Wire, WireOwner, open_wire
 from spanwire.client.io.broker_lookup import find_brokers
 from spanwire.client.io.environment import (
     FORKS,
     Machine,
     check_process,
     connection_error,
-    in_process_transport,
     login_timeout_error,
     protocol_error,
-    tls_context,
 )
 from spanwire.client.protocol.connection import ClientConnection
 from spanwire.client.protocol.consumer import ClientConsumer
@@ -48,36 +46,13 @@ RECONNECT_POLL: Final = 1.0  # seconds until the heart looks whether there is a 
 KEEP_ALIVE_SHARE: Final = 2 / 3  # of the time within which the broker wants to hear something
 
 
-class MessageWaiter:
-    """Somebody who waits for messages."""
-
-    @abstractmethod
-    def wake(self) -> None:
-        """Something came, or nothing will."""
-
-
-class Ready:
-    """Waits on entry until the broker hears what is sent."""
-
-    def __init__(self, connection: CoreConnection) -> None:
-        self._connection: Final = connection
-
-    async def __aenter__(self) -> None:
-        await self._connection.wait_online()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        return
-
-
 class CoreConnection(WireOwner, KeepAliveConnection):
     """The core and the event loop's side of it. Everything happens in the loop that opened it."""
 
     def __init__(self, core: ClientConnection, machine: Machine, tls: ClientTlsSettings | None) -> None:
         self.core: Final = core
         self.machine: Final = machine
-        self._tls: Final = tls
+        self.tls: Final = tls
         self._process: Final = os.getpid()
         self.forks: Final = FORKS.watch()
         self.lock: Final = contextlib.nullcontext()  # one loop needs none: for code that is generated for threads, too
@@ -362,29 +337,10 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             self.core.correlator.give_up_sends(failover.timeout_error())
             self._after_input()
 
-    async def _probe_preferred(self) -> None:
-        """While another broker is preferred to that of now, see now and then whether it is back."""
-        failover, wire = self.core.failover, self.wire
-        while self.wire is wire and (due := failover.probe_at()) is not None:
-            remaining = due - self.machine.now().monotonic
-            if remaining > 0:
-                await asyncio.sleep(remaining)
-                continue
-            address = failover.next_probe(self.machine.now().monotonic)
-            if await self._can_open(address) and self.wire is wire and not self.core.is_in_transaction:
-                self._disconnect(failover.prefer(address))
-                self._after_input()
-                return
-
-    async def _can_open(self, address: BrokerAddress) -> bool:
-        """Whether a socket can be had there, with TLS if it is asked for."""
-        try:
-            async with asyncio.timeout(address.settings.connect_timeout_ms / 1000):
-                wire = await self._open_wire(address)
-        except (OSError, UnicodeError, JmsError, ConfigurationError):
-            return False
-        wire.abort()
-        return True
+    def prefer(self, address: BrokerAddress) -> None:
+        """Leave the broker for a preferred one that accepts connections again."""
+        self._disconnect(self.core.failover.prefer(address))
+        self._after_input()
 
     async def open(self) -> None:
         """Connect for the first time."""
@@ -422,7 +378,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             error = await self._connect(address)
             if error is None:
                 if failover.probe_at() is not None:
-                    self._probe_task = self._loop.create_task(self._probe_preferred())
+                    self._probe_task = self._loop.create_task(probe_preferred(self))
                 return
             if is_startup and isinstance(error, AuthenticationError):
                 raise error
@@ -435,9 +391,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         if delay > 0:
             await asyncio.sleep(delay)
         try:
-            failover.set_addresses(
-                () if group is None else await asyncio.to_thread(find_brokers, url, group, self._tls)
-            )
+            failover.set_addresses(() if group is None else await asyncio.to_thread(find_brokers, url, group, self.tls))
         except JmsError as error:
             failover.on_failed(error, self.machine.now().monotonic)
             return False
@@ -451,7 +405,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         timeout = self.core.login_timeout(address)
         try:
             async with asyncio.timeout(timeout):
-                wire = await self._open_wire(address)
+                wire = await open_wire(self, address, self.tls)
                 is_open = True
                 self.wire = wire
                 self.core.on_connected(address, self.machine.now())
@@ -480,19 +434,6 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             unused_wire.abort()
         self.core.on_disconnected(failure, self.machine.now())
         return failure
-
-    async def _open_wire(self, address: BrokerAddress) -> Wire:
-        if address.is_in_process:
-            return InProcessWire(self, in_process_transport(address, self._tls), self._loop)
-        context = tls_context(address, self._tls)
-        _, wire = await self._loop.create_connection(
-            lambda: SocketWire(self, address),
-            address.host,
-            address.port,
-            ssl=context,
-            server_hostname=address.host if context is not None else None,
-        )
-        return wire
 
     def add_message_waiter(self, core: ClientConsumer, waiter: MessageWaiter) -> None:
         """Wake ``waiter`` when something comes for a consumer."""

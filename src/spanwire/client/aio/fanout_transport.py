@@ -13,15 +13,13 @@ from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress, BrokerUrl
 from spanwire.client.addressing.reconnect_policy import FanoutPolicy
-from spanwire.client.aio.wire import InProcessWire, SocketWire, Wire, WireOwner
+from spanwire.client.aio.wire import Wire, WireOwner, open_wire
 from spanwire.client.io.broker_lookup import find_brokers
 from spanwire.client.io.environment import (
     Machine,
     connection_error,
-    in_process_transport,
     login_timeout_error,
     protocol_error,
-    tls_context,
 )
 from spanwire.client.ports import InProcessFeed
 from spanwire.client.protocol.failover import Failover, is_among
@@ -280,7 +278,7 @@ class FanoutTransport:
         seconds = address.settings.connect_timeout_ms / 1000
         try:
             async with asyncio.timeout(seconds):
-                connection.wire = await self._wire(connection, address)
+                connection.wire = await open_wire(connection, address, self._tls)
                 self._connections.append(connection)
                 self.hub.on_connected(connection.branch, self.machine.now().monotonic)
                 connection.wire.begin()
@@ -295,20 +293,6 @@ class FanoutTransport:
             return connection_error(address, error)
         except (JmsError, ConfigurationError) as error:
             return JmsError(str(error))
-
-    async def _wire(self, connection: BranchConnection, address: BrokerAddress) -> Wire:
-        loop = asyncio.get_running_loop()
-        if address.is_in_process:
-            return InProcessWire(connection, in_process_transport(address, self._tls), loop)
-        context = tls_context(address, self._tls)
-        _, wire = await loop.create_connection(
-            lambda: SocketWire(connection, address),
-            address.host,
-            address.port,
-            ssl=context,
-            server_hostname=address.host if context is not None else None,
-        )
-        return wire
 
     def _disconnect(self, connection: BranchConnection) -> None:
         self.hub.on_disconnected(connection.branch)

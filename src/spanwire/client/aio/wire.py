@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.io.environment import set_options, short_reason
+from spanwire.client.io.environment import in_process_transport, set_options, short_reason, tls_context
 from spanwire.client.ports import InProcessTransport
+from spanwire.tls.settings import ClientTlsSettings
 
 HIGH_WATER: Final = 256 * 1024  # unsent bytes above which senders wait
 LOW_WATER: Final = 64 * 1024
@@ -276,3 +277,19 @@ class _Feed:
         wire = self._wire
         wire.call_soon(wire.resume)
         wire.call_soon(lambda: wire.owner.on_end(wire, reason or "the broker closed it"))
+
+
+async def open_wire(owner: WireOwner, address: BrokerAddress, tls: ClientTlsSettings | None) -> Wire:
+    """Connect to an address. Raises `OSError`, `UnicodeError`, `JmsError` or `ConfigurationError`."""
+    loop = asyncio.get_running_loop()
+    if address.is_in_process:
+        return InProcessWire(owner, in_process_transport(address, tls), loop)
+    context = tls_context(address, tls)
+    _, wire = await loop.create_connection(
+        lambda: SocketWire(owner, address),
+        address.host,
+        address.port,
+        ssl=context,
+        server_hostname=address.host if context is not None else None,
+    )
+    return wire

@@ -14,8 +14,15 @@ from collections import deque
 from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.io.environment import READ_BYTES, connection_error, set_options
+from spanwire.client.io.environment import (
+    READ_BYTES,
+    connection_error,
+    in_process_transport,
+    set_options,
+    tls_context,
+)
 from spanwire.client.ports import InProcessTransport
+from spanwire.tls.settings import ClientTlsSettings
 
 MAX_RINGS: Final = 4096  # bytes read at once from the bell
 MAX_WAIT: Final = 60.0  # seconds of one wait; then the connection looks around
@@ -215,3 +222,10 @@ class InProcessChannel(Channel):
         """End the hand-over."""
         self._transport.close()
         self.closed("it is closed")
+
+
+def open_channel(address: BrokerAddress, tls: ClientTlsSettings | None, timeout: float) -> Channel:
+    """Connect to an address within ``timeout`` seconds. Raises `JmsError` or `ConfigurationError`."""
+    if address.is_in_process:
+        return InProcessChannel(in_process_transport(address, tls))
+    return SocketChannel.open(address, tls_context(address, tls), timeout)

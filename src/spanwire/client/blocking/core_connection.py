@@ -10,22 +10,21 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.blocking.channel import Channel, EndOfChannel, InProcessChannel, SocketChannel
+from spanwire.client.blocking.channel import Channel, EndOfChannel, open_channel
+from spanwire.client.blocking.preferred_broker import start_probe
+from spanwire.client.blocking.ready import Ready
 from spanwire.client.blocking.write_batching import WriteBatching
 from spanwire.client.io.broker_lookup import find_brokers
 from spanwire.client.io.environment import (
     FORKS,
     Machine,
     check_process,
-    in_process_transport,
     login_timeout_error,
     protocol_error,
     short_reason,
-    tls_context,
 )
 from spanwire.client.protocol.connection import ClientConnection
 from spanwire.client.protocol.consumer import ClientConsumer
@@ -48,29 +47,6 @@ MAX_BUFFERED_BYTES: Final = (
 POLL_INTERVAL: Final = 1.0  # seconds until the keeper looks when nobody else does: the broker may be gone
 
 
-class Ready:
-    """The connection's lock, taken when the broker hears what is sent."""
-
-    def __init__(self, connection: CoreConnection) -> None:
-        self._connection: Final = connection
-
-    def __enter__(self) -> None:
-        connection = self._connection
-        check_process(connection.process)
-        connection.lock.acquire()
-        if not connection.core.is_online:
-            try:
-                connection.wait_online()
-            except BaseException:
-                connection.lock.release()
-                raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._connection.lock.release()
-
-
 class CoreConnection:
     """The core, its channel and those who wait. Every method but `open`, `close` and `check` wants the lock held."""
 
@@ -80,7 +56,7 @@ class CoreConnection:
         self.process: Final = os.getpid()
         self.forks: Final = FORKS.watch()
         self.lock: Final = threading.Lock()
-        self._tls: Final = tls
+        self.tls: Final = tls
         self._changed: Final = threading.Condition(self.lock)
         self._keeper_due: Final = threading.Condition(self.lock)
         self._ready: Final = Ready(self)
@@ -373,43 +349,23 @@ class CoreConnection:
             error = self._connect(address)
             if error is None:
                 if failover.probe_at() is not None:
-                    threading.Thread(target=self._probe_preferred, name="spanwire-client-looker", daemon=True).start()
+                    start_probe(self)
                 return
             if is_startup and isinstance(error, AuthenticationError):
                 raise error
             failover.on_failed(error, self.machine.now().monotonic)
 
-    def _probe_preferred(self) -> None:
-        """While another broker is preferred to that of now, see now and then whether it is back; in its own thread."""
-        failover = self.core.failover
-        with self.lock:
-            epoch = self.core.correlator.epoch
-            while self._is_current(epoch) and (due := failover.probe_at()) is not None:
-                remaining = due - self.machine.now().monotonic
-                if remaining > 0:
-                    self._changed.wait(remaining)
-                    continue
-                address = failover.next_probe(self.machine.now().monotonic)
-                self.lock.release()
-                try:
-                    can_open = self._can_open(address)
-                finally:
-                    self.lock.acquire()
-                if can_open and self._is_current(epoch) and not self.core.is_in_transaction:
-                    self._disconnect(failover.prefer(address))
-                    return
+    def prefer(self, address: BrokerAddress) -> None:
+        """Leave the broker for a preferred one that accepts connections again."""
+        self._disconnect(self.core.failover.prefer(address))
 
-    def _is_current(self, epoch: int) -> bool:
-        """Whether the broker is still the one of then."""
+    def pause(self, seconds: float) -> None:
+        """Release the lock for some time, or until the state of the connection changes."""
+        self._changed.wait(seconds)
+
+    def is_current(self, epoch: int) -> bool:
+        """Return True while the connection still uses the link of ``epoch``."""
         return not self._is_over and self.core.is_online and self.core.correlator.epoch == epoch
-
-    def _can_open(self, address: BrokerAddress) -> bool:
-        """Whether a socket can be had there, with TLS if it is asked for."""
-        try:
-            self._open_channel(address, address.settings.connect_timeout_ms / 1000).close()
-        except (JmsError, ConfigurationError):
-            return False
-        return True
 
     def _discover(self, failover: Failover) -> bool:
         """Look for brokers that announce themselves; False when there are none."""
@@ -420,7 +376,7 @@ class CoreConnection:
         addresses: tuple[BrokerAddress, ...] = ()
         failure: JmsError | None = None
         try:
-            addresses = () if group is None else find_brokers(url, group, self._tls)
+            addresses = () if group is None else find_brokers(url, group, self.tls)
         except JmsError as error:
             failure = error
         finally:
@@ -440,7 +396,7 @@ class CoreConnection:
         channel: Channel | None = None
         failure: JmsError | None = None
         try:
-            channel = self._open_channel(address, timeout)
+            channel = open_channel(address, self.tls, timeout)
         except JmsError as error:
             failure = error
         finally:
@@ -461,11 +417,6 @@ class CoreConnection:
             self.flush()
             return None
         return self._login_error or JmsError(f"{address.url} let the client in and was gone")
-
-    def _open_channel(self, address: BrokerAddress, timeout: float) -> Channel:
-        if address.is_in_process:
-            return InProcessChannel(in_process_transport(address, self._tls))
-        return SocketChannel.open(address, tls_context(address, self._tls), timeout)
 
     def _run_keeper(self) -> None:
         with self.lock:

@@ -11,18 +11,14 @@ from collections import deque
 from typing import Final
 
 from spanwire.client.addressing.options import MAX_PREFETCH, ClientSettings
-from spanwire.client.messages.ack_range import AckRange
-from spanwire.client.messages.ack_template import AcknowledgedIds, AcknowledgementEncoder
 from spanwire.client.messages.message import Message, MessageAcknowledger
-from spanwire.client.messages.message_encoder import NULL, nested_octets
+from spanwire.client.messages.message_encoder import NULL
+from spanwire.client.protocol.delivered_messages import DeliveredMessages
 from spanwire.client.protocol.redelivery_queue import RedeliveryQueue
 from spanwire.client.protocol.response_correlator import Request, ResponseCorrelator
 from spanwire.model.acks import (
-    DELIVERED_ACK,
     EXPIRED_ACK,
-    INDIVIDUAL_ACK,
     LAST_DELIVERED_UNSET,
-    POISON_ACK,
     REDELIVERED_ACK,
     STANDARD_ACK,
 )
@@ -41,7 +37,6 @@ WINDOW_SLACK: Final = 1_000  # dispatches beyond two prefetches: the broker send
 FOREVER: Final = 0  # the timeouts of a MessagePull
 AT_ONCE: Final = -1
 OPTIMIZED_PERCENT: Final = 65  # of the prefetch, ActiveMQ's
-CLASSIC_PAGE: Final = 200  # ActiveMQ's maxPageSize: it gives a reader no more of a full queue before a word from it
 PULL_GRACE: Final = 10.0  # seconds for the broker to say that a pull found nothing
 
 
@@ -78,12 +73,10 @@ class ClientConsumer:
         self.is_leaving = False  # whoever waits for a message shall go without
         self.is_listening = False  # AUTO: what is handed over is acknowledged when `on_listener_done` says so
         self.last_batch_bytes = 0  # by the last `next_messages`
-        self._keeps_delivered = True
         self.last_delivered = LAST_DELIVERED_UNSET
         self._correlator: Final[ResponseCorrelator] = correlator
         self._settings: Final[ClientSettings] = settings
         self._acknowledger: Final[MessageAcknowledger | None] = acknowledger
-        self._encoder: Final[AcknowledgementEncoder] = AcknowledgementEncoder(nested_octets(consumer_id))
         self._scanner = MessageScanner(12)
         self._optimized: Final[bool] = settings.optimize_acknowledge and self.mode == AUTO
         self._acknowledges_each: Final[bool] = self.mode == AUTO and not self._optimized
@@ -91,10 +84,7 @@ class ClientConsumer:
         self._in_listener: Message | None = None
         self._buffer: Final[deque[Message]] = deque()
         self._redeliveries: Final[RedeliveryQueue] = RedeliveryQueue(settings)
-        self._delivered: Final[dict[bytes, Message]] = {}
-        self._ack_range: Final[AckRange] = AckRange()
-        self._extension = 0  # of those delivered, the broker knows
-        self._committing = 0  # of those delivered, the first so many are in a commit that is not answered
+        self._delivered: Final[DeliveredMessages] = DeliveredMessages(correlator, consumer_id)
         self._new_count = 0  # dispatches in the buffer, without those rolled back
 
     def announce(self) -> Request:
@@ -173,7 +163,7 @@ class ClientConsumer:
     def on_interrupted(self) -> None:
         """The link is gone: what is unacknowledged will be dispatched again, so nothing of it is kept."""
         self._forget_buffer()
-        self._forget_delivered()
+        self._delivered.clear()
         self.is_pulling = False
         if self.is_browser and not self.is_ended:
             self.fail(JmsError("the connection broke during the browse; begin again"))
@@ -230,7 +220,7 @@ class ClientConsumer:
         """
         if self.mode != CLIENT:
             raise IllegalStateError("only under client acknowledgement may a consumer forget what it has delivered")
-        self._keeps_delivered = False
+        self._delivered.is_retained = False
 
     @property
     def resume_at(self) -> float:
@@ -250,7 +240,7 @@ class ClientConsumer:
     def _is_dropped(self, message: Message, now: Time) -> bool:
         if self.is_browser or not self._settings.check_expiry or not message.is_expired(now.wall_ms):
             return False
-        self._acknowledge(EXPIRED_ACK, message, message, 1, NULL)
+        self._delivered.send(EXPIRED_ACK, message, message, 1, NULL)
         self._pull_again()
         return True
 
@@ -265,36 +255,16 @@ class ClientConsumer:
             if self.is_listening:
                 self._in_listener = message
             else:
-                self._acknowledge(STANDARD_ACK, message, message, 1, NULL)
-            return
-        if not self._keeps_delivered:
-            self._deliver_discarded(message)
+                self._delivered.send(STANDARD_ACK, message, message, 1, NULL)
             return
         delivered = self._delivered
-        delivered[message.id_octets] = message
+        is_half = delivered.add(message, self.prefetch)
         if self._optimized:
             self._acknowledge_often_enough(now)
-            return
-        if 2 * (len(delivered) - self._extension) < self.prefetch:
-            return
-        if self.mode == DUPS_OK:
-            self.acknowledge_delivered(NULL)
-        else:
-            self._extend(message, len(delivered))
-
-    def _deliver_discarded(self, message: Message) -> None:
-        unkept = self._ack_range
-        unkept.add(message)
-        if 2 * (unkept.count - self._extension) >= min(self.prefetch, CLASSIC_PAGE):
-            self._extend(message, unkept.count)
-
-    def _extend(self, last: Message, count: int) -> None:
-        """The broker may send as many more as the application has got since it was told last: ActiveMQ counts them, and
-        a Spanwire looks for the last one.
-        """
-        more = count - self._extension
-        self._extension = count
-        self._acknowledge(DELIVERED_ACK, last, last, more, NULL)
+        elif is_half and self.mode == DUPS_OK:
+            delivered.acknowledge_all(NULL)
+        elif is_half:
+            delivered.extend(message)
 
     def _acknowledge_often_enough(self, now: float) -> None:
         """``jms.optimizeAcknowledge``: at 65 percent of the prefetch, or when the last one is a while ago."""
@@ -314,7 +284,7 @@ class ClientConsumer:
         message = self._in_listener
         self._in_listener = None
         if message is not None and message.epoch == self._correlator.epoch:
-            self._acknowledge(STANDARD_ACK, message, message, 1, NULL)
+            self._delivered.send(STANDARD_ACK, message, message, 1, NULL)
 
     def on_listener_failed(self, now: Time) -> None:
         """A listener has raised. In the modes in which nobody else decides, what it had comes again."""
@@ -360,7 +330,7 @@ class ClientConsumer:
 
     def prepare_wait(self) -> None:
         """The application is about to wait: what it has had may be acknowledged now."""
-        if self._delivered and (
+        if len(self._delivered) > 0 and (
             self.mode == DUPS_OK or (self._optimized and self._settings.scheduled_acknowledge_ms == 0)
         ):
             self.acknowledge_delivered(NULL)
@@ -373,22 +343,11 @@ class ClientConsumer:
     @property
     def has_delivered(self) -> bool:
         """Whether something waits to be acknowledged."""
-        return bool(self._delivered) or self._ack_range.count > 0
+        return not self._delivered.is_empty
 
     def acknowledge_delivered(self, transaction: bytes) -> None:
         """Everything that the application has got; inside a transaction it is kept until that is settled."""
-        first, last = self._ack_range.first, self._ack_range.last
-        if first is not None and last is not None:
-            self._acknowledge(STANDARD_ACK, first, last, self._ack_range.count, transaction)
-            self._forget_delivered()
-        if not self._delivered:
-            return
-        messages = list(self._delivered.values())
-        self._acknowledge(STANDARD_ACK, messages[0], messages[-1], len(messages), transaction)
-        if transaction == NULL:
-            self._forget_delivered()
-        else:
-            self._committing = len(messages)
+        self._delivered.acknowledge_all(transaction)
 
     def acknowledge_stored(self) -> Request | None:
         """Everything that a reader that keeps nothing has got; the answer tells that the broker has that on its disk.
@@ -397,52 +356,15 @@ class ClientConsumer:
         One message goes last and is answered. ActiveMQ waits for its disk once for each message of an answered range,
         and whatever it has written before is safe with the last (KahaDB: enableJournalDiskSyncs).
         """
-        unkept, stored = self._ack_range, self._ack_range.stored
-        first, before, after, last = unkept.first, unkept.before, unkept.after, unkept.last
-        before_count = unkept.before_count
-        after_count = unkept.count - before_count - 1
-        self._forget_delivered()
-        if stored is None or stored.epoch != self._correlator.epoch:
-            return None
-        if first is not None and before is not None:
-            self._acknowledge(STANDARD_ACK, first, before, before_count, NULL)
-        if after is not None and last is not None:
-            self._acknowledge(STANDARD_ACK, after, last, after_count, NULL)
-        headers = stored.headers
-        command = wire.MessageAck(
-            destination=headers.destination,
-            consumer_id=self.info.consumer_id,
-            ack_type=STANDARD_ACK,
-            first_message_id=headers.message_id,
-            last_message_id=headers.message_id,
-            message_count=1,
-        )
-        return self._correlator.request(command)
+        return self._delivered.acknowledge_stored()
 
     def on_committed(self) -> None:
         """What was delivered before the commit is acknowledged for good; more may have been since."""
-        count = self._committing
-        if count < len(self._delivered):
-            for key in list(self._delivered)[:count]:
-                del self._delivered[key]
-            self._extension = max(0, self._extension - count)
-            self._committing = 0
-        else:
-            self._forget_delivered()
-
-    def _forget_delivered(self) -> None:
-        self._delivered.clear()
-        self._ack_range.forget()
-        self._extension = 0
-        self._committing = 0
+        self._delivered.on_committed()
 
     def acknowledge_one(self, message: Message) -> None:
         """One message; nothing when it is acknowledged already, or its connection broke meanwhile."""
-        if message.epoch != self._correlator.epoch or self._delivered.pop(message.id_octets, None) is None:
-            return
-        if self._extension > 0:
-            self._extension -= 1
-        self._acknowledge(INDIVIDUAL_ACK, message, message, 1, NULL)
+        self._delivered.acknowledge_one(message)
 
     def rollback(self, now: Time) -> None:
         """What was delivered comes again, or has had all its chances and goes to the dead letters."""
@@ -453,9 +375,7 @@ class ClientConsumer:
 
     def take_delivered(self) -> list[Message]:
         """What the application has got and nobody has settled; the consumer forgets it."""
-        messages = list(self._delivered.values())
-        self._forget_delivered()
-        return messages
+        return self._delivered.take()
 
     def redeliver(self, messages: list[Message], now: Time) -> None:
         """These come again, or go to the dead letters. Those of an earlier link do not: the broker sends them again."""
@@ -471,7 +391,7 @@ class ClientConsumer:
                 self._poison(message)
                 continue
             if before > 0:  # the first one is counted by the broker when the consumer leaves
-                self._acknowledge(REDELIVERED_ACK, message, message, 1, NULL)
+                self._delivered.send(REDELIVERED_ACK, message, message, 1, NULL)
             again.append(message)
             most = max(most, before + 1)
         if not again:
@@ -487,19 +407,8 @@ class ClientConsumer:
     def _poison(self, message: Message) -> None:
         limit = self._settings.redelivery.maximum_redeliveries
         cause = f"Exceeded redelivery policy limit: {limit}, redelivered {message.redelivery_count} times"
-        ids = AcknowledgedIds(message.id_octets, message.id_octets, 1, cause)
-        self._send(message.destination_octets, NULL, POISON_ACK, ids)
+        self._delivered.send_poison(message, cause)
         self._pull_again()
-
-    def _acknowledge(self, ack_type: int, first: Message, last: Message, count: int, transaction: bytes) -> None:
-        ids = AcknowledgedIds(first.id_octets, last.id_octets, count)
-        self._send(last.destination_octets, transaction, ack_type, ids)
-
-    def _send(self, destination: bytes, transaction: bytes, ack_type: int, ids: AcknowledgedIds) -> None:
-        correlator = self._correlator
-        link = correlator.link
-        if link is not None and correlator.is_online:
-            link.send_frame(self._encoder.octets(link.wire_format, destination, transaction, ack_type, ids))
 
     def close(self) -> Request | None:
         """The consumer leaves. What was delivered and not acknowledged goes to others."""
@@ -549,6 +458,8 @@ class ClientConsumer:
         rolled_back = self._last_rolled_back()
         if rolled_back is not None:
             last = rolled_back.broker_sequence
-        elif self._delivered:
-            last = list(self._delivered.values())[-1].broker_sequence
+        else:
+            delivered = self._delivered.last()
+            if delivered is not None:
+                last = delivered.broker_sequence
         return wire.RemoveInfo(object_id=self.info.consumer_id, last_delivered_sequence_id=last)

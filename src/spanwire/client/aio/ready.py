@@ -1,0 +1,33 @@
+"""Waits of an asyncio connection: for a broker, and for messages."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from spanwire.client.aio.core_connection import CoreConnection
+
+
+class MessageWaiter:
+    """Somebody who waits for messages."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Something came, or nothing will."""
+
+
+class Ready:
+    """Waits on entry until the broker hears what is sent."""
+
+    def __init__(self, connection: CoreConnection) -> None:
+        self._connection: Final = connection
+
+    async def __aenter__(self) -> None:
+        await self._connection.wait_online()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return

@@ -1,0 +1,34 @@
+"""The lock of a blocking connection, taken while a broker receives commands."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+from spanwire.client.io.environment import check_process
+
+if TYPE_CHECKING:
+    from spanwire.client.blocking.core_connection import CoreConnection
+
+
+class Ready:
+    """The connection's lock, taken when the broker hears what is sent."""
+
+    def __init__(self, connection: CoreConnection) -> None:
+        self._connection: Final = connection
+
+    def __enter__(self) -> None:
+        connection = self._connection
+        check_process(connection.process)
+        connection.lock.acquire()
+        if not connection.core.is_online:
+            try:
+                connection.wait_online()
+            except BaseException:
+                connection.lock.release()
+                raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._connection.lock.release()

@@ -1,0 +1,158 @@
+"""Messages that one consumer has delivered and not acknowledged, and the acknowledgements of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.client.messages.ack_range import AckRange
+from spanwire.client.messages.ack_template import AcknowledgedIds, AcknowledgementEncoder
+from spanwire.client.messages.message import Message
+from spanwire.client.messages.message_encoder import NULL, nested_octets
+from spanwire.client.protocol.response_correlator import Request, ResponseCorrelator
+from spanwire.model.acks import DELIVERED_ACK, INDIVIDUAL_ACK, POISON_ACK, STANDARD_ACK
+from spanwire.protocols.openwire.codec import _marshallers as wire
+
+CLASSIC_PAGE: Final = (
+    200  # messages; ActiveMQ's maxPageSize: it dispatches no more of a full queue without a MessageAck
+)
+
+
+class DeliveredMessages:
+    """Keeps delivered messages until they are acknowledged, and encodes acknowledgements.
+
+    With ``is_retained`` False only an `AckRange` stays in memory, for a reader that never recovers.
+    """
+
+    def __init__(self, correlator: ResponseCorrelator, consumer_id: wire.ConsumerId) -> None:
+        self.is_retained = True
+        self._correlator: Final[ResponseCorrelator] = correlator
+        self._consumer_id: Final[wire.ConsumerId] = consumer_id
+        self._encoder: Final[AcknowledgementEncoder] = AcknowledgementEncoder(nested_octets(consumer_id))
+        self._messages: Final[dict[bytes, Message]] = {}
+        self._range: Final[AckRange] = AckRange()
+        self._extension = 0  # messages that DELIVERED_ACK has reported
+        self._committing = 0  # messages, from the first, in a commit without a response
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return True if no message waits for its acknowledgement."""
+        return not self._messages and self._range.count == 0
+
+    def add(self, message: Message, prefetch: int) -> bool:
+        """Add a message. Returns True if the messages not yet reported fill half of the prefetch window."""
+        if not self.is_retained:
+            self._range.add(message)
+            return 2 * (self._range.count - self._extension) >= min(prefetch, CLASSIC_PAGE)
+        self._messages[message.id_octets] = message
+        return 2 * (len(self._messages) - self._extension) >= prefetch
+
+    def extend(self, last: Message) -> None:
+        """Send a DELIVERED_ACK up to ``last``, so that the broker dispatches as many more messages.
+
+        ActiveMQ uses the count of the acknowledgement, Spanwire the id of the last message.
+        """
+        count = len(self._messages) if self.is_retained else self._range.count
+        more = count - self._extension
+        self._extension = count
+        self.send(DELIVERED_ACK, last, last, more, NULL)
+
+    def acknowledge_all(self, transaction: bytes) -> None:
+        """Acknowledge all messages; inside of a transaction they stay here until `on_committed` or `take`."""
+        first, last = self._range.first, self._range.last
+        if first is not None and last is not None:
+            self.send(STANDARD_ACK, first, last, self._range.count, transaction)
+            self.clear()
+        if not self._messages:
+            return
+        messages = list(self._messages.values())
+        self.send(STANDARD_ACK, messages[0], messages[-1], len(messages), transaction)
+        if transaction == NULL:
+            self.clear()
+        else:
+            self._committing = len(messages)
+
+    def acknowledge_stored(self) -> Request | None:
+        """Acknowledge an `AckRange` with a request that is answered once the broker has synced the acknowledgements.
+
+        Only one message, the last, is acknowledged with a request. ActiveMQ syncs its disk once for each message of an
+        answered range, and a sync covers everything written before (KahaDB: enableJournalDiskSyncs).
+
+        Returns:
+            None if there is nothing to acknowledge, or if the connection broke: the broker redelivers the messages.
+        """
+        unkept, stored = self._range, self._range.stored
+        first, before, after, last = unkept.first, unkept.before, unkept.after, unkept.last
+        before_count = unkept.before_count
+        after_count = unkept.count - before_count - 1
+        self.clear()
+        if stored is None or stored.epoch != self._correlator.epoch:
+            return None
+        if first is not None and before is not None:
+            self.send(STANDARD_ACK, first, before, before_count, NULL)
+        if after is not None and last is not None:
+            self.send(STANDARD_ACK, after, last, after_count, NULL)
+        headers = stored.headers
+        command = wire.MessageAck(
+            destination=headers.destination,
+            consumer_id=self._consumer_id,
+            ack_type=STANDARD_ACK,
+            first_message_id=headers.message_id,
+            last_message_id=headers.message_id,
+            message_count=1,
+        )
+        return self._correlator.request(command)
+
+    def acknowledge_one(self, message: Message) -> None:
+        """Acknowledge one message. Does nothing if it is acknowledged already, or came over an earlier link."""
+        if message.epoch != self._correlator.epoch or self._messages.pop(message.id_octets, None) is None:
+            return
+        if self._extension > 0:
+            self._extension -= 1
+        self.send(INDIVIDUAL_ACK, message, message, 1, NULL)
+
+    def on_committed(self) -> None:
+        """Remove the messages of a successful commit, and keep those delivered after its request."""
+        count = self._committing
+        if count < len(self._messages):
+            for key in list(self._messages)[:count]:
+                del self._messages[key]
+            self._extension = max(0, self._extension - count)
+            self._committing = 0
+        else:
+            self.clear()
+
+    def take(self) -> list[Message]:
+        """Return and remove all messages."""
+        messages = list(self._messages.values())
+        self.clear()
+        return messages
+
+    def last(self) -> Message | None:
+        """Return the message that was delivered last, or None."""
+        return list(self._messages.values())[-1] if self._messages else None
+
+    def clear(self) -> None:
+        """Remove all messages without an acknowledgement."""
+        self._messages.clear()
+        self._range.forget()
+        self._extension = 0
+        self._committing = 0
+
+    def send(self, ack_type: int, first: Message, last: Message, count: int, transaction: bytes) -> None:
+        """Send a MessageAck for ``count`` messages from ``first`` to ``last``; lost without a link."""
+        ids = AcknowledgedIds(first.id_octets, last.id_octets, count)
+        self._send(last.destination_octets, transaction, ack_type, ids)
+
+    def send_poison(self, message: Message, cause: str) -> None:
+        """Send a POISON_ACK: the broker moves the message to its dead-letter queue."""
+        ids = AcknowledgedIds(message.id_octets, message.id_octets, 1, cause)
+        self._send(message.destination_octets, NULL, POISON_ACK, ids)
+
+    def _send(self, destination: bytes, transaction: bytes, ack_type: int, ids: AcknowledgedIds) -> None:
+        correlator = self._correlator
+        link = correlator.link
+        if link is not None and correlator.is_online:
+            link.send_frame(self._encoder.octets(link.wire_format, destination, transaction, ack_type, ids))
