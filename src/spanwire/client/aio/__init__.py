@@ -1,4 +1,4 @@
-"""The client for asyncio.
+"""Asyncio client of ActiveMQ and Spanwire brokers.
 
     async with aio.connect("tcp://localhost:61616") as connection, connection.session() as session:
         producer = await session.create_producer("queue://ORDERS")
@@ -6,8 +6,8 @@
         consumer = await session.create_consumer("queue://ORDERS", selector="n > 0")
         message = await consumer.receive(timeout=5)
 
-One event loop owns a connection and everything of it. What is sent in one turn of the loop is written at its end.
-`spanwire.client.blocking` has the same names without ``await``. ``vm:`` and ``peer:`` URLs reach a broker of this
+A connection and all of its objects belong to one event loop. The loop writes all commands of one turn together.
+`spanwire.client.blocking` has the same names without ``await``. ``vm:`` and ``peer:`` URLs reach a broker of the same
 process through `spanwire.client.ports`.
 """
 
@@ -36,15 +36,24 @@ def connect(
     client_id: str | None = None,
     tls: ClientTlsSettings | None = None,
 ) -> Connecting:
-    """A logged-in connection: ``await connect(…)`` or ``async with connect(…) as connection``.
+    """Connect and log in: ``await connect(…)`` or ``async with connect(…) as connection``.
 
-    Raises `ConfigurationError` for a URL that cannot be meant, and `JmsError` when no broker lets the client in.
+    Arguments:
+        url: ``tcp://host:port``, ``ssl:``, ``vm:``, ``peer:``, ``failover:(…)``, ``fanout:(…)`` or ``discovery:(…)``.
+        user_name: Login name; overrides ``jms.userName`` of the URL.
+        password: Password; overrides ``jms.password``.
+        client_id: JMS client id, needed for durable subscriptions; overrides ``jms.clientID``.
+        tls: Key store, trust store and host name verification for ``ssl:`` URLs.
+
+    Raises:
+        ConfigurationError: The URL or an option of the URL is wrong.
+        JmsError: No broker accepted the connection; `AuthenticationError` if a broker refused the login.
     """
     return Connecting(url, user_name, password, client_id, tls)
 
 
 class Connecting:
-    """A connection that is about to be made."""
+    """A connection that is not open yet: the result of `connect`, to be awaited or entered."""
 
     def __init__(
         self,
@@ -71,10 +80,10 @@ class Connecting:
         if self._connection is not None:
             await self._connection.close()
 
-    if not TYPE_CHECKING:  # a type checker is to say that these names are missing here
+    if not TYPE_CHECKING:  # hidden from type checkers, which report a missing await themselves
 
         def __getattr__(self, name: str) -> object:
-            """Raise the `AttributeError` that tells how a connection is made of this."""
+            """Raise an `AttributeError` that says how to await the connection."""
             if hasattr(Connection, name):
                 raise AttributeError(
                     f"the connection is not made yet, so there is no {name}: write "

@@ -1,4 +1,4 @@
-"""A queue browser of an asyncio session."""
+"""Queue browser of the asyncio client (JMS 1.1 §4.4.6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Subscribe = Callable[[Destination | str, ConsumerOptions], Awaitable[Consumer]]
 
 
 class Browser:
-    """Reads a queue from its head to its end and leaves it as it is."""
+    """Iterates over the messages of a queue from head to tail. The messages stay in the queue."""
 
     def __init__(self, subscribe: Subscribe, destination: Destination | str, selector: str | None) -> None:
         self._subscribe: Final = subscribe

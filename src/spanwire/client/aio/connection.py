@@ -1,4 +1,4 @@
-"""A connection of the asyncio client."""
+"""Connection of the asyncio client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spanwire.model.errors import JmsError
 
 
 class Connection:
-    """One connection to a broker, or with ``failover:`` to one of several after the other."""
+    """A connection to one broker; with ``failover:`` to one broker after another."""
 
     def __init__(self, shared: CoreConnection) -> None:
         self.shared: Final = shared
@@ -29,21 +29,29 @@ class Connection:
 
     @property
     def client_id(self) -> str:
-        """The client id, chosen by the caller or made up."""
+        """JMS client id, generated unless the caller has chosen one."""
         return self.shared.core.client_id
 
     @property
     def broker_name(self) -> str | None:
-        """How the broker calls itself."""
+        """Name that the broker reports, or None before the first login."""
         return self.shared.core.broker_name
 
     @property
     def errors(self) -> list[JmsError]:
-        """What the broker refused of commands that nobody waited for, the last hundred."""
+        """Errors of commands without a response, at most the last 100."""
         return list(self.shared.core.errors)
 
     def session(self, acknowledge: AcknowledgeMode = "auto") -> Session:
-        """A session; ``acknowledge`` is ``auto``, ``client``, ``dups_ok``, ``individual``, ``transacted`` or ``xa``."""
+        """Create a session.
+
+        Arguments:
+            acknowledge: ``auto``, ``client``, ``dups_ok``, ``individual``, ``transacted`` or ``xa``.
+
+        Raises:
+            ConfigurationError: The acknowledgement mode is unknown.
+            JmsError: The connection has failed or is closed.
+        """
         shared = self.shared
         shared.check()
         with shared.lock:
@@ -52,10 +60,13 @@ class Connection:
         return Session(shared, core, self._requestor)
 
     async def close(self) -> None:
-        """Say farewell, so that everything before is done, and close. A second call does nothing."""
+        """Close the connection after the broker has processed all earlier commands. A second call does nothing.
+
+        Waits at most ``jms.closeTimeout`` for the broker.
+        """
         await self.shared.close()
 
     def requestor(self) -> Requestor:
-        """Where answers to requests arrive."""
+        """Return the requestor whose temporary queue receives the replies of all sessions."""
         self.shared.check()
         return self._requestor

@@ -1,4 +1,4 @@
-"""A message consumer of an asyncio session."""
+"""Message consumer of the asyncio client (JMS 1.1 §4.5)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spanwire.model.errors import IllegalStateError
 
 
 class Consumer(MessageWaiter):
-    """Receives messages; also ``async for message in consumer``, which ends when the consumer is closed."""
+    """A message consumer of a session. ``async for message in consumer`` ends when the consumer is closed."""
 
     def __init__(self, session: ClientSession, core: ClientConsumer, shared: CoreConnection, turns: Turns) -> None:
         self.core: Final = core
@@ -49,7 +49,11 @@ class Consumer(MessageWaiter):
             yield message
 
     def receive_no_wait(self) -> Message | None:
-        """The next message that is here already; None, too, while the broker takes no acknowledgements."""
+        """Return the next message that has arrived, or None.
+
+        Returns None, too, while the socket accepts no acknowledgements. Raises `IllegalStateError` for a closed
+        consumer.
+        """
         shared = self._shared
         shared.check_process()
         if shared.delivered_count >= MAX_DELIVERED_PER_TURN:
@@ -62,7 +66,18 @@ class Consumer(MessageWaiter):
         return message
 
     async def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message; None when ``timeout`` seconds are over. Without one it waits as long as it takes."""
+        """Wait for the next message.
+
+        Arguments:
+            timeout: Seconds to wait; None waits until a message arrives or the consumer is closed.
+
+        Returns:
+            The message, or None after ``timeout`` seconds. In ``auto`` mode the message is acknowledged.
+
+        Raises:
+            IllegalStateError: The consumer is closed.
+            JmsError: The connection has failed, or the broker has closed the consumer.
+        """
         shared = self._shared
         shared.check_process()
         core = self.core
@@ -90,7 +105,7 @@ class Consumer(MessageWaiter):
         return None
 
     async def _has_room(self, timeout: float | None) -> bool:
-        """Wait until an acknowledgement has a place to go to; False when the time is over."""
+        """Wait until the socket accepts acknowledgements. Returns False after ``timeout`` seconds."""
         self._shared.write()
         if timeout is not None and timeout <= 0:
             return self._shared.delivered_count < MAX_DELIVERED_PER_TURN
@@ -108,7 +123,7 @@ class Consumer(MessageWaiter):
         return end
 
     async def woken(self, until: float | None, now: float) -> None:
-        """Wait until something came for this consumer, or the time is over."""
+        """Wait until a message arrives or the consumer fails, or until ``until`` in monotonic seconds."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._waiters.append(future)
@@ -125,16 +140,16 @@ class Consumer(MessageWaiter):
                 self._waiters.remove(future)
 
     def wake(self) -> None:
-        """Something came, or the consumer failed."""
+        """End all waits for messages of this consumer."""
         waiters = self._waiters
         self._waiters = []
         for future in waiters:
             _finish(future)
 
     async def take_next(self, take: Callable[[Message], bool], is_done: Callable[[], bool], end: float | None) -> bool:
-        """Hand the next message to ``take``, or wait for one or until ``is_done``.
+        """Pass the next message to ``take``, or wait for a message or for ``is_done``.
 
-        ``take`` returns True when another waiting call may be done with the message. Returns False at ``end``, in
+        ``take`` returns True if another waiting call may be done with the message. Returns False at ``end``, in
         monotonic seconds.
         """
         message = self.receive_no_wait()
@@ -149,21 +164,28 @@ class Consumer(MessageWaiter):
         return True
 
     def listen(self, listener: Listener, on_error: ErrorListener | None = None) -> None:
-        """Give each message to ``listener``, a function or coroutine function; those of one session take turns.
+        """Call ``listener`` for each message. Listeners of one session are called one at a time.
 
-        In ``auto`` a message is acknowledged when the listener has done its work; what it raises is logged, and the
-        message comes again as after a rollback (in ``client`` and ``transacted`` sessions it decides that itself).
-        ``on_error`` gets the error that ended it all, if one did. Raises `IllegalStateError` when there is a listener.
+        In ``auto`` mode a message is acknowledged when the listener returns. An exception of the listener is logged,
+        and the message is redelivered by the redelivery policy. In ``client`` and ``transacted`` sessions the listener
+        acknowledges and rolls back itself.
+
+        Arguments:
+            listener: Called with each message; may be a coroutine function.
+            on_error: Called with the error that ended the connection or consumer.
+
+        Raises:
+            IllegalStateError: The consumer has a listener already.
         """
         self._shared.check()
         self._listener_loop.start(listener, on_error)
 
     async def stop_listening(self) -> None:
-        """No more messages for the listener; what it has it ends."""
+        """Stop calling the listener after the current message."""
         await self._listener_loop.stop()
 
     async def close(self) -> None:
-        """The consumer leaves; in a transaction with messages of it, at its end."""
+        """Close the consumer; in a transaction that has received messages, at the end of the transaction."""
         shared = self._shared
         shared.check_process()
         await self._listener_loop.stop()

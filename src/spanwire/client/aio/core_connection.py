@@ -1,4 +1,4 @@
-"""One asyncio connection as all its sessions share it: the core, its wire, and those who wait."""
+"""State of an asyncio connection that its sessions share: the protocol core, the wire and the waiting calls."""
 
 from __future__ import annotations
 
@@ -35,19 +35,20 @@ from spanwire.model.errors import (
 )
 from spanwire.tls.settings import ClientTlsSettings
 
-FLUSH_BYTES: Final = 64 * 1024  # of commands that gather within one turn before they are written
-MAX_DELIVERED_PER_TURN: Final = 512  # messages within one turn; their acknowledgements are some 50 KiB
-MAX_BUFFERED_BYTES: Final = (
-    64 * 1024 * 1024
-)  # of messages that nobody takes: reading stops until somebody waits for something
-READ_GRACE: Final = 0.05  # seconds in which a loop that turns again reads what came
-TIMER_GRACE: Final = 0.5  # seconds by which a timer of a loop comes late that had no time
-RECONNECT_POLL: Final = 1.0  # seconds until the heart looks whether there is a wire again
-KEEP_ALIVE_SHARE: Final = 2 / 3  # of the time within which the broker wants to hear something
+FLUSH_BYTES: Final = 64 * 1024  # bytes of pending commands; more are written before the turn ends
+MAX_DELIVERED_PER_TURN: Final = 512  # messages; their acknowledgements take about 50 KiB
+MAX_BUFFERED_BYTES: Final = 64 * 1024 * 1024  # bytes of undelivered messages; above, reading stops until a call waits
+READ_GRACE: Final = 0.05  # seconds; a loop that was blocked reads its sockets before the inactivity check
+TIMER_GRACE: Final = 0.5  # seconds; a timer that is later than that shows that the loop was blocked
+RECONNECT_POLL: Final = 1.0  # seconds until the keep-alive thread checks for a new wire
+KEEP_ALIVE_SHARE: Final = 2 / 3  # of the negotiated inactivity limit
 
 
 class CoreConnection(WireOwner, KeepAliveConnection):
-    """The core and the event loop's side of it. Everything happens in the loop that opened it."""
+    """Connects a `ClientConnection` with a wire. All methods run in the event loop that opened the connection.
+
+    `lock`, `ready`, `write_soon` and `flush` exist in both shells: the modules that use them are generated for threads.
+    """
 
     def __init__(self, core: ClientConnection, machine: Machine, tls: ClientTlsSettings | None) -> None:
         self.core: Final = core
@@ -55,42 +56,42 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         self.tls: Final = tls
         self._process: Final = os.getpid()
         self.forks: Final = FORKS.watch()
-        self.lock: Final = contextlib.nullcontext()  # one loop needs none: for code that is generated for threads, too
+        self.lock: Final = contextlib.nullcontext()  # stands for the lock of the blocking shell
         self._ready: Final = Ready(self)
         self._loop: Final = asyncio.get_running_loop()
         self.wire: Wire | None = None
         self._online: Final = asyncio.Event()
-        self._login_result: asyncio.Future[JmsError | None] | None = None  # while an address is tried
+        self._login_result: asyncio.Future[JmsError | None] | None = None  # set during `_connect`
         self._futures: Final[dict[int, asyncio.Future[None]]] = {}
         self._message_waiters: Final[dict[int, MessageWaiter]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
         self.is_flushing = False
         self.max_buffered_bytes = MAX_BUFFERED_BYTES
-        self.delivered_count = 0  # messages, since something was written
+        self.delivered_count = 0  # messages since the last write
         self._is_reading = True
-        self._wait_count = 0  # for messages
+        self._wait_count = 0  # calls that wait for messages
         self._written_at = 0.0
-        self._inactivity = 0.0  # of the broker, in seconds; 0 for any
+        self._inactivity = 0.0  # seconds, the broker's limit; 0 for none
         self._keep_alive_frame = b""
         self._reconnecting: asyncio.Task[None] | None = None
         self._probe_task: asyncio.Task[None] | None = None
 
     def check_process(self) -> None:
-        """Raises `IllegalStateError` after a fork."""
+        """Raise `IllegalStateError` in a forked process."""
         check_process(self._process)
 
     def check(self) -> None:
-        """Raises `IllegalStateError` after a fork, and the failure of a connection that is over."""
+        """Raise `IllegalStateError` in a forked process, or the failure of the connection."""
         check_process(self._process)
         self.core.correlator.check_open()
 
     def ready(self) -> Ready:
-        """``async with connection.ready():`` the broker hears what is sent."""
+        """Return the context ``async with connection.ready():``, whose entry waits until the connection is online."""
         return self._ready
 
     async def wait_online(self) -> None:
-        """Wait until the broker hears what is sent; raises when it will not in the time that ``timeout`` grants."""
+        """Wait until the connection is online. Raises `JmsError` after the ``timeout`` of the failover URL."""
         self.check()
         if self.core.is_online:
             return
@@ -104,7 +105,12 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         self.core.correlator.check_open()
 
     async def answer(self, request: Request, timeout: float | None = None) -> None:
-        """Wait for the answer of a request. Raises what the broker refused it with."""
+        """Wait for the response to a request.
+
+        Raises:
+            JmsError: The broker refused the request.
+            ResourceAllocationError: No response within ``timeout`` seconds.
+        """
         self.write_soon()
         if not request.done:
             self._resume_reading()
@@ -123,14 +129,16 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         request.raise_error()
 
     async def answer_close(self, request: Request | None) -> None:
-        """Wait for the answer of a removal, if there is one to wait for."""
+        """Wait for the response to a removal, at most ``jms.closeTimeout``; None if the broker was not told."""
         if request is not None:
             await self.answer(request, self.core.settings.close_timeout_ms / 1000)
         elif self.core.failure is None:
             self._after_input()  # without a broker whoever waited for something of it waits no longer
 
     async def wait_writable(self, timeout: float | None) -> None:
-        """Before a send that is answered: wait while the broker takes nothing. Raises when ``timeout`` is over."""
+        """Wait before a send until the socket takes bytes. Raises `ResourceAllocationError` after ``timeout``
+        seconds.
+        """
         wire = self.wire
         if wire is None or wire.is_writable:
             return
@@ -142,7 +150,9 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         await self.wait_online()
 
     async def yield_after_send(self) -> None:
-        """After a one-way send: give way to others now and then, and wait while the broker takes nothing."""
+        """Write soon after a one-way send. Yields to other tasks after `FLUSH_BYTES`, and waits while the socket is
+        full.
+        """
         if self.core.pending_bytes() >= FLUSH_BYTES:
             self.write()
             await asyncio.sleep(0)
@@ -153,9 +163,9 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             await wire.writable()
 
     def on_delivered(self) -> None:
-        """A message has gone to the application. Its acknowledgement, if there is one, is written at the end of this
-        turn; after `MAX_DELIVERED_PER_TURN` of them, or while the broker takes nothing, `next_turn` comes before the
-        next message.
+        """Note that a message was delivered to the application; its acknowledgement is written at the end of the turn.
+
+        Before the next message `next_turn` is due after `MAX_DELIVERED_PER_TURN` messages, or while the socket is full.
         """
         self.delivered_count += 1
         if self.delivered_count == 1:
@@ -164,9 +174,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             self._resume_reading()
 
     async def next_turn(self) -> None:
-        """Before a message is handed over whose acknowledgement has to go somewhere: write, give way to others, wait
-        while the broker takes nothing.
-        """
+        """Write acknowledgements and yield to other tasks; wait while the socket is full."""
         self.write()
         await asyncio.sleep(0)
         self.write()
@@ -175,17 +183,19 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             self.write()
 
     def flush(self) -> None:
-        """Write what gathered, as `write_soon`: a loop does not wait until the broker takes it."""
+        """Write pending commands at the end of the turn, as `write_soon`. The blocking shell waits for the socket
+        here.
+        """
         self.write_soon()
 
     def write_soon(self) -> None:
-        """Write what gathered at the end of this turn."""
+        """Write pending commands at the end of the turn."""
         if not self.is_flushing:
             self.is_flushing = True
             self._loop.call_soon(self.write)
 
     def write(self) -> None:
-        """Write what gathered."""
+        """Write pending commands now."""
         self.is_flushing = False
         self.delivered_count = 0
         wire = self.wire
@@ -201,17 +211,17 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             self.delivered_count = MAX_DELIVERED_PER_TURN
 
     def begin_wait(self) -> None:
-        """Somebody waits for a message."""
+        """Count a call that waits for a message, and resume reading."""
         self._wait_count += 1
         self._resume_reading()
 
     def end_wait(self) -> None:
-        """It is there, or not wanted any more."""
+        """End a wait that `begin_wait` has counted."""
         self._wait_count -= 1
 
     @property
     def is_reading(self) -> bool:
-        """Whether bytes of the broker are taken."""
+        """False while reading is paused."""
         return self._is_reading
 
     def _resume_reading(self) -> None:
@@ -222,7 +232,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
                 self.wire.resume_reading()
 
     def _pause_reading(self) -> None:
-        """Nobody waits and a lot is here: read nothing until that changes."""
+        """Stop reading if no call waits for a message or a response."""
         wire = self.wire
         if (
             self._is_reading
@@ -236,7 +246,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             wire.pause_reading()
 
     def send_overdue_keep_alive(self, now: float) -> float:
-        """From the thread of `aio_heart`: say that we live when the loop has no time to."""
+        """Send a keep-alive if the event loop was too busy; called by `KeepAliveThread`."""
         wire, patience = self.wire, self._inactivity
         if wire is None:
             return now + RECONNECT_POLL
@@ -250,7 +260,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         return now + KEEP_ALIVE_SHARE * patience
 
     def on_data(self, wire: Wire, data: bytes) -> None:
-        """Bytes from the broker."""
+        """Take bytes from the broker."""
         if wire is not self.wire:
             return
         self.core.is_congested = not wire.is_writable
@@ -263,13 +273,13 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         self._after_input()
 
     def on_end(self, wire: Wire, reason: str) -> None:
-        """The broker is gone."""
+        """Note that the broker has closed the wire."""
         if wire is self.wire:
             self._disconnect(self.core.link_error(reason))
             self._after_input()
 
     def _after_input(self) -> None:
-        """Wake everybody for whom something came."""
+        """Wake the calls whose response or message has arrived."""
         for request in self.core.take_completed():
             future = self._futures.get(request.number)
             if future is not None and not future.done():
@@ -292,7 +302,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         self.write_soon()
 
     def _watch(self) -> None:
-        """Look again when a keep-alive or the broker's silence is due."""
+        """Schedule the next keep-alive or inactivity check."""
         self._timer = None
         due = self.core.next_timeout()
         if due is not None and self.wire is not None:
@@ -314,7 +324,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         self._after_input()
 
     def _disconnect(self, error: JmsError) -> None:
-        """The wire is of no use any more."""
+        """Close the wire and reconnect if the URL allows that."""
         wire = self.wire
         self.wire = None
         self._online.clear()
@@ -331,14 +341,14 @@ class CoreConnection(WireOwner, KeepAliveConnection):
                 self._loop.call_later(end - self.machine.now().monotonic, self._give_up_sends, end)
 
     def _give_up_sends(self, end: float) -> None:
-        """It is ``end``: if there has been no connection since, sends that the loss met on their way are given up."""
+        """Fail the waiting sends if the connection has not come back before ``end``, in monotonic seconds."""
         failover = self.core.failover
         if not self.core.is_online and failover.sends_deadline() == end:
             self.core.correlator.give_up_sends(failover.timeout_error())
             self._after_input()
 
     def prefer(self, address: BrokerAddress) -> None:
-        """Leave the broker for a preferred one that accepts connections again."""
+        """Leave the broker for a preferred broker that accepts connections again."""
         self._disconnect(self.core.failover.prefer(address))
         self._after_input()
 
@@ -364,7 +374,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         self._after_input()
 
     async def _establish(self, is_startup: bool) -> None:
-        """Try addresses until one lets us in."""
+        """Try addresses until a broker accepts the login."""
         failover = self.core.failover
         while True:
             if failover.needs_discovery and not await self._discover(failover):
@@ -385,7 +395,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             failover.on_failed(error, self.machine.now().monotonic)
 
     async def _discover(self, failover: Failover) -> bool:
-        """Look for brokers that announce themselves; False when there are none."""
+        """Look for announced brokers. Returns False if the search failed."""
         url, group = self.core.url, self.core.url.group
         delay = failover.due_at() - self.machine.now().monotonic
         if delay > 0:
@@ -398,7 +408,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         return True
 
     async def _connect(self, address: BrokerAddress) -> JmsError | None:
-        """Connect to one address and log in; what went wrong, if something did."""
+        """Connect to one address and log in. Returns the error, or None."""
         login_result: asyncio.Future[JmsError | None] = self._loop.create_future()
         self._login_result = login_result
         is_open = False
@@ -436,17 +446,17 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         return failure
 
     def add_message_waiter(self, core: ClientConsumer, waiter: MessageWaiter) -> None:
-        """Wake ``waiter`` when something comes for a consumer."""
+        """Register a consumer, to be woken when messages arrive."""
         self._message_waiters[core.number] = waiter
 
     def wake_consumer(self, core: ClientConsumer) -> None:
-        """Whoever waits for messages of a consumer shall look."""
+        """Wake the calls that wait for messages of a consumer."""
         waiter = self._message_waiters.get(core.number)
         if waiter is not None:
             waiter.wake()
 
     def close_session(self, core: ClientSession) -> Request | None:
-        """End a session and its consumers; None when there is nothing to wait for."""
+        """Close a session and wake its consumers. Returns the request, or None if the broker was not told."""
         consumers = list(core.consumers.values())
         request = None if self.core.failure is not None else self.core.close_session(core)
         for consumer in consumers:
@@ -454,14 +464,14 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         return request
 
     def remove_consumer(self, core: ClientConsumer) -> None:
-        """There is no such consumer any more; whoever waits for its messages is told."""
+        """Remove a consumer and wake the calls that wait for its messages."""
         waiter = self._message_waiters.pop(core.number, None)
         self.core.remove_consumer(core)
         if waiter is not None:
             waiter.wake()
 
     async def close(self) -> None:
-        """Say farewell, so that everything before is done, and close. A second call does nothing."""
+        """Close the connection after the broker has processed all earlier commands. A second call does nothing."""
         self.check_process()
         for task in (self._reconnecting, self._probe_task):
             if task is not None:

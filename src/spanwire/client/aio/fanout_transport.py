@@ -1,6 +1,6 @@
-"""The sockets of a ``fanout:`` URL: one thread with an event loop of its own connects to all brokers, again and again.
+"""Sockets of a ``fanout:`` URL: one thread with its own event loop connects to all brokers.
 
-For both shells of the client it is a broker of their own process: an `InProcessTransport`.
+Both shells of the client use the transport as a broker of their own process, an `InProcessTransport`.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from spanwire.client.protocol.fanout import Branch, FanoutHub
 from spanwire.model.errors import AuthenticationError, ConfigurationError, JmsError, ProtocolError, SpanwireError
 from spanwire.tls.settings import ClientTlsSettings
 
-HIGH_WATER: Final = 256 * 1024  # bytes that the client has written and no broker could be told
-DISCOVERY_PAUSE: Final = 1.0  # seconds between two looks for brokers that announce themselves
-TICK: Final = 0.25  # seconds between two looks at the keep-alives
-CLOSE_LINGER: Final = 2.0  # seconds for what was written last
+HIGH_WATER: Final = 256 * 1024  # bytes of the client that no broker has taken; then the client waits
+DISCOVERY_PAUSE: Final = 1.0  # seconds between two searches for announced brokers
+TICK: Final = 0.25  # seconds between two checks of keep-alives
+CLOSE_LINGER: Final = 2.0  # seconds to write the last bytes
 
 logger = logging.getLogger(__name__)
 
 
 class BranchConnection(WireOwner):
-    """One broker's socket. It is the `WireOwner` of its wire."""
+    """Socket of one broker: the `WireOwner` of its wire."""
 
     def __init__(self, transport: FanoutTransport, branch: Branch) -> None:
         self.branch: Final = branch
@@ -46,7 +46,7 @@ class BranchConnection(WireOwner):
         self._transport: Final = transport
 
     def on_data(self, wire: Wire, data: bytes) -> None:
-        """Bytes of the broker."""
+        """Take bytes from the broker."""
         if wire is not self.wire:
             return
         try:
@@ -60,17 +60,17 @@ class BranchConnection(WireOwner):
         self._transport.flush()
 
     def on_end(self, wire: Wire, reason: str) -> None:
-        """The broker is gone."""
+        """Note that the broker has closed the socket."""
         if wire is self.wire:
             self.end(JmsError(f"the connection to {self.branch.address.url} ended: {reason}"))
 
     def end(self, error: JmsError) -> None:
-        """The wire is of no use any more."""
+        """Store the error that ended the connection."""
         self.ended_with = error
         self.changed.set()
 
     def flush(self) -> None:
-        """Write what gathered for this broker."""
+        """Write pending commands to the broker."""
         link = self.branch.link
         if link is not None and self.wire is not None and len(link.out):
             self.wire.write(link.take())
@@ -78,7 +78,7 @@ class BranchConnection(WireOwner):
 
 
 class FanoutTransport:
-    """The client's end: an `InProcessTransport` whose other end is many brokers."""
+    """`InProcessTransport` between one client and the brokers of a `FanoutHub`."""
 
     def __init__(self, url: BrokerUrl, tls: ClientTlsSettings | None) -> None:
         policy = url.fanout if url.fanout is not None else FanoutPolicy()
@@ -99,12 +99,12 @@ class FanoutTransport:
         self._reason: str | None = None
 
     def start(self, feed: InProcessFeed) -> None:
-        """Begin to connect."""
+        """Start the thread."""
         self._feed = feed
         threading.Thread(target=self._run, name="spanwire-fanout", daemon=True).start()
 
     def write(self, data: bytes) -> bool:
-        """Bytes for the brokers."""
+        """Take bytes from the client. Returns False while brokers take no more."""
         with self._lock:
             self._written.append(data)
             self._written_bytes += len(data)
@@ -115,10 +115,10 @@ class FanoutTransport:
         return not is_full
 
     def taken(self, count: int) -> None:
-        """The client has processed so many bytes; prefetch bounds what it is sent."""
+        """Do nothing: the prefetch bounds the bytes on their way to the client."""
 
     def close(self) -> None:
-        """End all connections; what was written before still reaches the brokers."""
+        """Close all connections after the pending bytes are written."""
         with self._lock:
             self._is_closed = True
         self._wake_loop()
@@ -167,7 +167,7 @@ class FanoutTransport:
             return self._reason is not None or (self._is_closed and not self._written)
 
     async def _removal(self) -> None:
-        """Write what is left, then close."""
+        """Write pending bytes and close all connections, at most `CLOSE_LINGER` seconds."""
         self.flush()
         for connection in self._connections:
             if connection.wire is not None:
@@ -182,7 +182,7 @@ class FanoutTransport:
                     connection.wire.abort()
 
     def _read(self) -> None:
-        """Take what the client has written."""
+        """Pass the client's bytes to the hub."""
         with self._lock:
             data = b"".join(self._written)
             self._written.clear()
@@ -203,7 +203,7 @@ class FanoutTransport:
             self._feed.writable()
 
     def flush(self) -> None:
-        """Write what gathered, in all directions."""
+        """Write pending commands to the client and to all brokers."""
         data = self.hub.data_for_client()
         if data and self._feed is not None:
             self._feed.received(data)
@@ -223,7 +223,7 @@ class FanoutTransport:
         self._tasks[branch] = asyncio.get_running_loop().create_task(self._maintain(branch))
 
     async def _discover(self) -> None:
-        """Brokers that are found are connected to; one that is lost is tried until it is not found any more."""
+        """Connect to announced brokers, and give up lost brokers that are no longer announced."""
         group = self._url.group
         assert group is not None
         while True:
@@ -243,7 +243,7 @@ class FanoutTransport:
             await asyncio.sleep(DISCOVERY_PAUSE)
 
     async def _maintain(self, branch: Branch) -> None:
-        """Connect to one broker, again whenever it is lost."""
+        """Keep one broker connected, within the attempts of the reconnect policy."""
         failover = Failover((branch.address,), self._url.reconnect, self.machine)
         failover.begin(True, self.machine.now().monotonic)
         while (address := failover.next_address()) is not None:
@@ -268,13 +268,13 @@ class FanoutTransport:
             self._wake_loop()
 
     async def _serve_connection(self, connection: BranchConnection) -> None:
-        """Until the broker is lost."""
+        """Wait until the connection ends."""
         while connection.ended_with is None:
             await connection.changed.wait()
             connection.changed.clear()
 
     async def _open(self, connection: BranchConnection, address: BrokerAddress) -> JmsError | None:
-        """Connect and log in; what went wrong, if something did."""
+        """Connect to one broker and log in. Returns the error, or None."""
         seconds = address.settings.connect_timeout_ms / 1000
         try:
             async with asyncio.timeout(seconds):
@@ -304,5 +304,5 @@ class FanoutTransport:
 
 
 def connect(url: BrokerUrl, tls: ClientTlsSettings | None) -> FanoutTransport:
-    """The brokers of a ``fanout:`` URL as one; they are connected to when the transport starts."""
+    """Return a transport to the brokers of a ``fanout:`` URL; `FanoutTransport.start` connects."""
     return FanoutTransport(url, tls)

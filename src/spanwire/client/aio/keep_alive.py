@@ -1,7 +1,7 @@
-"""Keep-alives of asyncio connections while their loop is busy with somebody's code: one small thread for all.
+"""Keep-alives of asyncio connections whose event loop is busy, from one thread per process.
 
-The loop sends keep-alives itself as long as it turns. When nothing has gone out for two thirds of the agreed time, the
-thread writes one. It can do so on plain sockets; with TLS a loop must not be blocked for longer than that time.
+An idle loop sends keep-alives itself. After two thirds of the negotiated interval without output the thread writes a
+keep-alive to the plain socket. With TLS the loop must not be blocked for longer than the interval.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import time
 from abc import abstractmethod
 from typing import Final
 
-MIN_WAIT: Final = 0.05  # seconds between two looks, however short the agreed time is
-MAX_WAIT: Final = 10.0  # a third of the usual time
+MIN_WAIT: Final = 0.05  # seconds between two checks; a short negotiated interval must not spin the thread
+MAX_WAIT: Final = 10.0  # seconds between two checks; a third of the usual interval
 
 
 class KeepAliveConnection:
-    """A connection whose heart beats."""
+    """Port: a connection that the keep-alive thread looks after."""
 
     @abstractmethod
     def send_overdue_keep_alive(self, now: float) -> float:
-        """From the thread: send a keep-alive if one is overdue. When to look again, in monotonic seconds."""
+        """Send a keep-alive if one is overdue; called by the thread. Returns the next check in monotonic seconds."""
 
 
 class KeepAliveThread:
-    """The thread. It runs while there is a connection, and belongs to the process that made it."""
+    """Thread that runs while there are connections, and belongs to the process that started it."""
 
     def __init__(self) -> None:
         self._process = 0
@@ -34,7 +34,7 @@ class KeepAliveThread:
         self._runs = False
 
     def add(self, connection: KeepAliveConnection) -> None:
-        """Look after a connection."""
+        """Watch a connection."""
         if self._process != os.getpid():  # a fork leaves neither the thread nor a lock that can be trusted
             self._process = os.getpid()
             self._changed = threading.Condition()
@@ -48,7 +48,7 @@ class KeepAliveThread:
             self._changed.notify_all()
 
     def remove(self, connection: KeepAliveConnection) -> None:
-        """The connection is over."""
+        """Stop watching a connection."""
         if self._process == os.getpid():
             with self._changed:
                 self._connections = [other for other in self._connections if other is not connection]

@@ -1,4 +1,4 @@
-"""Messages that are given to a listener of an asyncio consumer, instead of being asked for (JMS 1.1 §4.5.2)."""
+"""Message listeners of the asyncio client (JMS 1.1 §4.5.2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spanwire.client.messages.message import Message
 from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.model.errors import IllegalStateError, JmsError
 
-MAX_LOGGED: Final = 10  # failures of one listener; dead letters tell of the rest
+MAX_LOGGED: Final = 10  # failures of one listener; a failing listener must not fill the log
 
 ErrorListener = Callable[[JmsError], None]
 
@@ -21,19 +21,19 @@ logger = logging.getLogger(__name__)
 
 
 class Turns:
-    """The listeners of one session: who has the turn, and who is there."""
+    """Listeners of one session, and the lock that lets one listener run at a time."""
 
     def __init__(self) -> None:
         self.lock: Final = asyncio.Lock()
         self.loops: Final[set[ListenerLoop]] = set()
 
     def is_mine(self) -> bool:
-        """Whether one of the listeners is calling."""
+        """Return True in code that a listener of the session runs."""
         return any(loop.is_calling for loop in list(self.loops))
 
 
 class ListenerLoop:
-    """One task that gives each message to a listener. The listeners of a session take turns."""
+    """Receives messages in a task and calls a listener for each message."""
 
     def __init__(self, shared: CoreConnection, core: ClientConsumer, receive: Receive, turns: Turns) -> None:
         self._task: ListenerTask | None = None
@@ -51,7 +51,7 @@ class ListenerLoop:
         return task is not None and task.is_current
 
     def start(self, listener: Listener, on_error: ErrorListener | None) -> None:
-        """Begin. Raises `IllegalStateError` when there is a listener."""
+        """Start the task. Raises `IllegalStateError` if the consumer has a listener already."""
         if self._task is not None:
             raise IllegalStateError("the consumer has a listener; stop_listening first")
         self._is_wanted = True
@@ -62,9 +62,7 @@ class ListenerLoop:
         self._task.start(lambda: self._run(listener, on_error))
 
     async def stop(self) -> None:
-        """End, when the listener has done its work with the message that it has; called by a listener of the session,
-        end after that.
-        """
+        """Stop after the current message, and wait for that unless a listener of the session is the caller."""
         task = self._task
         if task is None:
             return

@@ -1,4 +1,4 @@
-"""The task in which the listener of an asyncio consumer is called."""
+"""Task that calls the listener of an asyncio consumer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Receive = Callable[[], Awaitable[Message | None]]
 
 
 class ListenerTask:
-    """One task of the running event loop."""
+    """A task of the running event loop."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
@@ -24,7 +24,7 @@ class ListenerTask:
 
     @property
     def is_current(self) -> bool:
-        """Return True in code that the task itself runs."""
+        """True in code that the task itself runs."""
         return asyncio.current_task() is self._task
 
     async def join(self) -> None:
@@ -34,7 +34,7 @@ class ListenerTask:
 
 
 async def call_listener(listener: Listener, message: Message) -> None:
-    """Call a listener with a message, and await the result of a coroutine function."""
+    """Call a listener with a message, and await a coroutine function."""
     result = listener(message)
     if inspect.isawaitable(result):
         await result

@@ -28,7 +28,7 @@ async def probe_preferred(connection: CoreConnection) -> None:
 
 
 async def can_open(connection: CoreConnection, address: BrokerAddress) -> bool:
-    """Return True if ``address`` accepts a socket, with TLS if the address asks for TLS."""
+    """Return True if ``address`` accepts a socket, with TLS if the URL asks for TLS."""
     try:
         async with asyncio.timeout(address.settings.connect_timeout_ms / 1000):
             wire = await open_wire(connection, address, connection.tls)

@@ -1,4 +1,4 @@
-"""A message producer of an asyncio session."""
+"""Message producer of the asyncio client (JMS 1.1 §4.6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NANOSECONDS: Final = 1_000_000  # in a millisecond
 
 
 class Producer:
-    """Sends messages."""
+    """A message producer of a session."""
 
     def __init__(self, session: ClientSession, core: ClientProducer, shared: CoreConnection) -> None:
         self.core: Final = core
@@ -35,7 +35,7 @@ class Producer:
 
     @property
     def destination(self) -> Destination | None:
-        """Where everything goes, if the producer is bound to it."""
+        """Destination of all messages, or None if each send names a destination."""
         return self.core.destination
 
     async def send(
@@ -56,10 +56,29 @@ class Producer:
     ) -> None:
         """Send one message.
 
-        ``body``: str, bytes, dict, list, None or a received `Message`. ``delay_ms`` has the broker's scheduler keep the
-        message for so many milliseconds. ``wait`` None: a persistent message outside of a
-        transaction waits until the broker has it synced, unless the URL says ``jms.useAsyncSend=true``; any other is on
-        its way when this returns.
+        Arguments:
+            body: str, bytes, dict, list, None or a received `Message`; the type of the body decides the JMS message
+                type.
+            properties: Message properties; None with a `Message` as body sends the properties of that message.
+            destination: Destination, only for a producer without a destination.
+            message_type: JMSType.
+            correlation_id: JMSCorrelationID.
+            reply_to: JMSReplyTo.
+            persistent: Delivery mode; None for the producer's default.
+            priority: 0 to 9; None for the producer's default.
+            time_to_live_ms: Milliseconds until expiry, 0 for none; None for the producer's default.
+            group_id: JMSXGroupID.
+            group_sequence: JMSXGroupSeq.
+            wait: True waits for the broker's response, False never waits. None waits for persistent messages outside of
+                a transaction, unless the URL says ``jms.useAsyncSend=true``.
+            delay_ms: Milliseconds that the broker's scheduler holds the message.
+
+        Raises:
+            MessageFormatError: The body, a property, the priority or a time is not allowed.
+            InvalidDestinationError: The destination is missing or wrong.
+            ResourceAllocationError: No response within ``jms.sendTimeout``, or the message exceeds the broker's frame
+                limit.
+            JmsError: The broker refused the message, or the connection has failed.
         """
         sent_properties = properties if delay_ms is None else delayed_properties(properties, body, delay_ms)
         shared = self._shared
@@ -103,7 +122,7 @@ class Producer:
         await self._send(outgoing, wait)
 
     async def _send(self, outgoing: Outgoing, wait: bool | None) -> None:
-        """Wait for a connection, for room, for the answer."""
+        """Send with a response, or while the connection reconnects or the socket is full."""
         shared = self._shared
         timeout_ms = shared.core.settings.send_timeout_ms
         timeout = timeout_ms / 1000 if timeout_ms else None
@@ -116,7 +135,7 @@ class Producer:
             await shared.answer(request, timeout)
 
     async def close(self) -> None:
-        """The producer leaves."""
+        """Close the producer."""
         shared = self._shared
         shared.check_process()
         with shared.lock:

@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 class MessageWaiter:
-    """Somebody who waits for messages."""
+    """Port: a consumer with waiting calls."""
 
     @abstractmethod
     def wake(self) -> None:
-        """Something came, or nothing will."""
+        """Wake the waiting calls: a message has arrived, or none will."""
 
 
 class Ready:
-    """Waits on entry until the broker hears what is sent."""
+    """Context manager that waits on entry until the connection is online."""
 
     def __init__(self, connection: CoreConnection) -> None:
         self._connection: Final = connection

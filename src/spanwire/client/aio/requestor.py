@@ -1,4 +1,4 @@
-"""Requests of an asyncio connection, and the replies to them."""
+"""Requests and replies of an asyncio connection (JMS 1.1, QueueRequestor)."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from spanwire.model.destination import Destination
 
 
 class ReplySession(Protocol):
-    """What a session does for requests."""
+    """Port: the session methods that a `Requestor` calls."""
 
     async def create_temporary_queue(self) -> Destination:
-        """Where the replies arrive."""
+        """Create the queue of the replies."""
         ...
 
     async def create_producer(self, destination: None) -> Producer:
-        """Who asks."""
+        """Create the producer of the requests."""
         ...
 
     async def create_consumer(self, destination: Destination) -> Consumer:
-        """Who takes the replies."""
+        """Create the consumer of the replies."""
         ...
 
 
@@ -40,7 +40,7 @@ class _Ends:
 
 
 class Requestor:
-    """One temporary queue for the replies to all requests of a connection."""
+    """Sends requests and waits for replies, with one temporary queue per connection."""
 
     def __init__(self, shared: CoreConnection, open_session: Callable[[], ReplySession]) -> None:
         self._shared: Final = shared
@@ -50,7 +50,7 @@ class Requestor:
         self._ends: _Ends | None = None
 
     async def reply_queue(self) -> Destination:
-        """Where the replies arrive."""
+        """Return the temporary queue of the replies; the first call creates the queue."""
         ends = await self._started()
         return ends.queue
 
@@ -70,7 +70,7 @@ class Requestor:
         properties: Properties | None,
         timeout: float | None,
     ) -> Message | None:
-        """Send, and wait for the reply; None when the time is over."""
+        """Send a request and wait for its reply. Returns None after ``timeout`` seconds."""
         clock = self._shared.machine
         end = None if timeout is None else clock.now().monotonic + timeout
         ends = await self._started()

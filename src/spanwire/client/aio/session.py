@@ -1,4 +1,4 @@
-"""A session of an asyncio connection."""
+"""Session of the asyncio client (JMS 1.1 §4.4)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ from spanwire.model.written_destination import written_destination
 
 
 class Session:
-    """One acknowledgement mode and one transaction at a time. Not for two tasks at once."""
+    """A session with one acknowledgement mode and at most one open transaction, for one task at a time.
+
+    Every ``timeout`` is in seconds, and None waits as long as the connection lives. A method whose timeout ends raises
+    `ResourceAllocationError`; the command may still take effect.
+    """
 
     def __init__(self, shared: CoreConnection, core: ClientSession, requestor: Requestor) -> None:
         self.core: Final = core
@@ -49,7 +53,20 @@ class Session:
         time_to_live_ms: int = 0,
         timeout: float | None = None,
     ) -> Producer:
-        """A producer for one destination, or with None for any that a send names."""
+        """Create a producer.
+
+        Arguments:
+            destination: Destination of all messages; None if each send names a destination.
+            persistent: Default delivery mode.
+            priority: Default priority, 0 to 9.
+            time_to_live_ms: Default time to live in milliseconds; 0 for no expiry.
+            timeout: Seconds to wait for the broker's response.
+
+        Raises:
+            InvalidDestinationError: The name of the destination is wrong.
+            MessageFormatError: The priority or time to live is out of range.
+            JmsError: The broker refused the producer.
+        """
         target = written_destination(destination) if isinstance(destination, str) else destination
         defaults = SendDefaults(persistent, priority, time_to_live_ms)
         shared = self._shared
@@ -74,7 +91,23 @@ class Session:
         priority: int | None = None,
         timeout: float | None = None,
     ) -> Consumer:
-        """A consumer of a queue or topic; options may also stand behind the name, ``?consumer.prefetchSize=1``."""
+        """Create a consumer of a queue or topic.
+
+        Arguments:
+            destination: Destination or name; options may follow the name, as in ``queue://A?consumer.prefetchSize=1``.
+            selector: SQL-92 selector (JMS 1.1 §3.8.1).
+            no_local: Skip messages of this connection (topics).
+            prefetch: Messages that the broker dispatches ahead of their acknowledgement; 0 to pull each message.
+            exclusive: Ask to be the only consumer of the queue that receives messages.
+            retroactive: Ask for recent messages of the topic.
+            priority: -128 to 127; the broker prefers consumers of a higher priority.
+            timeout: Seconds to wait for the broker's response.
+
+        Raises:
+            InvalidSelectorError: The broker does not understand the selector.
+            InvalidDestinationError: The destination is wrong, or a temporary one of another connection.
+            JmsError: The broker refused the consumer.
+        """
         options = ConsumerOptions(selector, no_local, prefetch, exclusive, retroactive, priority)
         return await self.subscribe(destination, options, timeout)
 
@@ -87,20 +120,37 @@ class Session:
         prefetch: int | None = None,
         timeout: float | None = None,
     ) -> Consumer:
-        """A consumer whose topic keeps messages for it while it is away, under ``name`` and the client id."""
+        """Create the consumer of a durable subscription: the broker stores messages of the topic while the consumer is
+        away.
+
+        Arguments:
+            destination: The topic.
+            name: Name of the subscription, unique together with the client id.
+            selector: SQL-92 selector.
+            no_local: Skip messages of this connection.
+            prefetch: Messages that the broker dispatches ahead of their acknowledgement.
+            timeout: Seconds to wait for the broker's response.
+
+        Raises:
+            IllegalStateError: The connection was opened without a client id.
+            InvalidDestinationError: The destination is no topic.
+            JmsError: The broker refused the consumer.
+        """
         options = ConsumerOptions(selector, no_local, prefetch, subscription_name=name)
         target = written_destination(destination) if isinstance(destination, str) else destination
         return await self.subscribe(target, options, timeout)
 
     def create_browser(self, destination: Destination | str, selector: str | None = None) -> Browser:
-        """The messages of a queue, which stay there: ``async for message in session.create_browser(…)``."""
+        """Create a queue browser: ``async for message in session.create_browser(…)``. The messages stay in the
+        queue.
+        """
         self._shared.check()
         return Browser(self.subscribe, destination, selector)
 
     async def subscribe(
         self, destination: Destination | str, options: ConsumerOptions, timeout: float | None = None
     ) -> Consumer:
-        """A consumer with all options at once."""
+        """Create a consumer from `ConsumerOptions`, as `create_consumer` and `create_durable_subscriber` do."""
         shared = self._shared
         async with shared.ready():
             info = consumer_info(destination, options, shared.core.settings)
@@ -116,20 +166,20 @@ class Session:
         return Consumer(self.core, core, shared, self._turns)
 
     async def unsubscribe(self, name: str, timeout: float | None = None) -> None:
-        """Delete a durable subscription that has no consumer."""
+        """Delete a durable subscription of this client id. Raises `JmsError` while the subscription has a consumer."""
         async with self._shared.ready():
             await self._shared.answer(self._shared.core.remove_subscription(name), timeout)
 
     async def create_temporary_queue(self, timeout: float | None = None) -> Destination:
-        """A queue that lives as long as the connection, which alone may consume from it."""
+        """Create a queue that exists until the connection closes. Only this connection may consume from the queue."""
         return await self._temporary(TEMP_QUEUE, timeout)
 
     async def create_temporary_topic(self, timeout: float | None = None) -> Destination:
-        """A topic that lives as long as the connection, which alone may consume from it."""
+        """Create a topic that exists until the connection closes. Only this connection may consume from the topic."""
         return await self._temporary(TEMP_TOPIC, timeout)
 
     async def delete_temporary(self, destination: Destination, timeout: float | None = None) -> None:
-        """End a temporary destination before its connection ends."""
+        """Delete a temporary destination of this connection. Raises `IllegalStateError` for any other destination."""
         async with self._shared.ready():
             await self._shared.answer(self._shared.core.remove_temporary(destination), timeout)
 
@@ -146,9 +196,14 @@ class Session:
         properties: Properties | None = None,
         timeout: float | None = None,
     ) -> Message | None:
-        """Send a message that asks for a reply, and wait for that; None when the time is over.
+        """Send a request with a ``reply_to`` and wait for the reply.
 
-        Raises `IllegalStateError` in a transacted session, whose messages go out with the commit only.
+        Returns:
+            The reply, or None after ``timeout`` seconds without a reply.
+
+        Raises:
+            IllegalStateError: The session is transacted, and would send the request only with its commit.
+            JmsError: The request could not be sent.
         """
         if self.core.transaction.is_transacted:
             raise IllegalStateError("a transacted session sends nothing before its commit; request in another one")
@@ -156,9 +211,10 @@ class Session:
         return await self._requestor.request(destination, body, properties, timeout)
 
     async def reply(self, message: Message, body: Body, properties: Properties | None = None) -> None:
-        """Send the answer to a request: to its ``reply_to``, with its correlation id or, without one, its message id.
+        """Send the reply to a request.
 
-        Raises `InvalidDestinationError` for a message that asks for no answer.
+        The reply goes to the request's ``reply_to`` with the request's correlation id, or with its message id if the
+        request has no correlation id. Raises `InvalidDestinationError` for a message without ``reply_to``.
         """
         if self._replier is None:
             self._replier = await self.create_producer()
@@ -171,8 +227,12 @@ class Session:
         )
 
     async def commit(self, timeout: float | None = None) -> None:
-        """Make everything sent and received final. Raises `TransactionRolledBackError` when none of it was done, and
-        `ResourceAllocationError` when ``timeout`` seconds are over before the broker has said what was done.
+        """Commit the transaction.
+
+        Raises:
+            TransactionRolledBackError: The broker rolled the transaction back; received messages are redelivered.
+            ResourceAllocationError: No response within ``timeout`` seconds; the outcome is unknown.
+            IllegalStateError: The session is not transacted, or is an XA session.
         """
         shared = self._shared
         async with shared.ready():
@@ -184,7 +244,7 @@ class Session:
                 self._forget_closed_consumers()
 
     async def rollback(self, timeout: float | None = None) -> None:
-        """Undo everything sent and received; what was received comes again."""
+        """Roll the transaction back. Received messages are redelivered by the redelivery policy."""
         shared = self._shared
         async with shared.ready():
             request = self.core.rollback(shared.machine.now())
@@ -198,7 +258,7 @@ class Session:
             self._shared.remove_consumer(consumer)
 
     async def recover(self) -> None:
-        """Have everything that is not acknowledged come again."""
+        """Redeliver all unacknowledged messages. Raises `IllegalStateError` in a transacted session."""
         shared = self._shared
         shared.check()
         with shared.lock:
@@ -206,7 +266,7 @@ class Session:
             shared.flush()
 
     def acknowledge(self, message: Message) -> None:
-        """What `Message.acknowledge` does."""
+        """Acknowledge a message as `Message.acknowledge` does."""
         shared = self._shared
         shared.check()
         with shared.lock:
@@ -214,7 +274,7 @@ class Session:
             shared.write_soon()
 
     async def close(self) -> None:
-        """End the session with all it has; an open transaction is rolled back."""
+        """Close the session with its producers and consumers. An open transaction is rolled back."""
         shared = self._shared
         shared.check_process()
         for loop in list(self._turns.loops):

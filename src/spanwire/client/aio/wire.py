@@ -1,4 +1,4 @@
-"""What carries the bytes of an asyncio connection: a socket, or a hand-over to a broker of this process."""
+"""Transports of an asyncio connection: a socket, or a broker of this process."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from spanwire.client.io.environment import in_process_transport, set_options, sh
 from spanwire.client.ports import InProcessTransport
 from spanwire.tls.settings import ClientTlsSettings
 
-HIGH_WATER: Final = 256 * 1024  # unsent bytes above which senders wait
+HIGH_WATER: Final = 256 * 1024  # bytes; senders wait while more are unsent
 LOW_WATER: Final = 64 * 1024
 
 
 class WireOwner:
-    """The connection, as its wire sees it."""
+    """Port: the connection that uses a wire."""
 
     @abstractmethod
     def on_data(self, wire: Wire, data: bytes) -> None:
-        """Bytes from the broker."""
+        """Take bytes from the broker."""
 
     @abstractmethod
     def on_end(self, wire: Wire, reason: str) -> None:
-        """The broker is gone."""
+        """Note that the broker has closed the wire."""
 
 
 class Wire:
-    """One way to a broker. ``is_writable`` False: whoever sends waits for `writable`."""
+    """One transport to a broker. Senders await `writable` while ``is_writable`` is False."""
 
     def __init__(self, owner: WireOwner) -> None:
         self.owner: Final = owner
@@ -41,34 +41,34 @@ class Wire:
 
     @abstractmethod
     def begin(self) -> None:
-        """The owner is ready for bytes."""
+        """Start to pass bytes to the owner."""
 
     @abstractmethod
     def write(self, data: bytes) -> None:
-        """Bytes for the broker."""
+        """Write bytes to the broker."""
 
     @abstractmethod
     def pause_reading(self) -> None:
-        """The owner has enough for now."""
+        """Stop reading."""
 
     @abstractmethod
     def resume_reading(self) -> None:
-        """The owner takes bytes again."""
+        """Read again."""
 
     def interject(self, octets: bytes) -> bool:
-        """From another thread: send a frame between two others. False where that cannot be."""
+        """Write a whole frame from another thread. Returns False if the transport cannot."""
         return False
 
     @abstractmethod
     def close(self) -> None:
-        """Write what is left, then end."""
+        """Write pending bytes, then close."""
 
     @abstractmethod
     def abort(self) -> None:
-        """End at once."""
+        """Close at once."""
 
     async def writable(self) -> None:
-        """Wait until more may be written, or nothing at all."""
+        """Wait until the wire takes bytes, or is closed."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._writers.append(future)
         try:
@@ -78,11 +78,11 @@ class Wire:
                 self._writers.remove(future)
 
     def pause(self) -> None:
-        """Too much is unsent."""
+        """Note that too many bytes are unsent."""
         self.is_writable = False
 
     def resume(self) -> None:
-        """More may be written; or everything is over."""
+        """Wake all senders: the wire takes bytes, or is closed."""
         self.is_writable = True
         writers = self._writers
         self._writers = []
@@ -92,7 +92,7 @@ class Wire:
 
 
 class SocketWire(Wire, asyncio.Protocol):
-    """A socket, encrypted or not."""
+    """A TCP or TLS socket."""
 
     def __init__(self, owner: WireOwner, address: BrokerAddress) -> None:
         super().__init__(owner)
@@ -105,7 +105,7 @@ class SocketWire(Wire, asyncio.Protocol):
         self._frame_rest = b""  # of an interjected frame
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is open."""
+        """Set the socket's options (asyncio callback)."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(HIGH_WATER, LOW_WATER)
@@ -114,7 +114,7 @@ class SocketWire(Wire, asyncio.Protocol):
             set_options(channel, self._address)
 
     def begin(self) -> None:
-        """Pass on what came before the owner knew of this wire."""
+        """Pass on the bytes, and the end, that came before the owner was ready."""
         self._has_begun = True
         for data in self._early:
             self.owner.on_data(self, data)
@@ -123,14 +123,14 @@ class SocketWire(Wire, asyncio.Protocol):
             self.owner.on_end(self, self._end)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes from the broker."""
+        """Pass bytes on (asyncio callback)."""
         if self._has_begun:
             self.owner.on_data(self, data)
         else:
             self._early.append(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed."""
+        """Pass the end of the socket on (asyncio callback)."""
         with self._writing:
             self._transport = None
         self.resume()
@@ -141,15 +141,15 @@ class SocketWire(Wire, asyncio.Protocol):
             self._end = reason
 
     def pause_writing(self) -> None:
-        """The socket takes nothing just now."""
+        """Note that the socket's buffer is full (asyncio callback)."""
         self.pause()
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Note that the socket takes bytes again (asyncio callback)."""
         self.resume()
 
     def write(self, data: bytes) -> None:
-        """Hand over to the transport."""
+        """Write to the transport, after the rest of an interjected frame."""
         with self._writing:
             if self._transport is not None:
                 if self._frame_rest:
@@ -158,8 +158,8 @@ class SocketWire(Wire, asyncio.Protocol):
                 self._transport.write(data)
 
     def interject(self, octets: bytes) -> bool:
-        """Write to the socket itself when the transport has nothing to write; not through TLS, whose state is the
-        loop's.
+        """Write to the file descriptor if the transport has nothing to write. Returns False with TLS, whose state the
+        loop owns.
         """
         with self._writing:
             transport = self._transport
@@ -175,7 +175,7 @@ class SocketWire(Wire, asyncio.Protocol):
             return True
 
     def pause_reading(self) -> None:
-        """Read nothing."""
+        """Stop reading."""
         if self._transport is not None:
             self._transport.pause_reading()
 
@@ -185,7 +185,7 @@ class SocketWire(Wire, asyncio.Protocol):
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Write what is left, then close."""
+        """Write pending bytes, then close."""
         if self._transport is not None:
             self._transport.close()
 
@@ -196,7 +196,7 @@ class SocketWire(Wire, asyncio.Protocol):
 
 
 class InProcessWire(Wire):
-    """A broker in this process, on this loop or another. Bytes cross in batches: one wake-up for all that came."""
+    """A broker of this process, on the same or another event loop. One wake-up passes all bytes that have arrived."""
 
     def __init__(self, owner: WireOwner, transport: InProcessTransport, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(owner)
@@ -208,44 +208,44 @@ class InProcessWire(Wire):
         self._is_closed = False
 
     def begin(self) -> None:
-        """Open the hand-over."""
+        """Start the transport."""
         self._transport.start(_Feed(self))
 
     def write(self, data: bytes) -> None:
-        """Hand over to the broker."""
+        """Pass bytes to the broker."""
         if not self._transport.write(data):
             self.pause()
 
     def close(self) -> None:
-        """End; what was written still arrives."""
+        """Close; bytes written before still arrive."""
         self._is_closed = True
         self._transport.close()
 
     def abort(self) -> None:
-        """End."""
+        """Wake all senders and close."""
         self.resume()
         self.close()
 
     def receive_threadsafe(self, data: bytes) -> None:
-        """From any thread: bytes of the broker."""
+        """Take bytes from the broker, in any thread."""
         self._received.append(data)
         if not self._is_scheduled:
             self._is_scheduled = True
             self.call_soon(self._deliver)
 
     def call_soon(self, call: Callable[[], None]) -> None:
-        """Have ``call`` made by the loop; nothing happens when that is closed."""
+        """Call a function in the loop. Does nothing once the loop is closed."""
         try:
             self._loop.call_soon_threadsafe(call)
         except RuntimeError:
             self._is_closed = True
 
     def pause_reading(self) -> None:
-        """Leave it where it is; the broker stops by itself when it has enough of that."""
+        """Leave bytes in the queue; the transport stops the broker."""
         self._is_paused = True
 
     def resume_reading(self) -> None:
-        """Go on."""
+        """Pass queued bytes on again."""
         if self._is_paused:
             self._is_paused = False
             self._loop.call_soon(self._deliver)
@@ -262,7 +262,7 @@ class InProcessWire(Wire):
 
 
 class _Feed:
-    """What the transport calls, from any thread."""
+    """`InProcessFeed` of an `InProcessWire`, called from any thread."""
 
     def __init__(self, wire: InProcessWire) -> None:
         self._wire: Final = wire

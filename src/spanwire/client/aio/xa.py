@@ -1,4 +1,4 @@
-"""The distributed transactions of an asyncio session: what a transaction manager asks of it (JTA's XAResource)."""
+"""Distributed transactions of an asyncio session (JTA, XAResource)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from spanwire.model.ids import XaTransactionId
 
 
 class XaResource:
-    """``session.xa`` of a ``session("xa")``. A branch has the id that its transaction manager gave it:
-    ``XaTransactionId(format_id, global_id, branch_qualifier)``. Every method raises `XaError` for what the broker
-    refuses, and `ResourceAllocationError` when ``timeout`` seconds are over before it has answered.
+    """``session.xa`` of a ``session("xa")``: the calls of a transaction manager.
+
+    A branch is named by ``XaTransactionId(format_id, global_id, branch_qualifier)``. Every method raises `XaError` if
+    the broker refuses the step, and `ResourceAllocationError` after ``timeout`` seconds without a response.
     """
 
     def __init__(self, shared: CoreConnection, session: ClientSession) -> None:
@@ -22,7 +23,7 @@ class XaResource:
         self._session: Final = session
 
     async def start(self, xid: XaTransactionId, timeout: float | None = None) -> None:
-        """The session works in this branch from now on: a new one, one of another session, or one that was ended."""
+        """Start a branch, join a branch of another session, or resume an ended branch."""
         async with self._shared.ready():
             branches = self._session.branches()
             request = branches.start(xid)
@@ -33,7 +34,7 @@ class XaResource:
                 raise
 
     async def end(self, xid: XaTransactionId, timeout: float | None = None) -> None:
-        """The session works in this branch no longer."""
+        """End the work of the session in the branch."""
         async with self._shared.ready():
             request = self._session.branches().end(xid)
             for consumer in self._session.take_closed_consumers():
@@ -42,9 +43,13 @@ class XaResource:
                 await self._shared.answer(request, timeout)
 
     async def prepare(self, xid: XaTransactionId, timeout: float | None = None) -> bool:
-        """The first phase: True when the branch is to be committed or rolled back, False when there is nothing to.
+        """Prepare the branch: the first phase of the commit.
 
-        Raises `TransactionRolledBackError` when the branch is gone.
+        Returns:
+            True if the branch must be committed or rolled back, False if the branch has nothing to commit.
+
+        Raises:
+            TransactionRolledBackError: The broker has rolled the branch back.
         """
         async with self._shared.ready():
             request = self._session.branches().prepare(xid)
@@ -52,15 +57,16 @@ class XaResource:
         return request.result == XA_OK
 
     async def commit(self, xid: XaTransactionId, one_phase: bool = False, timeout: float | None = None) -> None:
-        """The second phase; or with ``one_phase`` both, of a branch that is not prepared.
+        """Commit a prepared branch, or with ``one_phase`` a branch that is not prepared.
 
-        Raises `TransactionRolledBackError` when none of it was done.
+        Raises:
+            TransactionRolledBackError: The broker has rolled the branch back.
         """
         async with self._shared.ready():
             await self._shared.answer(self._session.branches().commit(xid, one_phase), timeout)
 
     async def rollback(self, xid: XaTransactionId, timeout: float | None = None) -> None:
-        """Undo everything of a branch, prepared or not; what was received here comes again."""
+        """Roll a branch back, prepared or not. Messages received in this session are redelivered."""
         async with self._shared.ready():
             request = self._session.branches().rollback(xid, self._shared.machine.now())
             self._shared.flush()
@@ -68,12 +74,12 @@ class XaResource:
                 await self._shared.answer(request, timeout)
 
     async def forget(self, xid: XaTransactionId, timeout: float | None = None) -> None:
-        """Have the broker forget a branch that was completed without this transaction manager."""
+        """Forget a branch that was completed heuristically."""
         async with self._shared.ready():
             await self._shared.answer(self._session.branches().forget(xid), timeout)
 
     async def recover(self, timeout: float | None = None) -> list[XaTransactionId]:
-        """All branches that are prepared and neither committed nor rolled back, of any client."""
+        """Return the prepared branches of all clients."""
         async with self._shared.ready():
             request = self._session.branches().recover()
             await self._shared.answer(request, timeout)

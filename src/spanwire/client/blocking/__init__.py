@@ -1,4 +1,4 @@
-"""The client for ordinary threads: the names of `spanwire.client.aio` without ``await``.
+"""Blocking client of ActiveMQ and Spanwire brokers: the names of `spanwire.client.aio` without ``await``.
 
     with blocking.connect("tcp://localhost:61616") as connection, connection.session() as session:
         producer = session.create_producer("queue://ORDERS")
@@ -6,9 +6,9 @@
         consumer = session.create_consumer("queue://ORDERS", selector="n > 0")
         message = consumer.receive(timeout=5)
 
-Codec and socket work in the calling thread, under the connection's lock; a small thread of the connection keeps it
-alive while nobody calls, writes what a burst of sends left, and reconnects. Threads may share a connection; a session
-is for one at a time.
+Codec and socket run in the calling thread, under the connection's lock. One small thread per connection sends
+keep-alives, writes the rest of a burst of sends, and reconnects. Threads may share a connection; a session is for one
+thread at a time.
 """
 
 from __future__ import annotations
@@ -32,9 +32,18 @@ def connect(
     client_id: str | None = None,
     tls: ClientTlsSettings | None = None,
 ) -> Connection:
-    """A logged-in connection, to be closed or used as a context.
+    """Connect and log in. The connection is a context manager.
 
-    Raises `ConfigurationError` for a URL that cannot be meant, and `JmsError` when no broker lets the client in.
+    Arguments:
+        url: ``tcp://host:port``, ``ssl:``, ``vm:``, ``peer:``, ``failover:(…)``, ``fanout:(…)`` or ``discovery:(…)``.
+        user_name: Login name; overrides ``jms.userName`` of the URL.
+        password: Password; overrides ``jms.password``.
+        client_id: JMS client id, needed for durable subscriptions; overrides ``jms.clientID``.
+        tls: Key store, trust store and host name verification for ``ssl:`` URLs.
+
+    Raises:
+        ConfigurationError: The URL or an option of the URL is wrong.
+        JmsError: No broker accepted the connection; `AuthenticationError` if a broker refused the login.
     """
     machine = Machine()
     parsed = parse_url(url, user_name, password, client_id)

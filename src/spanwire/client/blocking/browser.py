@@ -1,4 +1,4 @@
-"""A queue browser of a blocking session."""
+"""Queue browser of the blocking client (JMS 1.1 §4.4.6)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from spanwire.client.blocking.consumer import Consumer
 from spanwire.client.messages.message import Message
 from spanwire.model.destination import Destination
 
-BROWSED_AT_ONCE: Final = 1000  # messages that a browser takes from the connection at once
+BROWSED_AT_ONCE: Final = 1000  # messages of one `receive_many`
 
 Subscribe = Callable[[Destination | str, ConsumerOptions], Consumer]
 
 
 class Browser:
-    """Reads a queue from its head to its end and leaves it as it is."""
+    """Iterates over the messages of a queue from head to tail. The messages stay in the queue."""
 
     def __init__(self, subscribe: Subscribe, destination: Destination | str, selector: str | None) -> None:
         self._subscribe: Final = subscribe
@@ -28,7 +28,7 @@ class Browser:
             yield from messages
 
     def portions(self) -> Iterator[list[Message]]:
-        """The same messages, as many at a time as have come."""
+        """Iterate over the messages in lists of those that have arrived."""
         options = ConsumerOptions(self._selector, browser=True)
         consumer = self._subscribe(self._destination, options)
         try:

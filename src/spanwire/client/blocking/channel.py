@@ -1,6 +1,6 @@
-"""What carries the bytes of a blocking connection: a socket, or a hand-over to a broker of this process.
+"""Transports of a blocking connection: a socket, or a broker of this process.
 
-Only `wait` blocks. It is called without the connection's lock, everything else with it.
+Only `Channel.wait` blocks, and is called without the connection's lock. The lock is held for all other methods.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from spanwire.client.io.environment import (
 from spanwire.client.ports import InProcessTransport
 from spanwire.tls.settings import ClientTlsSettings
 
-MAX_RINGS: Final = 4096  # bytes read at once from the bell
-MAX_WAIT: Final = 60.0  # seconds of one wait; then the connection looks around
+MAX_RINGS: Final = 4096  # bytes of wake-ups that one read takes
+MAX_WAIT: Final = 60.0  # seconds of one wait; then the connection checks its state
 
 
 class EndOfChannel(Exception):
-    """The broker has ended the connection; the text says how."""
+    """The broker has closed the connection; the text gives the reason."""
 
 
 class Channel:
-    """One way to a broker."""
+    """One transport to a broker."""
 
     @abstractmethod
     def send(self, data: bytes | bytearray) -> int:
-        """Write what is taken without waiting; how much that was. Raises OSError."""
+        """Write without waiting. Returns the number of bytes taken; raises `OSError`."""
 
     @abstractmethod
     def receive(self) -> bytes:
-        """What is there; nothing when nothing is. Raises OSError or `EndOfChannel`."""
+        """Return the bytes that have arrived, without waiting. Raises `OSError` or `EndOfChannel`."""
 
     @abstractmethod
     def wait(self, timeout: float | None, for_reading: bool, for_writing: bool) -> None:
-        """Come back when something can be done, or the time is over."""
+        """Wait until the channel can be read or written, or for ``timeout`` seconds."""
 
     @abstractmethod
     def wake(self) -> None:
-        """Whoever waits comes back, though nothing can be done."""
+        """End the wait of another thread."""
 
     @abstractmethod
     def close(self) -> None:
-        """End; whoever waits comes back."""
+        """Close, and end the waits of other threads."""
 
 
 class SocketChannel(Channel):
-    """A socket, encrypted or not."""
+    """A TCP or TLS socket, with a socket pair to wake a waiting thread."""
 
     def __init__(self, channel: socket.socket) -> None:
         channel.setblocking(False)
@@ -72,7 +72,7 @@ class SocketChannel(Channel):
 
     @classmethod
     def open(cls, address: BrokerAddress, context: ssl.SSLContext | None, timeout: float) -> SocketChannel:
-        """Connect, and encrypt when there is a context; raises `JmsError`. TLS must verify before anything is sent."""
+        """Connect within ``timeout`` seconds, with TLS if there is a context. Raises `JmsError`."""
         channel: socket.socket | None = None
         try:
             channel = socket.create_connection((address.host, address.port), timeout)
@@ -103,7 +103,7 @@ class SocketChannel(Channel):
         return data
 
     def wait(self, timeout: float | None, for_reading: bool, for_writing: bool) -> None:
-        """Wait for the socket; not when the TLS engine holds bytes of which no system call tells."""
+        """Wait for the socket, unless the TLS engine has buffered bytes that `poll` does not report."""
         if for_reading and isinstance(self._channel, ssl.SSLSocket) and self._channel.pending() > 0:
             return
         with self._doors:
@@ -131,14 +131,14 @@ class SocketChannel(Channel):
                 pass  # another thread was quicker
 
     def wake(self) -> None:
-        """Ring; a bell that rings already is enough."""
+        """Write a byte to the socket pair."""
         try:
             self._bell.send(b"\0")
         except OSError:
             pass  # it rings already, or the channel is closed
 
     def close(self) -> None:
-        """Shut down first, so that a waiting thread comes back."""
+        """Shut the socket down first, so that a waiting thread returns."""
         try:
             socket.socket.shutdown(self._channel, socket.SHUT_RDWR)
         except OSError:
@@ -152,7 +152,7 @@ class SocketChannel(Channel):
 
 
 class InProcessChannel(Channel):
-    """A broker in this process, on a thread of its own. It is the `InProcessFeed` of its transport."""
+    """A broker of this process in another thread. The channel is the `InProcessFeed` of its transport."""
 
     def __init__(self, transport: InProcessTransport) -> None:
         self._transport: Final = transport
@@ -164,25 +164,25 @@ class InProcessChannel(Channel):
         transport.start(self)
 
     def received(self, data: bytes) -> None:
-        """Bytes from the broker."""
+        """Take bytes from the broker."""
         with self._changed:
             self._arrived.append(data)
             self._changed.notify_all()
 
     def writable(self) -> None:
-        """The broker takes bytes again."""
+        """Note that the broker takes bytes again."""
         with self._changed:
             self._is_writable = True
             self._changed.notify_all()
 
     def closed(self, reason: str | None) -> None:
-        """The broker is gone."""
+        """Note that the broker has closed the connection."""
         with self._changed:
             self._end = reason or "the broker closed it"
             self._changed.notify_all()
 
     def send(self, data: bytes | bytearray) -> int:
-        """Hand over, unless the broker has enough."""
+        """Pass bytes to the broker, unless the broker takes none."""
         if not self._is_writable:
             return 0
         self._is_writable = False
@@ -191,7 +191,7 @@ class InProcessChannel(Channel):
         return len(data)
 
     def receive(self) -> bytes:
-        """Everything that came."""
+        """Return all bytes that have arrived."""
         with self._changed:
             if not self._arrived and self._end is not None:
                 raise EndOfChannel(self._end)
@@ -208,7 +208,7 @@ class InProcessChannel(Channel):
             self._is_rung = False
 
     def wake(self) -> None:
-        """Whoever waits comes back."""
+        """End the wait of another thread."""
         with self._changed:
             self._is_rung = True
             self._changed.notify_all()
@@ -219,7 +219,7 @@ class InProcessChannel(Channel):
         return for_reading and bool(self._arrived)
 
     def close(self) -> None:
-        """End the hand-over."""
+        """Close the transport."""
         self._transport.close()
         self.closed("it is closed")
 

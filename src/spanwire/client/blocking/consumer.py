@@ -1,4 +1,4 @@
-"""A message consumer of a blocking session."""
+"""Message consumer of the blocking client (JMS 1.1 §4.5)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from spanwire.client.protocol.consumer import ClientConsumer
 from spanwire.client.protocol.session import ClientSession
 from spanwire.model.errors import IllegalStateError
 
-MAX_BYTES_AT_ONCE: Final = 4 * 1024 * 1024  # of messages of one `receive_many`: they are all in memory
+MAX_BYTES_AT_ONCE: Final = 4 * 1024 * 1024  # bytes of messages that one `receive_many` keeps in memory
 
 
 class Consumer:
-    """Receives messages; also ``for message in consumer``, which ends when the consumer is closed."""
+    """A message consumer of a session. ``for message in consumer`` ends when the consumer is closed."""
 
     def __init__(self, session: ClientSession, core: ClientConsumer, shared: CoreConnection, turns: Turns) -> None:
         self.core: Final = core
@@ -47,7 +47,11 @@ class Consumer:
             yield message
 
     def receive_no_wait(self) -> Message | None:
-        """The next message that is here already; None, too, while the broker takes no acknowledgements."""
+        """Return the next message that has arrived, or None.
+
+        Returns None, too, while the socket accepts no acknowledgements. Raises `IllegalStateError` for a closed
+        consumer.
+        """
         shared = self._shared
         shared.check_process()
         with shared.lock:
@@ -61,7 +65,18 @@ class Consumer:
             return message
 
     def receive(self, timeout: float | None = None) -> Message | None:
-        """The next message; None when ``timeout`` seconds are over. Without one it waits as long as it takes."""
+        """Wait for the next message.
+
+        Arguments:
+            timeout: Seconds to wait; None waits until a message arrives or the consumer is closed.
+
+        Returns:
+            The message, or None after ``timeout`` seconds. In ``auto`` mode the message is acknowledged.
+
+        Raises:
+            IllegalStateError: The consumer is closed.
+            JmsError: The connection has failed, or the broker has closed the consumer.
+        """
         shared = self._shared
         shared.check_process()
         core = self.core
@@ -77,7 +92,7 @@ class Consumer:
             core.begin_receive()
             while not core.is_ended and not core.is_leaving:
                 core.prepare_wait()
-                core.is_waiting = True  # before the lock may be given away
+                core.is_waiting = True  # set before the lock may be released
                 until = core.pull_until(end, shared.machine.now())
                 shared.flush(until)
                 is_over = not shared.wait_for_message(core, until)
@@ -88,9 +103,20 @@ class Consumer:
             return None
 
     def receive_many(self, max_count: int, timeout: float | None = None) -> list[Message]:
-        """What is there, at most ``max_count`` messages and a few MiB: a wait for the first as in `receive`, then one
-        lock and some looks at the connection for all that follow. In ``auto`` all are acknowledged with that. Nothing
-        is done for a ``max_count`` below 1.
+        """Wait for the first message, then take all messages that have arrived.
+
+        In ``auto`` mode all returned messages are acknowledged.
+
+        Arguments:
+            max_count: Most messages to return; below 1 the list is empty at once.
+            timeout: Seconds to wait for the first message; None waits without limit.
+
+        Returns:
+            At most ``max_count`` messages of about `MAX_BYTES_AT_ONCE` bytes; an empty list after ``timeout`` seconds.
+
+        Raises:
+            IllegalStateError: The consumer is closed.
+            JmsError: The connection has failed, or the broker has closed the consumer.
         """
         if max_count < 1:
             return []
@@ -115,8 +141,14 @@ class Consumer:
         return messages
 
     def acknowledge_stored(self, timeout: float | None = None) -> bool:
-        """Acknowledge what a consumer that keeps nothing has handed over, and wait until the broker has that on its
-        disk. False when there was nothing, or its connection broke before. Raises `JmsError`.
+        """Acknowledge all delivered messages of a consumer after `discard_delivered`, and wait for the broker's sync.
+
+        Returns:
+            False if there was no message to acknowledge, or the connection broke after their delivery.
+
+        Raises:
+            JmsError: The broker refused the acknowledgement, or the connection has failed.
+            ResourceAllocationError: No response within ``timeout`` seconds.
         """
         shared = self._shared
         with shared.ready():
@@ -127,9 +159,10 @@ class Consumer:
             return True
 
     def take_next(self, take: Callable[[Message], bool], is_done: Callable[[], bool], end: float | None) -> bool:
-        """Hand the next message to ``take``, or wait for one or until ``is_done``. The connection's lock is held.
+        """Pass the next message to ``take``, or wait for a message or for ``is_done``. The caller holds the
+        connection's lock.
 
-        ``take`` returns True when another waiting call may be done with the message. Returns False at ``end``, in
+        ``take`` returns True if another waiting call may be done with the message. Returns False at ``end``, in
         monotonic seconds.
         """
         shared, core = self._shared, self.core
@@ -143,21 +176,28 @@ class Consumer:
         return shared.wait(lambda: is_done() or not core.is_waiting, end)
 
     def listen(self, listener: Listener, on_error: ErrorListener | None = None) -> None:
-        """Give each message to ``listener`` in a thread of its own; those of one session take turns.
+        """Call ``listener`` for each message in a thread. Listeners of one session are called one at a time.
 
-        In ``auto`` a message is acknowledged when the listener has done its work; what it raises is logged, and the
-        message comes again as after a rollback (in ``client`` and ``transacted`` sessions it decides that itself).
-        ``on_error`` gets the error that ended it all, if one did. Raises `IllegalStateError` when there is a listener.
+        In ``auto`` mode a message is acknowledged when the listener returns. An exception of the listener is logged,
+        and the message is redelivered by the redelivery policy. In ``client`` and ``transacted`` sessions the listener
+        acknowledges and rolls back itself.
+
+        Arguments:
+            listener: Called with each message.
+            on_error: Called with the error that ended the connection or consumer.
+
+        Raises:
+            IllegalStateError: The consumer has a listener already.
         """
         self._shared.check()
         self._listener_loop.start(listener, on_error)
 
     def stop_listening(self) -> None:
-        """No more messages for the listener; what it has it ends."""
+        """Stop calling the listener after the current message."""
         self._listener_loop.stop()
 
     def close(self) -> None:
-        """The consumer leaves; in a transaction with messages of it, at its end."""
+        """Close the consumer; in a transaction that has received messages, at the end of the transaction."""
         shared = self._shared
         shared.check_process()
         self._listener_loop.stop()

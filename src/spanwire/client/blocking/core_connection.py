@@ -1,8 +1,8 @@
-"""How threads share one connection: whoever waits reads for all, under one lock, and a small thread keeps it alive.
+"""State of a blocking connection that its threads share: the protocol core, the channel and the waiting calls.
 
-A thread that waits for something becomes the *driver* unless there is one: it waits for the channel without the lock,
-takes what came, and wakes the others. Nobody reads while nobody waits, but the keeper: it looks each
-second, so that a busy application neither takes the broker for silent nor overlooks that it is gone.
+A thread that waits becomes the *driver* if there is none: without the lock it waits for the channel, then takes the
+lock, reads, and wakes the other threads. While no thread waits, the *keeper* thread reads once a second, so that a busy
+application notices inactivity and disconnects.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from spanwire.model.errors import (
 )
 from spanwire.tls.settings import ClientTlsSettings
 
-FLUSH_BYTES: Final = 64 * 1024  # of one-way commands that gather before they are written
-MAX_BUFFERED_BYTES: Final = (
-    64 * 1024 * 1024
-)  # of messages that nobody takes: then only whoever waits for something reads
-POLL_INTERVAL: Final = 1.0  # seconds until the keeper looks when nobody else does: the broker may be gone
+FLUSH_BYTES: Final = 64 * 1024  # bytes of pending commands; more are written at once
+MAX_BUFFERED_BYTES: Final = 64 * 1024 * 1024  # bytes of undelivered messages; above, only waiting calls read
+POLL_INTERVAL: Final = 1.0  # seconds between two reads of the keeper; bounds how late a disconnect is noticed
 
 
 class CoreConnection:
-    """The core, its channel and those who wait. Every method but `open`, `close` and `check` wants the lock held."""
+    """Connects a `ClientConnection` with a channel. The lock is held for all methods but `open`, `close` and the
+    checks.
+    """
 
     def __init__(self, core: ClientConnection, machine: Machine, tls: ClientTlsSettings | None) -> None:
         self.core: Final = core
@@ -70,20 +70,20 @@ class CoreConnection:
         self.batching: Final = WriteBatching()
 
     def check_process(self) -> None:
-        """Raises `IllegalStateError` after a fork."""
+        """Raise `IllegalStateError` in a forked process."""
         check_process(self.process)
 
     def check(self) -> None:
-        """Raises after a fork, and the failure of a connection that is over."""
+        """Raise `IllegalStateError` in a forked process, or the failure of the connection."""
         check_process(self.process)
         self.core.correlator.check_open()
 
     def ready(self) -> Ready:
-        """``with connection.ready():`` the lock is held and the broker hears what is sent."""
+        """Return the context ``with connection.ready():``, which holds the lock while the connection is online."""
         return self._ready
 
     def wait_online(self) -> None:
-        """Wait until the broker hears what is sent; raises when it will not in the time that ``timeout`` grants."""
+        """Wait until the connection is online. Raises `JmsError` after the ``timeout`` of the failover URL."""
         self.core.correlator.check_open()
         timeout_ms = self.core.failover.policy.timeout_ms
         end = None if timeout_ms < 0 else self.machine.now().monotonic + timeout_ms / 1000
@@ -92,7 +92,12 @@ class CoreConnection:
         self.core.correlator.check_open()
 
     def answer(self, request: Request, timeout: float | None = None) -> None:
-        """Wait for the answer of a request. Raises what the broker refused it with."""
+        """Wait for the response to a request.
+
+        Raises:
+            JmsError: The broker refused the request.
+            ResourceAllocationError: No response within ``timeout`` seconds.
+        """
         end = None if timeout is None else self.machine.now().monotonic + timeout
         self.flush(end)
         if self.core.failover.policy.timeout_ms >= 0 and request.kind == MESSAGE:
@@ -102,9 +107,7 @@ class CoreConnection:
         request.raise_error()
 
     def _wait_for_send(self, request: Request, end: float | None) -> None:
-        """Wait for the answer of a send, until ``end``; it is given up when a lost connection is not there again in
-        the time that ``timeout`` grants.
-        """
+        """Wait for the response to a send until ``end``, and give up a send whose failover ``timeout`` is over."""
         core = self.core
         while not request.done:
             epoch = core.correlator.epoch
@@ -120,19 +123,19 @@ class CoreConnection:
             if due is end:
                 return
             if core.correlator.epoch != epoch:
-                continue  # it was there again meanwhile, and is lost again
+                continue  # reconnected meanwhile, and lost again
             core.correlator.give_up_sends(core.failover.timeout_error())
             core.take_completed()
             self.notify_waiters()
 
     def answer_close(self, request: Request | None) -> None:
-        """Wait for the answer of a removal, if there is one to wait for; threads that wait for the removed look."""
+        """Wait for the response to a removal, at most ``jms.closeTimeout``; None if the broker was not told."""
         self.notify_waiters()
         if request is not None:
             self.answer(request, self.core.settings.close_timeout_ms / 1000)
 
     def wait_for_message(self, consumer: ClientConsumer, end: float | None) -> bool:
-        """Wait until there is something to look at for a consumer; False when the time is over."""
+        """Wait until a consumer has a message, fails or is closed. Returns False at ``end``."""
         while consumer.is_waiting and not consumer.is_closed:
             resume_at = consumer.resume_at
             until = end
@@ -144,7 +147,7 @@ class CoreConnection:
         return True
 
     def wait(self, is_done: Callable[[], bool], end: float | None) -> bool:
-        """Wait until something is so; False when the time is over. Reads for everybody unless another thread does."""
+        """Wait for a condition as the driver, or beside the driver. Returns False at ``end``, in monotonic seconds."""
         while not is_done():
             remaining = None if end is None else end - self.machine.now().monotonic
             if remaining is not None and remaining <= 0:
@@ -169,26 +172,26 @@ class CoreConnection:
             self.read_available()
 
     def wake_consumer(self, consumer: ClientConsumer) -> None:
-        """Whoever waits for messages of a consumer shall look, the thread that waits for the channel, too."""
+        """Wake the calls that wait for messages of a consumer, the driver included."""
         consumer.wake()
         self.notify_waiters()
         if self._channel is not None:
             self._channel.wake()
 
     def remove_consumer(self, consumer: ClientConsumer) -> None:
-        """There is no such consumer any more."""
+        """Remove a consumer."""
         self.core.remove_consumer(consumer)
 
     def close_session(self, session: ClientSession) -> Request | None:
-        """End a session and its consumers; None when there is nothing to wait for."""
+        """Close a session. Returns the request, or None if the broker was not told."""
         return None if self.core.failure is not None else self.core.close_session(session)
 
     def notify_waiters(self) -> None:
-        """Whoever waits shall look."""
+        """Wake all waiting threads but the driver."""
         self._changed.notify_all()
 
     def read_available(self) -> None:
-        """Take what the broker has sent, without waiting, and write what is left."""
+        """Read without waiting, wake the calls concerned, and write the rest."""
         channel = self._channel
         if channel is None:
             return
@@ -213,7 +216,7 @@ class CoreConnection:
         self._write()
 
     def write_soon(self) -> None:
-        """After a one-way command: write it now or, in a burst, with those that follow."""
+        """Write pending one-way commands now, or together with others of the same burst."""
         size = self.core.pending_bytes()
         if size == 0:
             return
@@ -221,20 +224,20 @@ class CoreConnection:
             self.flush()
 
     def _can_batch(self) -> bool:
-        """Whether the keeper will write what is to be written."""
+        """Return True if the keeper will write the pending commands."""
         if not self.batching.begin(self.machine.now().monotonic):
             return False
         self._keeper_due.notify()
         return True
 
     def write_batch(self, now: float) -> None:
-        """Write what has gathered in a burst, when it is time."""
+        """Write the commands of a burst when they are due."""
         if self.batching.due_at is not None and now >= self.batching.due_at:
             self.batching.on_due(now, self.core.pending_bytes() > 0 or bool(self.unsent))
             self._write()
 
     def write_acknowledgements(self) -> None:
-        """After a message was handed over: like `write_soon`, without waiting; `wait_written` does before the next."""
+        """Write acknowledgements as `write_soon`, without waiting. `wait_written` waits before the next message."""
         size = self.core.pending_bytes()
         if size == 0:
             return
@@ -244,19 +247,19 @@ class CoreConnection:
 
     @property
     def is_congested(self) -> bool:
-        """Whether something waits for the broker to take it."""
+        """True while bytes wait for the socket."""
         return bool(self.unsent)
 
     def wait_written(self, timeout: float | None) -> bool:
-        """Before a message is handed over, whose acknowledgement has to go somewhere: wait while the broker takes
-        nothing. False when ``timeout`` is over.
-        """
+        """Wait before a delivery until all bytes are written. Returns False after ``timeout`` seconds."""
         if self.unsent:
             self.flush(None if timeout is None else self.machine.now().monotonic + timeout)
         return not self.unsent
 
     def wait_writable(self, timeout: float | None) -> None:
-        """Before a send: wait while the broker takes nothing. Raises when ``timeout`` is over."""
+        """Wait before a send until all bytes are written. Raises `ResourceAllocationError` after ``timeout``
+        seconds.
+        """
         if not self.unsent:
             return
         self.flush(None if timeout is None else self.machine.now().monotonic + timeout)
@@ -266,7 +269,7 @@ class CoreConnection:
             self.wait_online()
 
     def flush(self, end: float | None = None) -> None:
-        """Write everything; while the broker takes nothing, wait until ``end``, and read what it says meanwhile."""
+        """Write all bytes. While the socket is full, wait until ``end`` in monotonic seconds, and read meanwhile."""
         self.batching.on_written(self.machine.now().monotonic)
         self._write()
         while self.unsent:
@@ -306,12 +309,12 @@ class CoreConnection:
         elif count < len(data):
             self.unsent += memoryview(data)[count:]
             if self._is_driven:
-                channel.wake()  # whoever waits for the channel does so for writing, too, from now on
+                channel.wake()  # the driver has to wait for writing, too
         if count:
             self.core.on_written(self.machine.now())
 
     def _disconnect(self, error: JmsError) -> None:
-        """The channel is of no use any more."""
+        """Close the channel and wake the keeper to reconnect."""
         channel = self._channel
         self._channel = None
         self.unsent.clear()
@@ -325,7 +328,7 @@ class CoreConnection:
         self._keeper_due.notify()
 
     def open(self) -> None:
-        """Connect for the first time, and start the keeper. Raises `JmsError` or `ConfigurationError`."""
+        """Connect for the first time and start the keeper. Raises `JmsError` or `ConfigurationError`."""
         with self.lock:
             self.core.failover.begin(True, self.machine.now().monotonic)
             try:
@@ -336,7 +339,7 @@ class CoreConnection:
         threading.Thread(target=self._run_keeper, name="spanwire-client-keeper", daemon=True).start()
 
     def _establish(self, is_startup: bool) -> None:
-        """Try addresses until one lets us in."""
+        """Try addresses until a broker accepts the login."""
         failover = self.core.failover
         while not self._is_over:
             if failover.needs_discovery and not self._discover(failover):
@@ -356,7 +359,7 @@ class CoreConnection:
             failover.on_failed(error, self.machine.now().monotonic)
 
     def prefer(self, address: BrokerAddress) -> None:
-        """Leave the broker for a preferred one that accepts connections again."""
+        """Leave the broker for a preferred broker that accepts connections again."""
         self._disconnect(self.core.failover.prefer(address))
 
     def pause(self, seconds: float) -> None:
@@ -368,7 +371,7 @@ class CoreConnection:
         return not self._is_over and self.core.is_online and self.core.correlator.epoch == epoch
 
     def _discover(self, failover: Failover) -> bool:
-        """Look for brokers that announce themselves; False when there are none."""
+        """Look for announced brokers. Returns False if the search failed."""
         url, group = self.core.url, self.core.url.group
         while (delay := failover.due_at() - self.machine.now().monotonic) > 0 and not self._is_over:
             self._keeper_due.wait(delay)
@@ -388,7 +391,7 @@ class CoreConnection:
         return True
 
     def _connect(self, address: BrokerAddress) -> JmsError | None:
-        """Connect to one address and log in; what went wrong, if something did."""
+        """Connect to one address and log in. Returns the error, or None."""
         timeout = self.core.login_timeout(address)
         end = self.machine.now().monotonic + timeout
         self._login_error = None
@@ -437,7 +440,7 @@ class CoreConnection:
                     self._keep_alive()
 
     def _poll(self) -> None:
-        """Nobody waits: take what came, unless a lot is here that nobody takes."""
+        """Read for an application that does not wait, unless the buffered messages exceed their limit."""
         is_full = self.core.correlator.buffered_bytes > MAX_BUFFERED_BYTES
         self.core.suspend(is_full, self.machine.now())
         if is_full:
@@ -472,7 +475,7 @@ class CoreConnection:
         self.notify_waiters()
 
     def close(self) -> None:
-        """Say farewell and close. A second call does nothing."""
+        """Close the connection after the broker has processed all earlier commands. A second call does nothing."""
         check_process(self.process)
         with self.lock:
             if self._is_over:

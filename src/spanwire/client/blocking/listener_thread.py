@@ -1,4 +1,4 @@
-"""The thread in which the listener of a blocking consumer is called."""
+"""Thread that calls the listener of a blocking consumer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Receive = Callable[[], Message | None]
 
 
 class ListenerThread:
-    """One daemon thread."""
+    """A daemon thread."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -24,7 +24,7 @@ class ListenerThread:
 
     @property
     def is_current(self) -> bool:
-        """Return True in code that the thread itself runs."""
+        """True in code that the thread itself runs."""
         return threading.current_thread() is self._thread
 
     def join(self) -> None:

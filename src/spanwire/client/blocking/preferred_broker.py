@@ -40,7 +40,7 @@ def probe_preferred(connection: CoreConnection) -> None:
 
 
 def can_open(connection: CoreConnection, address: BrokerAddress) -> bool:
-    """Return True if ``address`` accepts a socket, with TLS if the address asks for TLS."""
+    """Return True if ``address`` accepts a socket, with TLS if the URL asks for TLS."""
     try:
         open_channel(address, connection.tls, address.settings.connect_timeout_ms / 1000).close()
     except (JmsError, ConfigurationError):

@@ -1,4 +1,4 @@
-"""A message producer of a blocking session."""
+"""Message producer of the blocking client (JMS 1.1 §4.6)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NANOSECONDS: Final = 1_000_000  # in a millisecond
 
 
 class Producer:
-    """Sends messages."""
+    """A message producer of a session."""
 
     def __init__(self, session: ClientSession, core: ClientProducer, shared: CoreConnection) -> None:
         self.core: Final = core
@@ -35,7 +35,7 @@ class Producer:
 
     @property
     def destination(self) -> Destination | None:
-        """Where everything goes, if the producer is bound to it."""
+        """Destination of all messages, or None if each send names a destination."""
         return self.core.destination
 
     def send(
@@ -56,10 +56,29 @@ class Producer:
     ) -> None:
         """Send one message.
 
-        ``body``: str, bytes, dict, list, None or a received `Message`. ``delay_ms`` has the broker's scheduler keep the
-        message for so many milliseconds. ``wait`` None: a persistent message outside of a
-        transaction waits until the broker has it synced, unless the URL says ``jms.useAsyncSend=true``; any other is on
-        its way when this returns.
+        Arguments:
+            body: str, bytes, dict, list, None or a received `Message`; the type of the body decides the JMS message
+                type.
+            properties: Message properties; None with a `Message` as body sends the properties of that message.
+            destination: Destination, only for a producer without a destination.
+            message_type: JMSType.
+            correlation_id: JMSCorrelationID.
+            reply_to: JMSReplyTo.
+            persistent: Delivery mode; None for the producer's default.
+            priority: 0 to 9; None for the producer's default.
+            time_to_live_ms: Milliseconds until expiry, 0 for none; None for the producer's default.
+            group_id: JMSXGroupID.
+            group_sequence: JMSXGroupSeq.
+            wait: True waits for the broker's response, False never waits. None waits for persistent messages outside of
+                a transaction, unless the URL says ``jms.useAsyncSend=true``.
+            delay_ms: Milliseconds that the broker's scheduler holds the message.
+
+        Raises:
+            MessageFormatError: The body, a property, the priority or a time is not allowed.
+            InvalidDestinationError: The destination is missing or wrong.
+            ResourceAllocationError: No response within ``jms.sendTimeout``, or the message exceeds the broker's frame
+                limit.
+            JmsError: The broker refused the message, or the connection has failed.
         """
         sent_properties = properties if delay_ms is None else delayed_properties(properties, body, delay_ms)
         shared = self._shared
@@ -101,8 +120,13 @@ class Producer:
         self._send(outgoing, wait)
 
     def send_all(self, messages: list[Outgoing]) -> None:
-        """Send several messages, each as `send` does, in their order. What nobody waits for goes together: one look at
-        the connection for many. Raises what the first one raises that cannot be sent; those before it are.
+        """Send several messages in order, as `send` does for each.
+
+        Consecutive messages without a response are encoded under one lock and written together. After an exception the
+        messages before the failed one are sent.
+
+        Raises:
+            JmsError: As `send`, for the first message that cannot be sent.
         """
         shared = self._shared
         index = 0
@@ -120,7 +144,7 @@ class Producer:
                 index += 1
 
     def _send(self, outgoing: Outgoing, wait: bool | None) -> None:
-        """Wait for a connection, for room, for the answer."""
+        """Send with a response, or while the connection reconnects or the socket is full."""
         shared = self._shared
         timeout_ms = shared.core.settings.send_timeout_ms
         timeout = timeout_ms / 1000 if timeout_ms else None
@@ -133,7 +157,7 @@ class Producer:
             shared.answer(request, timeout)
 
     def close(self) -> None:
-        """The producer leaves."""
+        """Close the producer."""
         shared = self._shared
         shared.check_process()
         with shared.lock:

@@ -1,4 +1,4 @@
-"""The lock of a blocking connection, taken while a broker receives commands."""
+"""The lock of a blocking connection, taken while the connection is online."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Ready:
-    """The connection's lock, taken when the broker hears what is sent."""
+    """Context manager that takes the connection's lock, and waits on entry until the connection is online."""
 
     def __init__(self, connection: CoreConnection) -> None:
         self._connection: Final = connection

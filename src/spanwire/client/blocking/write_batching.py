@@ -1,23 +1,23 @@
-"""When one-way commands of a blocking connection are written: the first at once, in a burst with those that follow.
+"""Batches of one-way commands: the first command of a burst is written at once, the others together.
 
-    batching.begin(now)            # something is to be written; False: write it now
-    batching.on_written(now)           # it was
-    batching.due_at                 # when to look, in monotonic seconds; None outside of a burst
-    batching.on_due(now, has_more)  # whether anything had gathered by then
+    batching.begin(now)            # before a write; False: write now
+    batching.on_written(now)       # after a write
+    batching.due_at                # monotonic seconds of the next `on_due`; None outside of a burst
+    batching.on_due(now, has_more) # has_more: commands are pending
 
-A system call for each message would cost more than the message; waiting before the first one would cost its time.
+A system call for each message costs more than the message itself; a delay of the first message would add latency.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-FLUSH_DELAY: Final = 0.0003  # seconds after a write in which the next one makes a burst: some forty messages of 1 KiB
-GATHER_DELAY: Final = 0.001  # seconds that what gathers in a burst may wait to be written
+FLUSH_DELAY: Final = 0.0003  # seconds; a command this soon after a write begins a burst
+GATHER_DELAY: Final = 0.001  # seconds that a command of a burst may wait
 
 
 class WriteBatching:
-    """Time is passed in. ``is_on``: what comes is written later, or when there is enough of it."""
+    """Decides when pending commands are written. ``is_on``: a burst is under way, and commands wait for `on_due`."""
 
     def __init__(self) -> None:
         self.is_on = False
@@ -25,7 +25,7 @@ class WriteBatching:
         self._written_at = 0.0
 
     def begin(self, now: float) -> bool:
-        """Whether something that is to be written may wait: something else was written just now."""
+        """Return True if the pending command may wait, because the last write was within `FLUSH_DELAY`."""
         if now - self._written_at > FLUSH_DELAY:
             return False
         self.is_on = True
@@ -33,11 +33,11 @@ class WriteBatching:
         return True
 
     def on_written(self, now: float) -> None:
-        """Everything was."""
+        """Note a write of all pending commands."""
         self._written_at = now
 
     def on_due(self, now: float, has_more: bool) -> None:
-        """It is time: ``has_more`` is written now. When nothing was written since the last look the burst is over."""
+        """Schedule the next write, or end a burst in which no command was written."""
         if has_more or now - self._written_at <= GATHER_DELAY:
             self.due_at = now + GATHER_DELAY
         else:
