@@ -93,8 +93,11 @@ class Joining(BrokerDestination):
         return more
 
     def _attach(self, home: BrokerDestination, subscription: Subscription) -> bool:
+        before = self._context.steps
         if not self._attaching.attach(home, subscription):
             return False
+        self.steps += self._context.steps - before  # what a topic gives that it has kept
+        self._context.steps = before
         if subscription.started and home in subscription.busy:
             home.fill()
         return True

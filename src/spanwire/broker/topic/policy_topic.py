@@ -11,8 +11,9 @@ from itertools import islice
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.fan_out import STEPS_OF_REQUEST
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import PolicyEntry
@@ -26,6 +27,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
 NO_LIMIT: Final = -1
+RECOVERY_STEPS: Final = 500  # kept messages that a new consumer gets in one slice, fewer with a selector
 ROOM_ROUNDS: Final = 500  # messages given up at most for one that finds no memory
 
 logger = logging.getLogger(__name__)
@@ -55,6 +57,7 @@ class TunedTopic(Topic):
         self._watch: Final[SlowConsumerWatch | None] = slow
         self._dispatch: Final[DispatchPolicy | None] = tuning.dispatch
         self._recipients: list[Subscription] = self.subscriptions
+        self._recoveries: Final[dict[Subscription, KeptRecovery]] = {}
         self._perishable = False  # a message that expires has come here
         self.discarded = 0
 
@@ -78,28 +81,82 @@ class TunedTopic(Topic):
             if not subscription.accepts(reference):
                 continue
             message.holders += 1
-            if subscription.can_take() and not subscription.pending:
-                self.dispatched += 1
-                subscription.dispatch(reference)
-                if self._watch is not None:
-                    self._watch.keeps_up(subscription)
-            else:
-                self._let_wait(subscription, reference)
+            self._give(subscription, reference)
         self.release(message)
 
+    def _give(self, subscription: Subscription, reference: MessageReference) -> None:
+        if self._takes_now(subscription):
+            self.dispatched += 1
+            subscription.dispatch(reference)
+            if self._watch is not None:
+                self._watch.keeps_up(subscription)
+        else:
+            self._let_wait(subscription, reference)
+
+    def _takes_now(self, subscription: Subscription) -> bool:
+        if self._recoveries and subscription in self._recoveries:
+            return False
+        return subscription.can_take() and not subscription.pending
+
     def attach(self, subscription: Subscription) -> None:
-        """Add a subscription; a retroactive one gets what is kept first, as far as memory takes it."""
+        """Add a subscription; a retroactive one gets what is kept first, as far as memory takes it: the first slice of
+        it now.
+        """
         super().attach(subscription)
         self._choose_recipients()
         if self._watch is not None:
             self._watch.join(subscription, self)
-        if not (self._always_retroactive or subscription.info.retroactive):
+        if self._kept is None or not (self._always_retroactive or subscription.info.retroactive):
             return
-        for message in self.kept_messages():
-            reference = MessageReference(self, message, 0, self._context.next_order(), 0)
-            if subscription.accepts(reference) and self.usage.takes(message.size):
-                self.hold(message)
-                self._let_wait(subscription, reference)
+        recovery = KeptRecovery(self, subscription, self._kept.line(), self._context)
+        if recovery.work():
+            self._recoveries[subscription] = recovery
+            self._context.schedule(recovery)
+
+    def give_kept(self, subscription: Subscription, reference: MessageReference, taken: int, later_bytes: int) -> None:
+        """Let a kept message wait for a consumer that has ``taken`` so many messages since it came, as if all that is
+        kept had come together before it was started: a limit of what waits lets it have its prefetch besides. Messages
+        of ``later_bytes`` that came later take no room from it.
+        """
+        message = reference.message
+        if not (subscription.accepts(reference) and self.usage.takes(message.size - later_bytes)):
+            return
+        self.hold(message)
+        if subscription.discarding:
+            self.release(message)
+            return
+        if self._watch is not None and 1 < subscription.prefetch_size < len(subscription.pending):
+            self._watch.becomes_slow(subscription)
+        subscription.pending.append(reference)
+        limit = self._limit
+        most = NO_LIMIT if limit is None else limit_of(limit, subscription)
+        if most > NO_LIMIT:
+            self._cut(subscription, most, 0 if subscription.pulls else max(0, subscription.prefetch_size - taken))
+
+    def recovered(self, subscription: Subscription, later: deque[MessageReference], at_most: int) -> int:
+        """A consumer has got what was kept, and now gets what came ``later``, ``at_most`` so many; return their
+        number.
+        """
+        recovery = self._recoveries.pop(subscription, None)
+        count = min(at_most, len(later))
+        for _ in range(count):
+            reference = later.popleft()
+            if reference.message.is_expired(self._context.wall_ms):
+                self.expired += 1
+                self.release(reference.message)
+            else:
+                self._give(subscription, reference)
+        if later and recovery is not None:
+            self._recoveries[subscription] = recovery
+        return count
+
+    def recovery_over(self, subscription: Subscription) -> None:
+        """Nothing of what is kept is on its way to the consumer any more."""
+        self._recoveries.pop(subscription, None)
+
+    def waiting(self) -> int:
+        """Return how many messages wait for slow subscriptions, those behind what is kept included."""
+        return super().waiting() + sum([recovery.later_count for recovery in self._recoveries.values()])
 
     def detach(self, subscription: Subscription) -> None:
         """Remove a subscription that leaves."""
@@ -153,6 +210,11 @@ class TunedTopic(Topic):
         return whole.takes(size)
 
     def _let_wait(self, subscription: Subscription, reference: MessageReference) -> None:
+        if self._recoveries:
+            recovery = self._recoveries.get(subscription)
+            if recovery is not None:
+                recovery.add_later(reference)
+                return
         if subscription.discarding:
             self.release(reference.message)
             return
@@ -166,12 +228,15 @@ class TunedTopic(Topic):
             return
         pending.append(reference)
         if most > NO_LIMIT:
-            self._cut(subscription, most)
+            self._cut(
+                subscription, most, 0 if subscription.started or subscription.pulls else subscription.prefetch_size
+            )
 
-    def _cut(self, subscription: Subscription, most: int) -> None:
-        """Give up what is over the limit. A consumer that is not started yet has room for its prefetch still."""
+    def _cut(self, subscription: Subscription, most: int, out: int) -> None:
+        """Give up what is over the limit. A consumer that is not started yet has room for its prefetch still: the first
+        ``out`` of what waits.
+        """
         pending = subscription.pending
-        out = 0 if subscription.started or subscription.pulls else subscription.prefetch_size
         if self._perishable and len(pending) - out > min(most, self._expired_mark):
             self._give_up_expired(subscription, out)
         while len(pending) - out > most:
@@ -211,6 +276,68 @@ class TunedTopic(Topic):
                 reference.home.expired += 1
                 self._context.dead_letter(_take(subscription.pending, place), "expired")
                 return
+
+
+class KeptRecovery(BrokerDestination):
+    """What a topic has kept, on its way to a new consumer in slices. What is sent meanwhile comes behind it.
+
+    A job of the broker and no place for messages. It holds the messages that were kept when the consumer came: those
+    that the topic gives up meanwhile still come.
+    """
+
+    def __init__(
+        self, topic: TunedTopic, subscription: Subscription, kept: list[Message], context: BrokerContext
+    ) -> None:
+        super().__init__(topic.destination, PolicyEntry(topic.destination), MemoryUsage(0))
+        self._topic: Final[TunedTopic] = topic
+        self._subscription: Final[Subscription] = subscription
+        self._kept: Final[list[Message]] = kept
+        self._context: Final[BrokerContext] = context
+        self._order: Final[int] = context.reserve_orders(len(kept))
+        self._dispatched_before: Final[int] = subscription.dispatched_total
+        self._next = 0
+        self._later: Final[deque[MessageReference]] = deque()
+        self._later_bytes = 0
+
+    @property
+    def later_count(self) -> int:
+        """The number of messages that were sent meanwhile."""
+        return len(self._later)
+
+    def add_later(self, reference: MessageReference) -> None:
+        """A message was sent meanwhile; it is held already."""
+        self._later.append(reference)
+        self._later_bytes += reference.message.size
+
+    def work(self) -> bool:
+        """Do one slice; return True while there is more."""
+        subscription = self._subscription
+        if subscription.removed:
+            self._topic.recovery_over(subscription)
+            for _ in range(min(RECOVERY_STEPS, len(self._later))):
+                self._topic.release(self._later.popleft().message)
+            return len(self._later) > 0
+        steps = self._give_kept()
+        if self._next == len(self._kept):
+            steps += self._topic.recovered(subscription, self._later, max(0, RECOVERY_STEPS - steps))
+        self._context.steps += steps // STEPS_OF_REQUEST
+        if subscription.started:
+            subscription.drain(self._context.wall_ms)
+        return self._next < len(self._kept) or len(self._later) > 0
+
+    def _give_kept(self) -> int:
+        subscription = self._subscription
+        steps = 0
+        while self._next < len(self._kept) and steps < RECOVERY_STEPS:
+            message = self._kept[self._next]
+            order = self._order + self._next
+            self._next += 1
+            steps += subscription.weight
+            if not message.is_expired(self._context.wall_ms):
+                taken = subscription.dispatched_total - self._dispatched_before
+                reference = MessageReference(self._topic, message.twin(), 0, order, 0)
+                self._topic.give_kept(subscription, reference, taken, self._later_bytes)
+        return steps
 
 
 class ClientIdTopic(TunedTopic):

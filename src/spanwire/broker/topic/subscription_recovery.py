@@ -121,15 +121,16 @@ class KeptMessages:
 
     def messages(self) -> list[Message]:
         """What a consumer to come gets, the marked one first; each a copy for it to hold."""
+        return [message.twin() for message in self.line() if not message.is_expired(self._context.wall_ms)]
+
+    def line(self) -> list[Message]:
+        """Return the same without copies, those whose time is over among them."""
         self.trim()
-        found: list[Message] = []
         retained = self._retained
-        if retained is not None:
-            found.append(retained.twin())
-        for kept in self._line:
-            if retained is None or not kept.message.message_id.equals(retained.message_id):
-                found.append(kept.message.twin())
-        return [message for message in found if not message.is_expired(self._context.wall_ms)]
+        if retained is None:
+            return [kept.message for kept in self._line]
+        others = [kept.message for kept in self._line if not kept.message.message_id.equals(retained.message_id)]
+        return [retained, *others]
 
     def trim(self) -> int:
         """Give up what has been kept long enough; says how many are left."""

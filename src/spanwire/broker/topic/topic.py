@@ -94,12 +94,15 @@ class Topic(BrokerDestination):
             if subscription.network_filter is None or not subscription.accepts(reference):
                 continue
             message.holders += 1
-            if subscription.can_take() and not subscription.pending:
+            if self._takes_now(subscription):
                 self.dispatched += 1
                 subscription.dispatch(reference)
             else:
                 self._let_wait(subscription, reference)
         self.release(message)
+
+    def _takes_now(self, subscription: Subscription) -> bool:
+        return subscription.can_take() and not subscription.pending
 
     def _let_wait(self, subscription: Subscription, reference: MessageReference) -> None:
         """Keep a message until ``subscription`` can take it."""
