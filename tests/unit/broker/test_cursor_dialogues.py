@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.exactly_once.reserved_messages import MAX_HELD
+from spanwire.broker.exactly_once.reserved_messages import MAX_RESERVED
 from spanwire.broker.metadata import CURSORS
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.queue_policy import QueuePolicy
@@ -444,7 +444,7 @@ def test_a_durable_subscription_has_cursors_as_well() -> None:
         ("reserve", {"cursor": "c", "epoch": 2, "messages": 1}, "malformed: .* there is no epoch 2 yet"),
         ("reserve", {"cursor": "c", "epoch": "one", "messages": 1}, "malformed: epoch is 'one', not a number"),
         ("reserve", {"cursor": "c", "epoch": 1}, "malformed: messages is ''"),
-        ("reserve", {"cursor": "c", "epoch": 1, "messages": MAX_HELD + 1}, "limit: a cursor holds at most"),
+        ("reserve", {"cursor": "c", "epoch": 1, "messages": MAX_RESERVED + 1}, "limit: a cursor holds at most"),
         ("reserve", {"cursor": "c", "epoch": 1, "messages": -1}, "malformed: messages is '-1'"),
         ("jump", {}, "malformed: there is no action 'jump'"),
         ("stage", {}, "malformed: stage belongs into the transaction"),

@@ -1,7 +1,8 @@
-"""A cursor: a named, durable reader of one queue or durable subscription, and what the store keeps of it.
+"""A cursor: a named, durable reader of one queue or durable subscription, and its record in the store.
 
-The store has a fact for each (`spanwire.broker.metadata.CURSORS`, under its name), replaced in the same unit that
-removes what it acknowledges; so after a crash a message is held, or waits, or is gone, and never two of these.
+Each cursor has one record (`spanwire.broker.metadata.CURSORS`). The unit of the store that removes acknowledged
+messages also replaces the record. After a crash each message is therefore reserved, pending or gone, and never two of
+these.
 """
 
 from __future__ import annotations
@@ -10,22 +11,23 @@ import json
 from array import array
 from typing import Final
 
-from spanwire.broker.exactly_once.reserved_messages import HeldMessages, runs_of, sequences_of
+from spanwire.broker.exactly_once.reserved_messages import ReservedMessages, runs_of, sequences_of
 from spanwire.broker.metadata import CURSORS, Fact
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import FENCED, NOT_HELD, ControlRefusal, refusal, unreadable
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 
-MAX_NAME: Final = 200  # characters of a cursor's, a sink's or a run's name
+MAX_NAME: Final = 200  # characters of the name of a cursor, a sink or a run
 NAME_MARKS: Final = "._-:/@#+"
-MAX_PAST_RUNS: Final = 64  # of a cursor or sink that are remembered, so that none of them comes back
+MAX_PAST_RUNS: Final = 64  # ended runs of a cursor or sink that are remembered and refused
 
 
 class Cursor:
-    """One cursor. ``destination`` is its queue or the line of its subscription, ``home`` that, once it is there.
+    """State of one cursor.
 
-    ``run`` is the start of the program that has it, ``epoch`` grows with each; ``released`` says that an operator ended
-    it. ``kept`` are the sequences that a restarted broker has to find again.
+    ``destination`` names the queue or durable subscription, ``source`` is the queue once it exists. ``run`` is the
+    current start of the program, ``epoch`` grows with each run. ``released`` is True after an operator ended the
+    cursor. ``kept`` holds the reserved sequences that a restarted broker must find again.
     """
 
     def __init__(self, name: str, destination: Destination, shown: str, exclusive: bool) -> None:
@@ -38,18 +40,18 @@ class Cursor:
         self.past_runs: list[str] = []
         self.user = ""
         self.released = False
-        self.held: HeldMessages = HeldMessages(0)
+        self.held: ReservedMessages = ReservedMessages(0)
         self.kept: array[int] = array("q")
-        self.home: Queue | None = None
+        self.source: Queue | None = None
 
     def check_epoch(self, epoch: int) -> None:
-        """Raises `ControlRefusal` unless ``epoch`` is that of now."""
+        """Raise `ControlRefusal` unless ``epoch`` is the current one."""
         if epoch == self.epoch and not self.released:
             return
         raise self.fenced(f"epoch {epoch}")
 
     def fenced(self, who: str) -> ControlRefusal:
-        """What is said to ``who`` comes too late."""
+        """Return the refusal for ``who``, whose epoch or run has ended."""
         if self.released:
             why = "it was released, and what it held went back into the line"
         else:
@@ -57,7 +59,7 @@ class Cursor:
         return refusal(FENCED, f"cursor {self.name} is at epoch {self.epoch}, for {why}: {who} has ended")
 
     def check_range(self, start: int, end: int) -> None:
-        """Raises `ControlRefusal` unless it holds the numbers from ``start`` up to ``end``."""
+        """Raise `ControlRefusal` unless the numbers from ``start`` up to ``end`` are reserved."""
         held = self.held
         if held.first <= start <= end <= held.end:
             return
@@ -67,7 +69,7 @@ class Cursor:
         raise refusal(NOT_HELD, f"{what} are not reserved, what it holds ends at {held.end}")
 
     def fact(self, without: int = 0) -> Fact:
-        """What the store is to keep, as if ``without`` messages less were held, from the oldest."""
+        """Return the record for the store, as if the ``without`` oldest messages were no longer reserved."""
         held = self.held
         fields: dict[str, object] = {
             "kind": self.destination.kind,
@@ -85,7 +87,7 @@ class Cursor:
         return Fact(CURSORS, self.name.encode("utf-8"), json.dumps(fields, separators=(",", ":")).encode("ascii"))
 
     def row(self) -> dict[str, object]:
-        """As an operator sees it."""
+        """Return the cursor for an operator's list."""
         return {
             "cursor": self.name,
             "destination": self.shown,
@@ -100,7 +102,11 @@ class Cursor:
 
 
 def decode_cursor(key: bytes, value: bytes) -> Cursor:
-    """Raises `StoreError` when ``value`` is not what `Cursor.fact` gave."""
+    """Return the cursor of a record.
+
+    Raises:
+        StoreError: ``value`` does not come from `Cursor.fact`.
+    """
     try:
         found = json.loads(value)
         kind: int = found["kind"]
@@ -122,7 +128,7 @@ def decode_cursor(key: bytes, value: bytes) -> Cursor:
         cursor.past_runs = past
         cursor.user = user
         cursor.released = released
-        cursor.held = HeldMessages(first)
+        cursor.held = ReservedMessages(first)
         cursor.kept = sequences_of(runs)
         return cursor
     except (ValueError, KeyError, TypeError, OverflowError):
@@ -130,12 +136,12 @@ def decode_cursor(key: bytes, value: bytes) -> Cursor:
 
 
 def with_past(run: str, past_runs: list[str]) -> list[str]:
-    """The runs that have ended, when ``run`` does so as well."""
+    """Return the ended runs, with ``run`` as the latest."""
     return [*past_runs, run][-MAX_PAST_RUNS:] if run else past_runs
 
 
 def is_name(text: str) -> bool:
-    """Whether ``text`` may name a cursor, a sink or a run: letters, digits and `NAME_MARKS` of ASCII."""
+    """Return True if ``text`` may name a cursor, a sink or a run: ASCII letters, digits and `NAME_MARKS`."""
     if not 0 < len(text) <= MAX_NAME or not text.isascii():
         return False
     return all(character.isalnum() or character in NAME_MARKS for character in text)

@@ -1,7 +1,7 @@
-"""All cursors of a broker: opened, filled, acknowledged, released, and found again after a restart.
+"""All cursors of a broker: opening, reservation, acknowledgement, release, and recovery after a restart.
 
-Every answer tells of what the store was told before; whoever gives it waits until that is safe. Nothing here goes by
-time: what a cursor holds it holds until its program, or an operator, says otherwise.
+Each answer reports changes that the store was told before; the caller sends the answer once the store has them. Nothing
+depends on time: reserved messages stay reserved until the program or an operator releases them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.exactly_once.cursor import Cursor, decode_cursor, with_past
-from spanwire.broker.exactly_once.reservation import Taking, put_back
-from spanwire.broker.exactly_once.reserved_messages import MAX_HELD, HeldMessages
+from spanwire.broker.exactly_once.reservation import Reservation, put_back
+from spanwire.broker.exactly_once.reserved_messages import MAX_RESERVED, ReservedMessages
 from spanwire.broker.metadata import CURSORS, Fact, check_fact
 from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
 from spanwire.broker.persistence.unsynced_bytes import Unstored
@@ -29,16 +29,16 @@ from spanwire.broker.topic.durable_subscription import subscription_key
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.message import DEFAULT_PRIORITY
 
-MAX_CURSORS: Final = 1_000  # of one broker, released ones that are remembered among them
-LIGHT_HELD: Final = 1_000  # messages of a cursor that may change while the disk is behind: about 50 KiB of a fact
-REMOVAL_BYTES: Final = 16  # of a removal among many in one unit, until it is written
+MAX_CURSORS: Final = 1_000  # of one broker, with released ones that are remembered
+LIGHT_RESERVED: Final = 1_000  # messages of a cursor that may change while the disk is behind: some 50 KiB of a record
+REMOVAL_BYTES: Final = 16  # unsynced bytes of one removal in a unit
 PRIORITIES: Final = 10
 
 logger = logging.getLogger(__name__)
 
 
 class Cursors:
-    """Knows cursors by name. Who may ask for what is checked here; how requests look like is for `Control`."""
+    """Finds cursors by name and checks rights. `Control` decodes the requests."""
 
     def __init__(
         self,
@@ -58,7 +58,11 @@ class Cursors:
         self._cursors: Final[dict[str, Cursor]] = {}
 
     def open_on_queue(self, state: ConnectionState, name: str, queue: Destination, run: str, exclusive: bool) -> Cursor:
-        """Make or take over the cursor ``name`` for ``run``. Raises `JmsError` when it is refused."""
+        """Create the cursor ``name`` or take it over for ``run``.
+
+        Raises:
+            JmsError: the request is refused.
+        """
         self._store()
         if queue.kind != QUEUE or queue.is_pattern or queue.is_composite:
             raise refusal(MALFORMED, f"a cursor reads one queue that is not temporary; {queue} is none")
@@ -66,17 +70,21 @@ class Cursors:
         cursor = self._known(state, name, queue)
         if cursor is None:
             cursor = Cursor(name, queue, queue.qualified_name, exclusive)
-        home = cursor.home
-        if home is None:
+        source = cursor.source
+        if source is None:
             found = self._destinations.ensure(state, queue)
             assert isinstance(found, Queue)
-            home = found
-        return self._opened(state, cursor, home, run, exclusive)
+            source = found
+        return self._opened(state, cursor, source, run, exclusive)
 
     def open_on_subscription(
         self, state: ConnectionState, name: str, client_id: str, subscription: str, run: str, exclusive: bool
     ) -> Cursor:
-        """The same on a durable subscription."""
+        """Create a cursor on a durable subscription, or take it over for ``run``.
+
+        Raises:
+            JmsError: the request is refused.
+        """
         self._store()
         line = Destination(SUBSCRIPTION, subscription_key(client_id, subscription))
         durable = self._map.durables.get(line.name)
@@ -86,14 +94,15 @@ class Cursors:
         cursor = self._known(state, name, line)
         if cursor is None:
             cursor = Cursor(name, line, f"{durable.terms.topic} ({client_id}, {subscription})", exclusive)
-        home = cursor.home
-        if home is None:
-            home = durable.line
-        return self._opened(state, cursor, home, run, exclusive)
+        queue = cursor.source
+        if queue is None:
+            queue = durable.line
+        return self._opened(state, cursor, queue, run, exclusive)
 
     def _known(self, state: ConnectionState, name: str, source: Destination) -> Cursor | None:
-        """The cursor of this name, which must read ``source``; who may not administer what it reads does not learn
-        that.
+        """Return the cursor ``name``, None if there is none, and refuse another source than ``source``.
+
+        A user without admin rights on the cursor's source learns nothing of the source.
         """
         known = self._cursors.get(name)
         if known is not None:
@@ -102,8 +111,8 @@ class Cursors:
                 raise refusal(MALFORMED, f"cursor {name} reads {known.shown}, and no other; choose another name")
         return known
 
-    def _opened(self, state: ConnectionState, cursor: Cursor, home: Queue, run: str, exclusive: bool) -> Cursor:
-        """The cursor has its ``home`` when nothing refuses it any more: one that is released must not keep a queue."""
+    def _opened(self, state: ConnectionState, cursor: Cursor, queue: Queue, run: str, exclusive: bool) -> Cursor:
+        """Open a cursor. Its queue is assigned after all checks, so that a released cursor keeps no queue in use."""
         store = self._store()
         if run == cursor.run:
             if cursor.released:
@@ -111,7 +120,7 @@ class Cursors:
             return cursor
         if run in cursor.past_runs:
             raise cursor.fenced(f"run {run}")
-        others = [other for other in self._of(home) if other is not cursor]
+        others = [other for other in self._of(queue) if other is not cursor]
         if others and (exclusive or others[0].exclusive):
             raise refusal(LIMIT, f"cursor {others[0].name} reads {cursor.shown} already: one of both is exclusive")
         after = Cursor(cursor.name, cursor.destination, cursor.shown, exclusive)
@@ -126,54 +135,61 @@ class Cursors:
         self._put(store, fact)
         self._cursors[cursor.name] = cursor
         if cursor.released or cursor.epoch == 0:
-            home.cursors += 1
-            home.visitors += 1
-        cursor.home = home
+            queue.cursors += 1
+            queue.visitors += 1
+        cursor.source = queue
         cursor.epoch = after.epoch
         cursor.past_runs = after.past_runs
         cursor.run = run
         cursor.user = after.user
         cursor.released = False
         cursor.exclusive = exclusive
-        home.reserve(exclusive)
+        queue.reserve(exclusive)
         return cursor
 
     def reserve(
         self, state: ConnectionState, name: str, epoch: int, at_most: int, at_most_bytes: int, acknowledged: int
     ) -> Cursor:
-        """Acknowledge everything below the number ``acknowledged`` (-1: nothing), then hold up to ``at_most`` messages
-        and about ``at_most_bytes`` (0: any) in all.
+        """Acknowledge all numbers below ``acknowledged`` (-1: none), then reserve more messages.
+
+        Args:
+            at_most: messages reserved in all.
+            at_most_bytes: approximate bytes reserved in all, 0 for any number.
         """
         store = self._store()
         cursor = self._current(state, name, epoch)
-        if not 0 <= at_most <= MAX_HELD:
-            raise refusal(LIMIT, f"a cursor holds at most {MAX_HELD} messages, not {at_most}")
+        if not 0 <= at_most <= MAX_RESERVED:
+            raise refusal(LIMIT, f"a cursor holds at most {MAX_RESERVED} messages, not {at_most}")
         if acknowledged >= 0:
             self._acknowledge(store, cursor, acknowledged)
-        home = cursor.home
-        assert home is not None
-        if home.removed:
+        queue = cursor.source
+        assert queue is not None
+        if queue.removed:
             raise refusal(UNKNOWN, f"{cursor.shown} of cursor {name} was removed: release the cursor")
-        taking = Taking(home, cursor.held, self._context, self._unstored, self._flow)
-        if not home.paused and taking.take(at_most, at_most_bytes) > 0:
+        reservation = Reservation(queue, cursor.held, self._context, self._unstored, self._flow)
+        if not queue.paused and reservation.take(at_most, at_most_bytes) > 0:
             self._put(store, cursor.fact())
-        elif not taking.has_room and len(cursor.held) == 0:
+        elif not reservation.has_room and len(cursor.held) == 0:
             raise refusal(LIMIT, f"the store has no room for what is not persistent in {cursor.shown}: ask again later")
         return cursor
 
     def acknowledge(self, state: ConnectionState, name: str, epoch: int, end: int) -> Cursor:
-        """Everything below the number ``end`` is done."""
+        """Remove all messages below the number ``end``."""
         store = self._store()
         cursor = self._current(state, name, epoch)
         self._acknowledge(store, cursor, end)
         return cursor
 
     def release(self, state: ConnectionState, name: str, epoch: int) -> int:
-        """End the cursor, which is at ``epoch``; gives how many messages went back into the line."""
+        """End a cursor and return its messages to the queue.
+
+        Returns:
+            The number of returned messages.
+        """
         store = self._store()
         cursor = self._find(state, name)
         if cursor.released and epoch == cursor.epoch - 1:
-            return 0  # it has been asked for before
+            return 0  # a repeated request
         cursor.check_epoch(epoch)
         held = cursor.held
         count = len(held)
@@ -183,35 +199,35 @@ class Cursors:
         after.run = cursor.run
         after.user = cursor.user
         after.released = True
-        after.held = HeldMessages(held.end)
+        after.held = ReservedMessages(held.end)
         self._put(store, _fitting(after))
         cursor.held = after.held
         cursor.epoch = after.epoch
         cursor.released = True
-        home = cursor.home
-        assert home is not None
-        home.cursors -= 1
-        home.visitors -= 1
-        if not home.removed:
-            put_back(home, held, self._context)
-            home.reserve(False)
-        cursor.home = None
+        queue = cursor.source
+        assert queue is not None
+        queue.cursors -= 1
+        queue.visitors -= 1
+        if not queue.removed:
+            put_back(queue, held, self._context)
+            queue.reserve(False)
+        cursor.source = None
         logger.info("cursor %s of %s: released at epoch %d with %d messages", name, cursor.shown, epoch, count)
         return count
 
     def is_light(self, name: str) -> bool:
-        """Whether little is written down for a change of it: it holds few messages, or there is no such cursor."""
+        """Return True if a change of the cursor writes little: few messages are reserved, or no such cursor exists."""
         cursor = self._cursors.get(name)
-        return cursor is None or len(cursor.held) <= LIGHT_HELD
+        return cursor is None or len(cursor.held) <= LIGHT_RESERVED
 
     def readable(self, state: ConnectionState, name: str, epoch: int, start: int, end: int) -> Cursor:
-        """The cursor, if the connection may read these numbers of it now."""
+        """Return the cursor if the connection may read these numbers now."""
         cursor = self._current(state, name, epoch)
         cursor.check_range(start, end)
         return cursor
 
     def rows(self, state: ConnectionState, name: str) -> list[dict[str, object]]:
-        """What the connection may know of all cursors, or of one."""
+        """Return rows of all cursors, or of cursor ``name``, that the connection may see."""
         found = [cursor for cursor in self._cursors.values() if not name or cursor.name == name]
         return [cursor.row() for cursor in found if self._may_see(state, cursor)]
 
@@ -222,7 +238,7 @@ class Cursors:
         return store
 
     def _find(self, state: ConnectionState, name: str) -> Cursor:
-        """Who may not administer its queue does not learn whether there is one."""
+        """Return a cursor. A user without admin rights on the source learns nothing of the cursor."""
         cursor = self._cursors.get(name)
         if cursor is None:
             raise refusal(UNKNOWN, f"there is no cursor {name}: open it")
@@ -239,17 +255,17 @@ class Cursors:
     def _acknowledge(self, store: MessageStore, cursor: Cursor, end: int) -> None:
         held = cursor.held
         if end <= held.first:
-            return  # it has been asked for before
+            return  # a repeated request
         cursor.check_range(held.first, end)
-        home = cursor.home
-        assert home is not None
+        queue = cursor.source
+        assert queue is not None
         count = end - held.first
         removals = [(cursor.destination, sequence) for sequence in held.part(held.first, end)]
         store.append_unit([], removals, [cursor.fact(count)])
         self._unstored.add(REMOVAL_BYTES * count)
-        home.in_flight -= count
+        queue.in_flight -= count
         for sequence in held.drop(end):
-            home.removed_on_disk(sequence)
+            queue.removed_on_disk(sequence)
 
     def _put(self, store: MessageStore, fact: Fact) -> None:
         assert fact.value is not None
@@ -257,7 +273,7 @@ class Cursors:
         self._unstored.add(len(fact.value))
 
     def _make_room(self, store: MessageStore) -> None:
-        """A cursor that was released is only remembered so that others hear of it: the oldest goes for a new one."""
+        """Forget the oldest released cursor, which is kept only to refuse its program, if the table is full."""
         if len(self._cursors) < MAX_CURSORS:
             return
         for cursor in self._cursors.values():
@@ -267,8 +283,8 @@ class Cursors:
                 return
         raise refusal(LIMIT, f"the broker has {MAX_CURSORS} cursors already: release those that nobody needs")
 
-    def _of(self, home: Queue) -> list[Cursor]:
-        return [cursor for cursor in self._cursors.values() if cursor.home is home and not cursor.released]
+    def _of(self, queue: Queue) -> list[Cursor]:
+        return [cursor for cursor in self._cursors.values() if cursor.source is queue and not cursor.released]
 
     def _check(self, state: ConnectionState, source: Destination) -> None:
         for destination in self._judged(source):
@@ -279,16 +295,20 @@ class Cursors:
         return all(self._rights.may_all(state.principal, ADMIN, one) for one in self._judged(cursor.destination))
 
     def _judged(self, source: Destination) -> list[Destination]:
-        """Whose rights hold for a cursor: its queue, or the topics of its subscription."""
+        """Return the destinations whose rights apply to a cursor: the queue, or the topics of the subscription."""
         if source.kind != SUBSCRIPTION:
             return [source]
         durable = self._map.durables.get(source.name)
         return [source] if durable is None else durable.terms.topic.parts()
 
     def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> list[RecoveredDestination]:
-        """What the store kept of cursors; gives what is left for others of what it ``recovered``.
+        """Restore cursors from their records.
 
-        Raises `StoreError` for a cursor that cannot be read.
+        Returns:
+            The recovered destinations without reserved messages.
+
+        Raises:
+            StoreError: a record cannot be decoded.
         """
         if not facts:
             return recovered
@@ -300,7 +320,7 @@ class Cursors:
         return [self._leave(entry, by_source.get(entry.destination.qualified_name, [])) for entry in recovered]
 
     def _leave(self, entry: RecoveredDestination, cursors: list[Cursor]) -> RecoveredDestination:
-        """``entry`` without what ``cursors`` hold, which comes before the rest in the order of dispatch."""
+        """Return ``entry`` without the messages of ``cursors``, which precede all others in dispatch order."""
         if not cursors:
             return entry
         there = set(entry.sequences)
@@ -311,8 +331,8 @@ class Cursors:
                 if sequence not in there:
                     logger.error("cursor %s: a message is missing in the store; its number is empty", cursor.name)
                 priority = entry.priorities.get(sequence, DEFAULT_PRIORITY)
-                place = PRIORITIES - 1 - min(max(priority, 0), PRIORITIES - 1)
-                cursor.held.add(sequence, self._context.next_order(), place, dues.get(sequence, 0))
+                list_index = PRIORITIES - 1 - min(max(priority, 0), PRIORITIES - 1)
+                cursor.held.add(sequence, self._context.next_order(), list_index, dues.get(sequence, 0))
                 gone.add(sequence)
         return RecoveredDestination(
             entry.destination,
@@ -323,23 +343,23 @@ class Cursors:
         )
 
     def count_held(self) -> None:
-        """All queues and subscriptions are there: what cursors hold is out."""
+        """Count reserved messages as in flight, once all queues and subscriptions exist."""
         for cursor in self._cursors.values():
             if cursor.released:
                 continue
-            home = self._home(cursor.destination)
-            if home is None:
+            queue = self._source_of(cursor.destination)
+            if queue is None:
                 logger.error("cursor %s: %s is missing in the store; the cursor is ended", cursor.name, cursor.shown)
                 cursor.released = True
-                cursor.held = HeldMessages(cursor.held.end)
+                cursor.held = ReservedMessages(cursor.held.end)
                 continue
-            cursor.home = home
-            home.cursors += 1
-            home.visitors += 1
-            home.taken_away(len(cursor.held))
-            home.reserve(cursor.exclusive)
+            cursor.source = queue
+            queue.cursors += 1
+            queue.visitors += 1
+            queue.taken_away(len(cursor.held))
+            queue.reserve(cursor.exclusive)
 
-    def _home(self, source: Destination) -> Queue | None:
+    def _source_of(self, source: Destination) -> Queue | None:
         if source.kind != SUBSCRIPTION:
             return self._destinations.recovered(source)
         durable = self._map.durables.get(source.name)
@@ -347,7 +367,11 @@ class Cursors:
 
 
 def _fitting(after: Cursor) -> Fact:
-    """What the store is to keep of a cursor that will be as ``after``. Raises `ResourceAllocationError`."""
+    """Return the record of a cursor as it will be.
+
+    Raises:
+        ResourceAllocationError: the record is too large.
+    """
     fact = after.fact()
     assert fact.value is not None
     check_fact(fact.key, fact.value)

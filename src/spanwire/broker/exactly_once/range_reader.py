@@ -1,7 +1,7 @@
-"""A browser of the control destination reads a range of what a cursor holds, in order, as often as it likes.
+"""Range reads: a browser of the control destination reads a range of a cursor's numbers, in order, any number of times.
 
-Costs the range: the cursor knows the sequences, the store is asked for them page by page, and the queue's line is not
-touched. The number of a message stands where other dispatches have the broker's sequence.
+A range read costs the range only: the cursor knows the sequences, the store reads them page by page, and the queue is
+not scanned. Each dispatch carries the number of the message in place of the broker sequence.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from spanwire.broker.request_errors import MALFORMED, refusal
 from spanwire.broker.routing.consumers import RangeReads
 from spanwire.model.message import Message
 
-PAGE_MESSAGES: Final = 500  # of one read
-PAGE_BYTES: Final = 1024 * 1024  # of one read, unless one message has more
-READ_AHEAD: Final = 250  # messages at hand below which the next page is asked for
-SLICE_MESSAGES: Final = 500  # dispatched at a time
+PAGE_MESSAGES: Final = 500  # messages of one read
+PAGE_BYTES: Final = 1024 * 1024  # bytes of one read, unless one message has more
+READ_AHEAD: Final = 250  # messages in memory below which the next page is read
+SLICE_MESSAGES: Final = 500  # messages of one slice
 FORM: Final = "cursor = 'NAME' AND epoch = NUMBER AND from = NUMBER AND to = NUMBER"
 
 
 class Range:
-    """What a browser asks for: the numbers from ``start`` up to, but without, ``end``."""
+    """The numbers that a browser asks for: from ``start`` up to, but without, ``end``."""
 
     __slots__ = ("end", "epoch", "name", "start")
 
@@ -48,23 +48,21 @@ class CursorRanges(RangeReads):
         self._cursors: Final[Cursors] = cursors
 
     def check(self, state: ConnectionState, selector: str | None) -> None:
-        """What `RangeReads` promises."""
+        """Raise `JmsError` unless the connection may read the range of ``selector``."""
         asked = parse_range(selector)
         self._cursors.readable(state, asked.name, asked.epoch, asked.start, asked.end)
 
     def begin(self, state: ConnectionState, subscription: Subscription) -> None:
-        """What `RangeReads` promises."""
+        """Start the range read of a new browser."""
         asked = parse_range(subscription.info.selector)
         cursor = self._cursors.readable(state, asked.name, asked.epoch, asked.start, asked.end)
-        home = cursor.home
-        assert home is not None
-        RangeRead(cursor, home, asked, subscription, self._context)
+        queue = cursor.source
+        assert queue is not None
+        RangeReader(cursor, queue, asked, subscription, self._context)
 
 
-class RangeRead(BrowserDestination):
-    """One browser's way through a range: the home of what is dispatched to it, so that acknowledging it changes
-    nothing but the memory that counts for it. It ends early when the cursor moves past it, or is taken over.
-    """
+class RangeReader(BrowserDestination):
+    """One browser's read of a range. Ends early if the cursor moves past the range or is taken over."""
 
     def __init__(
         self, cursor: Cursor, queue: Queue, asked: Range, subscription: Subscription, context: BrokerContext
@@ -77,14 +75,14 @@ class RangeRead(BrowserDestination):
         self._context: Final[BrokerContext] = context
         self._ready: list[MessageReference] = []
         self._next_ready = 0
-        self._next = asked.start  # the number to be asked for next
-        self._reading: list[int] = []  # sequences that are being read, from the number before ``_next``
+        self._next = asked.start  # the number to be read next
+        self._reading: list[int] = []  # sequences being read; the numbers end before ``_next``
         self._request = 0
         self._ended = False
         subscription.homes[self] = None
 
     def fill(self) -> None:
-        """Show as much as the browser's window takes; at the end say so once."""
+        """Show as many messages as the browser's window takes; at the end send one end-of-browse mark."""
         subscription = self._subscription
         if self._ended or subscription.removed or not subscription.started:
             return
@@ -106,7 +104,7 @@ class RangeRead(BrowserDestination):
             subscription.outlet.mark_dirty()
 
     def _read_on(self) -> None:
-        """Ask for the next page, unless one is on its way or the cursor no longer holds it for this epoch."""
+        """Read the next page, unless a page is being read or the cursor no longer reserves it for this epoch."""
         cursor = self._cursor
         start = self._next
         if self._request > 0 or start >= self._asked.end:
@@ -129,7 +127,7 @@ class RangeRead(BrowserDestination):
         self._request = self._context.fetch(self, self.destination, self._reading)
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """A page is here; it may have been acknowledged meanwhile."""
+        """Take a page from the store. Some of its messages may have been acknowledged meanwhile."""
         if request != self._request:
             return
         self._request = 0
@@ -137,17 +135,17 @@ class RangeRead(BrowserDestination):
             return
         ready = self._ready[self._next_ready :]
         number = self._next - len(self._reading)
-        for place, message in enumerate(messages):
+        for index, message in enumerate(messages):
             if message is not None:
                 self.hold(message)
-                count = self._queue.pending.redelivery_count(self._reading[place])
-                ready.append(MessageReference(self, message, 0, number + place, count))
+                count = self._queue.pending.redelivery_count(self._reading[index])
+                ready.append(MessageReference(self, message, 0, number + index, count))
         self._ready = ready
         self._next_ready = 0
         self._context.schedule(self)
 
     def abandon(self) -> None:
-        """The browser is gone."""
+        """Release everything: the browser is gone."""
         self._ended = True
         for reference in self._ready[self._next_ready :]:
             self.release(reference.message)
@@ -155,22 +153,26 @@ class RangeRead(BrowserDestination):
         self._next_ready = 0
 
     def is_searching(self) -> bool:
-        """The end of the range has not been reached."""
+        """Return True until the end of the range was reached."""
         return not self._ended
 
 
 def parse_range(selector: str | None) -> Range:
-    """What a browser's selector asks for. Raises `ControlRefusal` for any that is not of the one form."""
+    """Return the range that a browser's selector asks for.
+
+    Raises:
+        ControlRefusal: the selector has another form than `FORM`.
+    """
     words = "" if selector is None else selector.strip()
     found: list[str] = []
-    for place, name in enumerate(("cursor", "epoch", "from", "to")):
+    for index, name in enumerate(("cursor", "epoch", "from", "to")):
         prefix = name + " = "
         if not words.startswith(prefix):
             break
         value, _, words = words[len(prefix) :].partition(" AND ")
         found.append(value.strip())
         words = words.strip()
-        if place < 3 and not words:
+        if index < 3 and not words:
             break
     if len(found) == 4 and not words:
         quoted = found[0]

@@ -1,7 +1,7 @@
-"""Requests to the control destination, ``ActiveMQ.Spanwire.Control``: cursors and sinks for programs that move
-messages exactly once. What requests and answers look like says ``docs/reference/control-destination.md``.
+"""Requests to the control destination ``ActiveMQ.Spanwire.Control``: cursors and sinks for exactly-once programs.
 
-A request goes nowhere itself. Its answer is sent once the store is as far as what it tells.
+``docs/reference/control-destination.md`` describes requests and answers. A request is not delivered anywhere. Its
+answer is sent once the store has all that the answer reports.
 """
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ from spanwire.model.message import Message
 from spanwire.model.message_view import BOOLEAN_VALUE, LONG_VALUE, STRING_VALUE, TEXT, MessageView, PropertyValue
 
 MAX_NUMBER: Final = (1 << 62) - 1
-MAX_PART_LINES: Final = 10_000  # parts that one commit names
-MAX_DEFERRED: Final = 64  # requests about one sink that wait for the end of its commit
+MAX_PART_LINES: Final = 10_000  # parts that one commit may name
+MAX_DEFERRED: Final = 64  # requests about one sink that wait for its commit
 MAX_POSTPONED: Final = 64  # requests of one connection that wait for the disk
-POLL_SECONDS: Final = 0.05  # between two looks whether the disk has caught up
-URGENT: Final = ("acknowledge", "release")  # they make room, and go on if little is to be written for them
-QUIET: Final = ("cursors", "sinks")  # nothing is written for them
+POLL_SECONDS: Final = 0.05  # seconds between two checks whether the disk has caught up
+URGENT: Final = ("acknowledge", "release")  # actions that make room: done at once if they write little
+QUIET: Final = ("cursors", "sinks")  # actions that write nothing
 
 Answer = dict[str, PropertyValue]
 
 
 class Request:
-    """One request, decoded."""
+    """A decoded request."""
 
     def __init__(self, state: ConnectionState, view: MessageView, format_id: int, reply_to: Destination) -> None:
         self.state: Final[ConnectionState] = state
         self.view: Final[MessageView] = view
         self.format_id: Final[int] = format_id
         self.reply_to: Final[Destination] = reply_to
-        self.body: bytes | None = None  # of its answer
+        self.body: bytes | None = None  # of the answer
 
     def text(self, name: str) -> str:
-        """A property, empty when it is absent."""
+        """Return a property, empty if absent."""
         return text_of(self.view.properties, name)
 
     def name(self, name: str) -> str:
-        """A property that names something."""
+        """Return a property that names a cursor, sink or run."""
         found = self.text(name)
         if not is_name(found):
             raise refusal(
@@ -77,11 +77,11 @@ class Request:
         return found
 
     def name_or_none(self, name: str) -> str:
-        """The same, empty when it is absent."""
+        """Return such a name, empty if absent."""
         return self.name(name) if self.text(name) else ""
 
     def line(self, name: str) -> str:
-        """A property that is part of a subscription's name: one line that a destination's name could be."""
+        """Return a property that is part of a subscription's name: one line, valid in the name of a destination."""
         found = self.text(name)
         if found:
             try:
@@ -94,15 +94,15 @@ class Request:
         return found
 
     def number(self, name: str) -> int:
-        """A property that is a number of at least 0."""
+        """Return a property that is a number of at least 0."""
         return number_of(self.view.properties, name)
 
     def number_or(self, name: str, default: int) -> int:
-        """The same, or ``default``."""
+        """Return such a number, ``default`` if absent."""
         return self.number(name) if name in self.view.properties else default
 
     def flag(self, name: str) -> bool:
-        """A property that is true or false; false when it is absent."""
+        """Return a property that is true or false; False if absent."""
         found = self.text(name).lower()
         if found not in ("", "true", "false"):
             raise refusal(MALFORMED, f"{name} is {found[:40]!r}, not true or false")
@@ -110,7 +110,7 @@ class Request:
 
 
 class Postponed(BrokerDestination):
-    """Requests that wait until the disk has caught up; a destination, so that the broker wakes it."""
+    """Requests that wait until the disk has caught up. A destination, so that the broker can wake it."""
 
     def __init__(self, context: BrokerContext, unstored: Unstored, usage: MemoryUsage) -> None:
         super().__init__(CONTROL, PolicyEntry(CONTROL), usage)
@@ -120,11 +120,15 @@ class Postponed(BrokerDestination):
         self.control: Control | None = None
 
     def waits(self) -> bool:
-        """Whether requests that write have to wait."""
+        """Return True if requests that write must wait."""
         return self._unstored.is_full() or len(self._line) > 0
 
     def add(self, request: Request) -> None:
-        """Raises `ControlRefusal` when too many of its connection wait."""
+        """Let a request wait.
+
+        Raises:
+            ControlRefusal: too many requests of its connection wait.
+        """
         if sum([1 for waiting in self._line if waiting.state is request.state]) >= MAX_POSTPONED:
             raise refusal(LIMIT, f"the disk is behind, and {MAX_POSTPONED} requests wait for it: try again later")
         if not self._line:
@@ -132,7 +136,7 @@ class Postponed(BrokerDestination):
         self._line.append(request)
 
     def wake(self) -> None:
-        """Go on with those for which there is room."""
+        """Carry out the requests for which the disk has room."""
         while self._line and not self._unstored.is_full():
             request = self._line.popleft()
             if self.control is not None:
@@ -142,7 +146,7 @@ class Postponed(BrokerDestination):
 
 
 class Control(ControlTaker, CommitFollower):
-    """Takes requests and answers them."""
+    """Carries out requests and answers them."""
 
     def __init__(
         self,
@@ -177,7 +181,11 @@ class Control(ControlTaker, CommitFollower):
         self._deferred: Final[dict[str, deque[Request]]] = {}  # by sink, while it commits
 
     def take(self, state: ConnectionState, message: Message, transaction: Transaction | None) -> None:
-        """What `ControlTaker` promises."""
+        """Carry out a request message, or stage a part if it belongs to a transaction.
+
+        Raises:
+            JmsError: the message is no valid request, or the answer could not be sent.
+        """
         self._rights.check_write(state, message.destination)
         if state.forwards:
             raise IllegalStateError(f"requests to {message.destination} are not forwarded by bridges: ask this broker")
@@ -194,13 +202,13 @@ class Control(ControlTaker, CommitFollower):
         for part in view.reply_to.parts():
             check_apart(part)
         self._rights.check_write(state, view.reply_to)
-        home = self._map.find(view.reply_to)
-        if home is not None and home.usage.is_full():
+        target = self._map.find(view.reply_to)
+        if target is not None and target.usage.is_full():
             raise ResourceAllocationError(f"there is no room for an answer in {view.reply_to}")
         self._do(Request(state, view, message.format_id, view.reply_to), True)
 
     def go_on(self, request: Request) -> None:
-        """Take a request that has waited."""
+        """Carry out a request that has waited."""
         self._do(request, False)
 
     def _stage(self, state: ConnectionState, view: MessageView, action: str, transaction: Transaction) -> None:
@@ -215,7 +223,7 @@ class Control(ControlTaker, CommitFollower):
         transaction.stager = self._sinks.stage(state, key, request.number("epoch"))
 
     def _do(self, request: Request, may_wait: bool) -> None:
-        """Carry out, and answer; a commit is answered later, and so is what has to wait for the disk."""
+        """Carry out a request and answer it. Commits, and requests that wait for the disk, are answered later."""
         try:
             if may_wait and self._postponed.waits() and not self._goes_first(request):
                 self._postponed.add(request)
@@ -265,7 +273,7 @@ class Control(ControlTaker, CommitFollower):
             request.number_or("acknowledge", -1),
         )
         answer = _held(cursor, False)
-        answer["waiting"] = (LONG_VALUE, 0 if cursor.home is None else cursor.home.waiting())
+        answer["waiting"] = (LONG_VALUE, 0 if cursor.source is None else cursor.source.waiting())
         return answer
 
     def _open(self, request: Request, name: str) -> Cursor:
@@ -299,7 +307,11 @@ class Control(ControlTaker, CommitFollower):
         return self._commit(request, query, epoch, batch)
 
     def _defer(self, request: Request, query: str, action: str) -> None:
-        """Let a request wait for the end of the sink's commit, if it would not be refused now. Raises `JmsError`."""
+        """Let a request wait for the end of the sink's commit.
+
+        Raises:
+            JmsError: the request would be refused now already.
+        """
         if action == "begin":
             self._sinks.check_begin(request.state, query, request.name("run"))
         else:
@@ -330,7 +342,7 @@ class Control(ControlTaker, CommitFollower):
             self._unstored,
             self._usage,
         )
-        passed = commit.pass_on()
+        passed = commit.transfer_staged()
         if passed is not None:
             return _committed(passed)
         if not commit.next_page():
@@ -341,7 +353,7 @@ class Control(ControlTaker, CommitFollower):
         return None
 
     def read(self, commit: SinkCommit) -> None:
-        """The messages of a batch are here: deliver them, and go on with who waited."""
+        """Deliver a batch whose messages have been read, and carry out the requests that waited for it."""
         request = self._reading.pop(commit)
         commit.sink.committing = NO_BATCH
         try:
@@ -378,7 +390,7 @@ class Control(ControlTaker, CommitFollower):
             answer = self._formats.format(request.format_id).encode_from_view(view)
             self._sending.hand_in_when_stored(request.state, answer)
         except (JmsError, ProtocolError):
-            return  # whoever asked is gone with his temporary queue, or may write there no longer
+            return  # the client is gone with its temporary queue, or may no longer write there
 
 
 def _held(cursor: Cursor, with_epoch: bool) -> Answer:
@@ -393,7 +405,11 @@ def _committed(done: Committed) -> Answer:
 
 
 def queue_of(text: str) -> Destination:
-    """The one queue that ``text`` names, with the bounds of all names. Raises `JmsError`."""
+    """Return the one queue that ``text`` names.
+
+    Raises:
+        JmsError: ``text`` names anything else.
+    """
     found = parse_destination(text)
     if "?" in text or found.kind != QUEUE or found.is_pattern or found.is_composite or is_control(found):
         raise refusal(MALFORMED, f"a cursor reads one queue that is not temporary; {text[:40]!r} is none")
@@ -401,7 +417,7 @@ def queue_of(text: str) -> Destination:
 
 
 def text_of(properties: dict[str, PropertyValue], name: str) -> str:
-    """A property as text; empty when it is absent or null."""
+    """Return a property as text, empty if absent or null."""
     entry = properties.get(name)
     if entry is None or entry[1] is None:
         return ""
@@ -409,7 +425,11 @@ def text_of(properties: dict[str, PropertyValue], name: str) -> str:
 
 
 def number_of(properties: dict[str, PropertyValue], name: str) -> int:
-    """A property that is a number of at least 0, or such a number as text. Raises `ControlRefusal`."""
+    """Return a property that is a number of at least 0, or such a number as text.
+
+    Raises:
+        ControlRefusal: the property is anything else.
+    """
     text = text_of(properties, name)
     found = number_text(text)
     if found < 0:
@@ -418,14 +438,18 @@ def number_of(properties: dict[str, PropertyValue], name: str) -> int:
 
 
 def number_text(text: str) -> int:
-    """The number that ``text`` is; -1 when it is none of at least 0 that fits."""
+    """Return the number that ``text`` is, -1 unless it is one of at least 0 that fits."""
     if text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= MAX_NUMBER:
         return int(text)
     return -1
 
 
 def parts_of(body: bytes | None) -> list[PartName]:
-    """The lines ``partition attempt messages`` of a commit. Raises `ControlRefusal`."""
+    """Return the parts that a commit names, one in a line: ``partition attempt messages``.
+
+    Raises:
+        ControlRefusal: a line has another form, or there are too many.
+    """
     found: list[PartName] = []
     text = b"" if body is None else body
     for line in text.decode("utf-8", "replace").split("\n"):

@@ -1,6 +1,6 @@
-"""The way of messages from a queue's pending_list to a cursor, and back.
+"""Reserves pending messages for a cursor, and returns them.
 
-Nothing is read for it: what is on the disk moves as a number. What only memory has is written down first.
+Nothing is read: paged-out messages move as sequences. Unstored messages are stored first.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import MessageReference
-from spanwire.broker.exactly_once.reserved_messages import HeldMessages
+from spanwire.broker.exactly_once.reserved_messages import ReservedMessages
 from spanwire.broker.persistence.unsynced_bytes import Unstored
 from spanwire.broker.queue.page import MAX_PAGED_OUT_MESSAGES, REMOVED, UNSTORED, Page, PagedOut
 from spanwire.broker.queue.queue import Queue
@@ -20,38 +20,38 @@ from spanwire.broker.routing.flow_control import FlowControl
 UNBOUNDED_BYTES: Final = 0
 
 
-class Taking:
-    """Fills what a cursor holds from the front of its queue, highest priority first."""
+class Reservation:
+    """Reserves messages at the front of a queue, highest priority first."""
 
     def __init__(
-        self, queue: Queue, held: HeldMessages, context: BrokerContext, unstored: Unstored, flow: FlowControl
+        self, queue: Queue, held: ReservedMessages, context: BrokerContext, unstored: Unstored, flow: FlowControl
     ) -> None:
         self._queue: Final[Queue] = queue
-        self._held: Final[HeldMessages] = held
+        self._held: Final[ReservedMessages] = held
         self._context: Final[BrokerContext] = context
         self._unstored: Final[Unstored] = unstored
         self._flow: Final[FlowControl] = flow
-        self.has_room = True  # false when the store has none for what only memory has
+        self.has_room = True  # False if the store has no room for unstored messages
         self._at_most = 0
         self._bytes_left = 0
         self._counts_bytes = False
 
     def take(self, at_most: int, at_most_bytes: int) -> int:
-        """Hold up to ``at_most`` messages, and about ``at_most_bytes`` (0: any), all together; gives how many came.
+        """Reserve up to ``at_most`` messages in all, with about ``at_most_bytes`` (0: any number), and return how many
+        were added.
 
-        Stops before a piece that is being read from the disk: it is there the next time. Stops, too, before a message
-        that only memory has when the store has no room for it.
+        Stops before a page that is being read, and before an unstored message if the store has no room.
         """
         before = len(self._held)
         self._at_most = at_most
         self._counts_bytes = at_most_bytes > 0
         if self._counts_bytes:
             self._bytes_left = at_most_bytes - sum(self._sizes(list(self._held.sequences)))
-        for place, pending_list in enumerate(self._queue.pending.lists):
+        for list_index, pending_list in enumerate(self._queue.pending.lists):
             if pending_list.count == 0:
                 continue
             scan = ListScan(pending_list)
-            is_done = self._take_from(scan, place)
+            is_done = self._take_from(scan, list_index)
             scan.close()
             if not is_done:
                 break
@@ -60,8 +60,8 @@ class Taking:
             self._queue.taken_away(came)
         return came
 
-    def _take_from(self, scan: ListScan, place: int) -> bool:
-        """False when no more is to be taken."""
+    def _take_from(self, scan: ListScan, list_index: int) -> bool:
+        """Reserve from one list. Return False if no more is to be reserved."""
         while not self._is_full():
             page = scan.page()
             if page is None:
@@ -69,9 +69,9 @@ class Taking:
             if page.reading:
                 return False
             if page.paged_out is None:
-                self._from_memory(scan, page, place)
+                self._from_memory(scan, page, list_index)
             else:
-                self._from_disk(scan, page, page.paged_out, place)
+                self._from_disk(scan, page, page.paged_out, list_index)
         return False
 
     def _is_full(self) -> bool:
@@ -82,7 +82,7 @@ class Taking:
         return self._held.is_full(self._at_most)
 
     def _fits(self, reference: MessageReference) -> bool:
-        """Whether the store has it, or room for it."""
+        """Return True if the store has the message or room for it."""
         if reference.sequence == 0 and not self._flow.may_spill(self._queue):
             self.has_room = False
         return self.has_room
@@ -91,12 +91,12 @@ class Taking:
         store = self._context.store
         return [] if store is None else store.sizes(self._queue.destination, sequences)
 
-    def _hold(self, sequence: int, order: int, place: int, due_ms: int) -> None:
-        self._held.add(sequence, order, place, due_ms)
+    def _hold(self, sequence: int, order: int, list_index: int, due_ms: int) -> None:
+        self._held.add(sequence, order, list_index, due_ms)
         if self._counts_bytes:
             self._bytes_left -= sum(self._sizes([sequence]))
 
-    def _from_memory(self, scan: ListScan, page: Page, place: int) -> None:
+    def _from_memory(self, scan: ListScan, page: Page, list_index: int) -> None:
         start = scan.position.offset
         end = scan.end(page, MAX_PAGED_OUT_MESSAGES)
         index = start
@@ -112,7 +112,7 @@ class Taking:
                     expired.append(item)
                 else:
                     taken.append(item)
-                    self._hold(self._stored(item), item.order, place, item.message.expiration_ms)
+                    self._hold(self._stored(item), item.order, list_index, item.message.expiration_ms)
             index += 1
         scan.position.offset = index
         scan.pending_list.note_removed(page, len(taken) + len(expired))
@@ -122,7 +122,7 @@ class Taking:
             self._queue.expire(reference)
 
     def _stored(self, reference: MessageReference) -> int:
-        """The sequence of what leaves memory; a message that the store does not have yet is written down."""
+        """Return the sequence of a message that leaves memory. An unstored message is stored."""
         sequence = reference.sequence
         if sequence == 0:
             store = self._context.store
@@ -134,8 +134,8 @@ class Taking:
         self._queue.pending.note_deliveries(sequence, reference.redelivery_count)
         return sequence
 
-    def _from_disk(self, scan: ListScan, page: Page, paged_out: PagedOut, place: int) -> None:
-        """What is over its time stays for the look for such messages."""
+    def _from_disk(self, scan: ListScan, page: Page, paged_out: PagedOut, list_index: int) -> None:
+        """Reserve paged-out messages. Expired ones stay for the expiry scan."""
         end = scan.end(page, MAX_PAGED_OUT_MESSAGES)
         index = scan.position.offset
         orders = paged_out.orders
@@ -154,19 +154,19 @@ class Taking:
                 kept = paged_out.kept.pop(index)
                 number = self._stored(kept)
                 self._queue.release(kept.message)
-            self._hold(number, order, place, due_ms)
+            self._hold(number, order, list_index, due_ms)
             index += 1
         scan.position.offset = index
 
 
-def put_back(queue: Queue, held: HeldMessages, context: BrokerContext) -> None:
-    """Return all messages that are ``held`` to their old positions in the queue, as delivered once more."""
+def put_back(queue: Queue, held: ReservedMessages, context: BrokerContext) -> None:
+    """Return all messages of ``held`` to their old positions in the queue, as delivered once more."""
     store = context.store
     pending_lists = queue.pending.lists
-    for place, pending_list in enumerate(pending_lists):
+    for list_index, pending_list in enumerate(pending_lists):
         found: list[tuple[int, int]] = []
         for index, order in enumerate(held.orders):
-            if min(held.places[index], len(pending_lists) - 1) == place:
+            if min(held.list_indexes[index], len(pending_lists) - 1) == list_index:
                 found.append((order, held.sequences[index]))
         found.sort()
         numbers = array("q", [sequence for _, sequence in found])

@@ -1,7 +1,7 @@
-"""What a cursor holds of a queue: the messages' sequences in the order of the cursor's numbers.
+"""The messages that a cursor has reserved, in the order of the cursor's numbers.
 
-In the store they are runs of neighbours, ``[first sequence, count]``; places in the line are known in memory alone, and
-made anew after a restart.
+The store keeps them as ranges ``[first sequence, count]``. Positions in the queue are in memory only and made anew
+after a restart.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from typing import Final
 
 from spanwire.broker.metadata import MAX_VALUE_BYTES
 
-MAX_HELD: Final = 100_000  # messages of one cursor, as many as a connection may have in transactions
-MAX_RUNS: Final = MAX_VALUE_BYTES // 32  # of neighbours: each is two numbers and four marks of a fact in text
+MAX_RESERVED: Final = 100_000  # messages of one cursor: as many as a connection may have in transactions
+MAX_RUNS: Final = MAX_VALUE_BYTES // 32  # ranges of one cursor: each takes two numbers and four characters of a record
 
 
-class HeldMessages:
-    """Messages in order; ``first`` is the number of the oldest.
+class ReservedMessages:
+    """Reserved messages in order; ``first`` is the number of the oldest.
 
-    ``orders`` are their places in the broker's dispatch order, ``priorities`` those of their lines (0: the first), and
-    ``dues`` says when those expire that do, by sequence: all for the way back.
+    For their return the messages keep dispatch orders (``orders``), the index of the pending list (``list_indexes``, 0
+    for the highest priority) and expirations by sequence (``dues``, wall milliseconds).
     """
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.sequences: array[int] = array("q")
         self.orders: array[int] = array("q")
-        self.places: array[int] = array("b")
+        self.list_indexes: array[int] = array("b")
         self.dues: Final[dict[int, int]] = {}
         self.runs = 0
 
@@ -35,35 +35,35 @@ class HeldMessages:
 
     @property
     def end(self) -> int:
-        """The number behind the youngest."""
+        """The number behind the youngest message."""
         return self.first + len(self.sequences)
 
-    def add(self, sequence: int, order: int, place: int, due_ms: int) -> None:
-        """One more, the youngest."""
+    def add(self, sequence: int, order: int, list_index: int, due_ms: int) -> None:
+        """Append a message."""
         sequences = self.sequences
         if len(sequences) == 0 or sequences[-1] + 1 != sequence:
             self.runs += 1
         sequences.append(sequence)
         self.orders.append(order)
-        self.places.append(place)
+        self.list_indexes.append(list_index)
         if due_ms > 0:
             self.dues[sequence] = due_ms
 
     def is_full(self, at_most: int) -> bool:
-        """Whether it holds ``at_most`` messages, or as many as can be written down."""
-        return len(self.sequences) >= min(at_most, MAX_HELD) or self.runs >= MAX_RUNS
+        """Return True at ``at_most`` messages, or at as many as one record of the store can describe."""
+        return len(self.sequences) >= min(at_most, MAX_RESERVED) or self.runs >= MAX_RUNS
 
     def part(self, start: int, end: int) -> list[int]:
-        """The sequences of the numbers from ``start`` up to, but without, ``end``."""
+        """Return the sequences of the numbers from ``start`` up to, but without, ``end``."""
         return list(self.sequences[start - self.first : end - self.first])
 
     def drop(self, end: int) -> list[int]:
-        """Forget everything below the number ``end``; gives the sequences."""
+        """Forget all numbers below ``end`` and return their sequences."""
         count = end - self.first
         gone = list(self.sequences[:count])
         self.sequences = self.sequences[count:]
         self.orders = self.orders[count:]
-        self.places = self.places[count:]
+        self.list_indexes = self.list_indexes[count:]
         self.first = end
         if self.dues:
             for sequence in gone:
@@ -73,7 +73,7 @@ class HeldMessages:
 
 
 def runs_of(sequences: array[int]) -> list[list[int]]:
-    """Neighbours together: the first of them, and how many."""
+    """Return consecutive sequences as pairs of the first sequence and the count."""
     runs: list[list[int]] = []
     following = 0
     for sequence in sequences:
@@ -86,10 +86,14 @@ def runs_of(sequences: array[int]) -> list[list[int]]:
 
 
 def sequences_of(runs: list[list[int]]) -> array[int]:
-    """What `runs_of` was given. Raises `ValueError` when that cannot be."""
+    """Return the sequences that `runs_of` was given.
+
+    Raises:
+        ValueError: ``runs`` cannot come from `runs_of`.
+    """
     found: array[int] = array("q")
     for first, count in runs:
-        if first <= 0 or count <= 0 or len(found) + count > MAX_HELD:
+        if first <= 0 or count <= 0 or len(found) + count > MAX_RESERVED:
             raise ValueError("not a run")
         found.extend(array("q", range(first, first + count)))
     return found

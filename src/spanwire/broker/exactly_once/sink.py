@@ -1,8 +1,8 @@
-"""A sink: the ledger of one query's batches, what is staged for it, and what the store keeps of both.
+"""A sink: the ledger of a query's batches, the parts staged for it, and their records in the store.
 
-The store has a fact for each sink (`spanwire.broker.metadata.SINK_LEDGERS`) and one for each part that is staged
-(`STAGED_BATCHES`), which says where its messages, in a line of their own, are to go. A part comes with its
-messages in one unit, and goes with them in one.
+The store has one record per sink (`spanwire.broker.metadata.SINK_LEDGERS`) and one per staged part (`STAGED_BATCHES`).
+A part's messages stand in a staging destination of their own; its record names the final destinations. Part and
+messages are stored in one unit and removed in one unit.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from spanwire.model.message import DEFAULT_PRIORITY, Message
 
 NO_BATCH: Final = -1
 MAX_PRIORITY: Final = 9
-LINE_PREFIX: Final = "staged-"  # of the names of lines; those of XA branches are numbers alone
+STAGING_PREFIX: Final = "staged-"  # names of staging destinations begin so; those of XA branches are numbers alone
 
 
 class PartKey:
-    """Which part of which batch: the attempt is that of one task on one partition."""
+    """Identifies a part: query, batch, partition, and the attempt of one task on that partition."""
 
     __slots__ = ("attempt", "batch", "partition", "query")
 
@@ -36,23 +36,23 @@ class PartKey:
 
     @property
     def text(self) -> str:
-        """Unique over all parts of all sinks: names have no blanks."""
+        """The key as text, unique over all parts of all sinks: names contain no blanks."""
         return f"{self.query} {self.batch} {self.partition} {self.attempt}"
 
 
 class Part:
-    """Records the messages that one attempt of one partition staged.
+    """The messages that one attempt of one partition staged.
 
-    ``messages`` counts what was sent. The line has a copy of each for every destination that gets one: none, one or
-    many. ``targets`` are the destinations of the copies, one after the other, ``sequences`` their numbers in the line,
-    ``priorities`` and ``dues`` (wall milliseconds, 0: never) when they expire. ``is_plain``: all are persistent, and
-    nobody had them before.
+    ``messages`` counts sent messages. The staging destination has a copy for each destination that gets one:
+    ``targets`` lists these destinations, ``sequences`` the sequences of the copies, ``priorities`` and ``dues`` (wall
+    milliseconds, 0 for never) belong to them. ``is_plain`` is True if all messages are persistent and were never
+    delivered.
     """
 
-    def __init__(self, key: PartKey, epoch: int, line: int) -> None:
+    def __init__(self, key: PartKey, epoch: int, number: int) -> None:
         self.key: Final[PartKey] = key
         self.epoch: Final[int] = epoch
-        self.line: Final[int] = line
+        self.number: Final[int] = number
         self.messages = 0
         self.targets: Final[list[Destination]] = []
         self.sequences: Final[list[int]] = []
@@ -62,12 +62,12 @@ class Part:
         self.is_plain = True
 
     def note(self, message: Message) -> None:
-        """One more of its messages."""
+        """Note a staged copy."""
         self.priorities.append(min(max(message.priority, 0), MAX_PRIORITY))
         self.dues.append(max(message.expiration_ms, 0))
 
     def restore(self, found: RecoveredDestination) -> None:
-        """Its messages as the store kept them."""
+        """Take the copies that the store kept."""
         self.sequences.extend(found.sequences)
         dues = dict(zip(found.expirations.sequences, found.expirations.wall_ms, strict=True))
         for sequence in self.sequences:
@@ -75,48 +75,50 @@ class Part:
             self.dues.append(dues.get(sequence, 0))
 
     def removals(self) -> list[tuple[Destination, int]]:
-        """Its messages."""
-        line = line_of(self.line)
-        return [(line, sequence) for sequence in self.sequences]
+        """Return destination and sequence of each copy."""
+        staging = staging_destination(self.number)
+        return [(staging, sequence) for sequence in self.sequences]
 
     def fact(self, more: list[TransactedSend], messages: int) -> Fact:
-        """Return the record for the store once ``messages`` more are staged, with the copies ``more``. A version that
-        knows nothing of ``plain`` reads them all; one that knows nothing of ``messages`` counts copies.
+        """Return the record for the store once ``messages`` more are staged, with the copies ``more``.
+
+        A version that does not know ``plain`` reads all copies; one that does not know ``messages`` counts copies.
         """
-        places: dict[str, int] = {}
+        indexes: dict[str, int] = {}
         names: list[list[object]] = []
         runs: list[list[int]] = []
         for destination in [*self.targets, *[send.home.destination for send in more]]:
-            place = places.get(destination.qualified_name)
-            if place is None:
-                place = len(names)
-                places[destination.qualified_name] = place
+            index = indexes.get(destination.qualified_name)
+            if index is None:
+                index = len(names)
+                indexes[destination.qualified_name] = index
                 names.append([destination.kind, destination.name])
-            if runs and runs[-1][0] == place:
+            if runs and runs[-1][0] == index:
                 runs[-1][1] += 1
             else:
-                runs.append([place, 1])
+                runs.append([index, 1])
         is_plain = self.is_plain and are_plain(more)
         fields: dict[str, object] = {
-            "epoch": self.epoch, "line": self.line, "destinations": names, "sends": runs, "plain": is_plain,
+            "epoch": self.epoch, "line": self.number, "destinations": names, "sends": runs, "plain": is_plain,
             "messages": self.messages + messages,
         }  # fmt: skip
         return Fact(STAGED_BATCHES, self.name, json.dumps(fields, separators=(",", ":")).encode("ascii"))
 
     @property
     def name(self) -> bytes:
-        """The key of its fact."""
+        """The key of the record."""
         return self.key.text.encode("ascii")
 
     def end(self) -> Fact:
-        """The store is to forget it."""
+        """Return the record that deletes the part's record."""
         return Fact(STAGED_BATCHES, self.name, None)
 
 
 class Sink:
-    """One sink: ``run`` has it in ``epoch``; ``batch`` was committed last. ``parts`` are staged, by their key's text;
-    ``committing`` is the batch whose messages are being read for its commit. ``target``: where the program sends, in
-    its own words; empty when it has never said.
+    """State of one sink: ``run`` owns it in ``epoch``, ``batch`` was committed last.
+
+    ``parts`` holds the staged parts by key. ``committing`` is the batch whose messages are being read for a commit.
+    ``target`` says where the program sends, in its own words; empty if it never said.
     """
 
     def __init__(self, query: str, user: str) -> None:
@@ -131,7 +133,7 @@ class Sink:
         self.committing = NO_BATCH
 
     def check_epoch(self, epoch: int) -> None:
-        """Raises `ControlRefusal` unless ``epoch`` is that of now."""
+        """Raise `ControlRefusal` unless ``epoch`` is the current one."""
         if epoch > self.epoch:
             raise refusal(MALFORMED, f"sink {self.query} is at epoch {self.epoch}: there is no epoch {epoch} yet")
         if epoch < self.epoch:
@@ -139,7 +141,7 @@ class Sink:
             raise refusal(FENCED, f"sink {self.query} is at epoch {self.epoch}, for {why}: epoch {epoch} has ended")
 
     def check_run(self, run: str) -> None:
-        """Raises `ControlRefusal` for one that has ended."""
+        """Raise `ControlRefusal` for a run that has ended."""
         if run in self.past_runs:
             raise refusal(
                 FENCED,
@@ -147,7 +149,7 @@ class Sink:
             )
 
     def check_target(self, target: str) -> None:
-        """Raises `ControlRefusal` for another one than before; who says none has the one of before."""
+        """Raise `ControlRefusal` for another target than before. An empty target is always accepted."""
         if target and self.target and target != self.target:
             raise refusal(
                 OTHER_TARGET,
@@ -160,7 +162,7 @@ class Sink:
         return sum([part.messages for part in self.parts.values()])
 
     def fact(self, epoch: int, run: str, past_runs: list[str], batch: int, target: str) -> Fact:
-        """What the store is to keep of it with these."""
+        """Return the record for the store with these values."""
         fields: dict[str, object] = {
             "epoch": epoch, "run": run, "past": past_runs, "batch": batch, "user": self.user,
         }  # fmt: skip
@@ -169,7 +171,7 @@ class Sink:
         return Fact(SINK_LEDGERS, self.query.encode("ascii"), json.dumps(fields, separators=(",", ":")).encode("ascii"))
 
     def row(self) -> dict[str, object]:
-        """As an operator sees it."""
+        """Return the sink for an operator's list."""
         return {
             "query": self.query,
             "epoch": self.epoch,
@@ -180,13 +182,13 @@ class Sink:
         }
 
 
-def line_of(number: int) -> Destination:
-    """The line of the store with this number."""
-    return Destination(TRANSACTION, f"{LINE_PREFIX}{number}")
+def staging_destination(number: int) -> Destination:
+    """Return the staging destination with this number."""
+    return Destination(TRANSACTION, f"{STAGING_PREFIX}{number}")
 
 
 def are_plain(sends: list[TransactedSend]) -> bool:
-    """Whether all are persistent, and nobody had them before."""
+    """Return True if all messages are persistent and were never delivered."""
     for send in sends:
         if not send.message.persistent or send.message.redelivery_count > 0:
             return False
@@ -194,7 +196,11 @@ def are_plain(sends: list[TransactedSend]) -> bool:
 
 
 def decode_sink(key: bytes, value: bytes) -> Sink:
-    """Raises `StoreError` when ``value`` is not what `Sink.fact` gave."""
+    """Return the sink of a record.
+
+    Raises:
+        StoreError: ``value`` does not come from `Sink.fact`.
+    """
     try:
         found = json.loads(value)
         user: str = found["user"]
@@ -215,19 +221,23 @@ def decode_sink(key: bytes, value: bytes) -> Sink:
 
 
 def decode_part(key: bytes, value: bytes) -> Part:
-    """Raises `StoreError` when ``value`` is not what `Part.fact` gave."""
+    """Return the part of a record.
+
+    Raises:
+        StoreError: ``value`` does not come from `Part.fact`.
+    """
     try:
         query, batch, partition, attempt = key.decode("ascii").split(" ")
         found = json.loads(value)
         epoch: int = found["epoch"]
-        line: int = found["line"]
+        number: int = found["line"]
         names: list[list[object]] = found["destinations"]
         runs: list[list[int]] = found["sends"]
-        part = Part(PartKey(query, int(batch), int(partition), int(attempt)), epoch, line)
+        part = Part(PartKey(query, int(batch), int(partition), int(attempt)), epoch, number)
         part.is_plain = found.get("plain", False) is True
         destinations = [_destination(entry) for entry in names]
-        for place, count in runs:
-            part.targets.extend([destinations[place]] * count)
+        for index, count in runs:
+            part.targets.extend([destinations[index]] * count)
         messages: int = found.get("messages", len(part.targets))  # earlier versions did not write it
         part.messages = messages
         return part

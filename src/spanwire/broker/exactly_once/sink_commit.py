@@ -1,8 +1,8 @@
-"""Commits of sinks: the parts of a batch are delivered, all of them in one unit of the store. Where that does, their
-messages stay where they lie on the disk (`SinkTransfer`); else they are read, and written again.
+"""Commits of sinks: delivers the parts of a batch in one unit of the store.
 
-The unit holds the messages for their queues, the removal of what was staged, and the ledger with the batch's number. So
-a batch is staged or delivered, whatever breaks, and a commit that is asked for again finds its number.
+If possible the messages stay where they are on the disk (`StagedTransfer`), otherwise they are read and written again.
+The unit contains the messages, the removal of the staged parts, and the ledger with the number of the batch. A batch is
+therefore either staged or delivered, and a repeated commit finds its number.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination
-from spanwire.broker.exactly_once.sink import NO_BATCH, Part, PartKey, Sink, line_of
+from spanwire.broker.exactly_once.sink import NO_BATCH, Part, PartKey, Sink, staging_destination
 from spanwire.broker.exactly_once.sinks import Sinks
-from spanwire.broker.exactly_once.staged_transfer import SinkTransfer, may_pass, missing
+from spanwire.broker.exactly_once.staged_transfer import StagedTransfer, may_transfer, missing
 from spanwire.broker.persistence.reply_queue import Waiting, WithheldMessage
 from spanwire.broker.persistence.unsynced_bytes import Unstored
 from spanwire.broker.policy.policy_entry import PolicyEntry
@@ -27,11 +27,11 @@ from spanwire.broker.routing.message_router import Sending
 from spanwire.model.destination import SUBSCRIPTION, Destination
 from spanwire.model.message import Message
 
-PAGE_MESSAGES: Final = 1_000  # of one read
+PAGE_MESSAGES: Final = 1_000  # messages of one read
 
 
 class PartName:
-    """Names a part in a commit, with the number of messages that were sent for it, each counted once."""
+    """A part as a commit names it, with the number of sent messages, each counted once."""
 
     __slots__ = ("attempt", "messages", "partition")
 
@@ -42,7 +42,7 @@ class PartName:
 
 
 class Committed:
-    """What a commit did."""
+    """The result of a commit."""
 
     __slots__ = ("messages", "repeated")
 
@@ -52,16 +52,17 @@ class Committed:
 
 
 class CommitFollower(Protocol):
-    """Who goes on when the messages of a commit have been read."""
+    """Continues a commit whose messages have been read."""
 
     def read(self, commit: SinkCommit) -> None:
-        """Finish it, and answer."""
+        """Finish the commit and answer the request."""
         ...
 
 
 class SinkCommit(BrokerDestination):
-    """One commit; a destination, so that it gets its own pages. When `next_page` has none, `finish` may be called; the
-    ``follower`` hears when the last of them has come.
+    """One commit. A destination, so that the store can answer its reads.
+
+    `finish` may be called once `next_page` returns False; the ``follower`` is told when the last page has come.
     """
 
     def __init__(
@@ -77,9 +78,16 @@ class SinkCommit(BrokerDestination):
         unstored: Unstored,
         usage: MemoryUsage,
     ) -> None:
-        """What is read counts in ``usage``, the broker's. Raises `ControlRefusal` when a part is not there."""
-        line = line_of(0)
-        super().__init__(line, PolicyEntry(line), usage)
+        """Find the named parts.
+
+        Args:
+            usage: memory usage of the broker, which counts messages read for the commit.
+
+        Raises:
+            ControlRefusal: a part is missing.
+        """
+        staging = staging_destination(0)
+        super().__init__(staging, PolicyEntry(staging), usage)
         self._sinks: Final[Sinks] = sinks
         self.sink: Final[Sink] = sink
         self.batch: Final[int] = batch
@@ -92,21 +100,23 @@ class SinkCommit(BrokerDestination):
         self._found: Final[list[Message | None]] = []
         self._found_bytes = 0
         self._part = 0
-        self._place = 0
+        self._next = 0
         self.follower: CommitFollower | None = None
 
-    def pass_on(self) -> Committed | None:
-        """Deliver it without reading, and have the queues wait for the disk; None if it must be read. Raises
-        `JmsError`; then everything is as it was.
+    def transfer_staged(self) -> Committed | None:
+        """Deliver the batch without reading it. Return None if it must be read.
+
+        Raises:
+            JmsError: the commit is refused; nothing has changed.
         """
         for part in self.parts:
-            if not may_pass(part):
+            if not may_transfer(part):
                 return None
-        transfer = SinkTransfer()
-        homes: dict[str, BrokerDestination | None] = {}
+        transfer = StagedTransfer()
+        targets: dict[str, BrokerDestination | None] = {}
         for part in self.parts:
-            self._homes(part, homes)
-            if not transfer.add(part, homes):
+            self._find_targets(part, targets)
+            if not transfer.add(part, targets):
                 return None
         if not transfer.is_worth_it():
             return None
@@ -118,38 +128,38 @@ class SinkCommit(BrokerDestination):
         left = [part for part in ended if part.key.text not in named]
         fact = sink.fact(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
         transfers = [run.transfer() for run in transfer.runs]
-        firsts = self._sinks.pass_on(store, transfers, transfer.orphans, left, ended, fact)
-        for place, run in enumerate(transfer.runs):
-            run.first = firsts[place]
+        firsts = self._sinks.transfer_staged(store, transfers, transfer.orphans, left, ended, fact)
+        for index, run in enumerate(transfer.runs):
+            run.first = firsts[index]
         sink.batch = self.batch
         self._sinks.ended(sink, ended)
         self._sending.withhold(transfer.waiting(store.position(), self.usage))
         return Committed(sum([part.messages for part in self.parts]), False)
 
-    def _homes(self, part: Part, homes: dict[str, BrokerDestination | None]) -> None:
-        """Where the messages of ``part`` go, by name, into ``homes``."""
+    def _find_targets(self, part: Part, targets: dict[str, BrokerDestination | None]) -> None:
+        """Add the targets of ``part`` to ``targets``, by name."""
         last: Destination | None = None
         for target in part.targets:
             if target is not last:
                 last = target
-                if target.qualified_name not in homes:
-                    homes[target.qualified_name] = self._home(target)
+                if target.qualified_name not in targets:
+                    targets[target.qualified_name] = self._resolve(target)
 
     def next_page(self) -> bool:
-        """Ask for the next messages; False when there are none."""
+        """Ask for the next messages. Return False if there are none."""
         while self._part < len(self.parts):
             part = self.parts[self._part]
-            sequences = part.sequences[self._place : self._place + PAGE_MESSAGES]
+            sequences = part.sequences[self._next : self._next + PAGE_MESSAGES]
             if sequences:
-                self._place += len(sequences)
-                self._context.fetch(self, line_of(part.line), sequences)
+                self._next += len(sequences)
+                self._context.fetch(self, staging_destination(part.number), sequences)
                 return True
             self._part += 1
-            self._place = 0
+            self._next = 0
         return False
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """The store's answer."""
+        """Take messages from the store."""
         self._found.extend(messages)
         size = sum([message.size for message in messages if message is not None])
         self._found_bytes += size
@@ -158,25 +168,29 @@ class SinkCommit(BrokerDestination):
             self.follower.read(self)
 
     def finish(self, state: ConnectionState) -> Committed:
-        """Everything is here: deliver it. Raises `JmsError`; then everything is as it was."""
+        """Deliver the batch, all of which was read.
+
+        Raises:
+            JmsError: the commit is refused; nothing has changed.
+        """
         self.usage.add(-self._found_bytes)  # each counts where it goes now
         sink = self.sink
         sink.committing = NO_BATCH
         store = self._sinks.store()
         sends = self._sends()
         additions: list[tuple[Destination, Message]] = []
-        places: list[int] = []
-        for place, entry in enumerate(sends):
+        stored: list[int] = []
+        for index, entry in enumerate(sends):
             if self._sending.is_stored(entry.home, entry.message):
                 additions.append((entry.home.destination, entry.message))
-                places.append(place)
+                stored.append(index)
         ended = [part for part in sink.parts.values() if part.key.batch <= self.batch]
         fact = sink.fact(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
-        sequences = self._sinks.carry_out(store, additions, ended, [fact])
-        for place, sequence in zip(places, sequences, strict=True):
-            entry = sends[place]
+        sequences = self._sinks.store_unit(store, additions, ended, [fact])
+        for index, sequence in zip(stored, sequences, strict=True):
+            entry = sends[index]
             self._unstored.add(entry.message.size)
-            sends[place] = WithheldMessage(entry.home, entry.message, sequence)
+            sends[index] = WithheldMessage(entry.home, entry.message, sequence)
         sink.batch = self.batch
         self._sinks.ended(sink, ended)
         self._sending.withhold(Waiting(store.position(), state.outlet, NO_TOKEN, sends))
@@ -184,20 +198,20 @@ class SinkCommit(BrokerDestination):
 
     def _sends(self) -> list[WithheldMessage]:
         sends: list[WithheldMessage] = []
-        place = 0
+        index = 0
         for part in self.parts:
             for target in part.targets:
-                message = self._found[place]
-                place += 1
+                message = self._found[index]
+                index += 1
                 if message is None:
                     raise missing(part)
-                home = self._home(target)
-                if home is not None:
-                    sends.append(WithheldMessage(home, message, 0))
+                destination = self._resolve(target)
+                if destination is not None:
+                    sends.append(WithheldMessage(destination, message, 0))
         return sends
 
-    def _home(self, target: Destination) -> BrokerDestination | None:
-        """Where a message goes; None when its subscription is gone with all that was meant for it."""
+    def _resolve(self, target: Destination) -> BrokerDestination | None:
+        """Return the destination of a copy, None if its durable subscription is gone."""
         if target.kind == SUBSCRIPTION:
             durable = self._map.durables.get(target.name)
             return None if durable is None else durable.line
@@ -205,7 +219,7 @@ class SinkCommit(BrokerDestination):
 
 
 def _named(sink: Sink, batch: int, names: list[PartName]) -> list[Part]:
-    """The parts, in the order of partitions."""
+    """Return the named parts in the order of partitions."""
     found: list[Part] = []
     partitions: set[int] = set()
     for name in sorted(names, key=_partition_of):

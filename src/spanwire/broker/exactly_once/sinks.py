@@ -1,7 +1,7 @@
-"""All sinks of a broker: begun, staged for, and found again after a restart. Commits are `SinkCommit`'s.
+"""All sinks of a broker: begin, staging, removal, and recovery after a restart. `SinkCommit` commits batches.
 
-What transactions stage leaves memory with the session's commit and waits on the disk, in lines of the store that no
-client can name, until its batch is committed or dropped.
+A staged part leaves memory with the commit of its session and waits in a staging destination of the store, which no
+client can name, until the batch is committed or dropped.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.exactly_once.cursor import with_past
 from spanwire.broker.exactly_once.sink import (
-    LINE_PREFIX,
     NO_BATCH,
+    STAGING_PREFIX,
     Part,
     PartKey,
     Sink,
     are_plain,
     decode_part,
     decode_sink,
-    line_of,
+    staging_destination,
 )
 from spanwire.broker.metadata import SINK_LEDGERS, STAGED_BATCHES, Fact
 from spanwire.broker.persistence.recovered import RecoveredDestination
@@ -38,7 +38,7 @@ from spanwire.model.units import MIB
 
 MAX_SINKS: Final = 1_000  # of one broker
 MAX_TARGET: Final = 2_048  # characters of what a sink is for: the longest name of a destination twice
-MAX_PARTS: Final = 10_000  # staged for all sinks: each is a line of the store
+MAX_PARTS: Final = 10_000  # staged for all sinks: each is a destination of the store
 MAX_BATCH_MESSAGES: Final = 100_000  # copies staged for one batch, all attempts together: they are committed at once
 MAX_BATCH_BYTES: Final = 256 * MIB  # of them; a commit that reads them has all in memory for a moment
 MAX_STAGED: Final = 1_000_000  # copies staged for all sinks, as many as prepared transactions may hold
@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 
 class Sinks:
-    """Knows sinks by name. How requests look like is for `Control`."""
+    """Finds sinks by name, stages parts and removes them. `Control` decodes the requests."""
 
     def __init__(
         self, context: BrokerContext, rights: Rights, flow: FlowControl, unstored: Unstored, control: Destination
@@ -60,13 +60,15 @@ class Sinks:
         self._control: Final[Destination] = control
         self._sinks: Final[dict[str, Sink]] = {}
         self._free: Final[list[int]] = []
-        self._lines = 0
+        self._numbers_used = 0
         self._parts = 0
         self._staged = 0
 
     def begin(self, state: ConnectionState, query: str, run: str, target: str) -> Sink:
-        """Make or take over the sink ``query`` for ``run``; what older epochs staged is dropped. ``target``: where the
-        program sends, in its own words, always the same ones; empty when it does not say.
+        """Create the sink ``query`` or take it over for ``run``. Parts staged by older epochs are dropped.
+
+        Args:
+            target: where the program sends, in its own words, the same in each run; may be empty.
         """
         store = self.store()
         if len(target) > MAX_TARGET:
@@ -86,26 +88,26 @@ class Sinks:
         if run != sink.run:
             past = with_past(sink.run, sink.past_runs)
             parts = list(sink.parts.values())
-            self.carry_out(store, [], parts, [sink.fact(sink.epoch + 1, run, past, sink.batch, kept)])
+            self.store_unit(store, [], parts, [sink.fact(sink.epoch + 1, run, past, sink.batch, kept)])
             sink.epoch += 1
             sink.run = run
             sink.past_runs = past
             sink.target = kept
             self.ended(sink, parts)
         elif kept != sink.target:
-            self.carry_out(store, [], [], [sink.fact(sink.epoch, run, sink.past_runs, sink.batch, kept)])
+            self.store_unit(store, [], [], [sink.fact(sink.epoch, run, sink.past_runs, sink.batch, kept)])
             sink.target = kept
         return sink
 
     def check_begin(self, state: ConnectionState, query: str, run: str) -> None:
-        """Raises `JmsError` for whoever may not have the sink, and for a run that has ended."""
+        """Raise `JmsError` if the connection may not use the sink, or the run has ended."""
         sink = self._sinks.get(query)
         if sink is not None:
             self._check(state, sink)
             sink.check_run(run)
 
     def current(self, state: ConnectionState, query: str, epoch: int) -> Sink:
-        """The sink, if the connection has it in ``epoch``."""
+        """Return the sink if the connection owns it in ``epoch``."""
         self.store()
         sink = self._sinks.get(query)
         if sink is None:
@@ -115,17 +117,17 @@ class Sinks:
         return sink
 
     def is_committing(self, query: str) -> bool:
-        """Whether a commit of the sink is under way."""
+        """Return True if a commit of the sink is under way."""
         sink = self._sinks.get(query)
         return sink is not None and sink.committing != NO_BATCH
 
     def abort(self, state: ConnectionState, query: str, epoch: int, batch: int) -> int:
-        """Drop what is staged for ``batch``; gives how many messages that were."""
+        """Drop the parts staged for ``batch`` and return the number of their messages."""
         sink = self.current(state, query, epoch)
         return self._drop(sink, [part for part in sink.parts.values() if part.key.batch == batch], [])
 
     def forget(self, state: ConnectionState, query: str, epoch: int) -> int:
-        """Forget the sink with all that is staged; one that is not there is forgotten already."""
+        """Forget a sink with all staged parts. Forgetting an unknown sink succeeds."""
         self.store()
         if query not in self._sinks:
             return 0
@@ -135,22 +137,29 @@ class Sinks:
         return count
 
     def rows(self, state: ConnectionState, query: str) -> list[dict[str, object]]:
-        """What the connection may know of all sinks, or of one."""
+        """Return rows of all sinks, or of sink ``query``, that the connection may see."""
         found = [sink for sink in self._sinks.values() if not query or sink.query == query]
         return [sink.row() for sink in found if self._may_use(state, sink)]
 
     def stage(self, state: ConnectionState, key: PartKey, epoch: int) -> Staging:
-        """What a transaction sends is for this part. Raises `JmsError` when that is refused already."""
+        """Return the stager for a transaction whose sends belong to this part.
+
+        Raises:
+            JmsError: the part is refused already.
+        """
         self.current(state, key.query, epoch)
         return Staging(self, state, key, epoch)
 
     def keep(
         self, state: ConnectionState, key: PartKey, epoch: int, transaction: Transaction, facts: list[Fact]
     ) -> None:
-        """The store takes what ``transaction`` sends, and ``facts``, as one unit. Raises `JmsError`.
+        """Store the sends of ``transaction``, and ``facts``, as one unit.
 
-        What is sent for a batch that is committed already is there already: a program that died after its commit
-        sends it again. A part without messages leaves nothing: a commit that names it finds it.
+        Messages for a committed batch are ignored: the program is retrying after a crash. A part without messages is
+        not recorded: a commit that names it succeeds.
+
+        Raises:
+            JmsError: the part is refused.
         """
         store = self.store()
         sink = self.current(state, key.query, epoch)
@@ -172,9 +181,9 @@ class Sinks:
             self._flow.check_commit(send.home, send.message)
         part = sink.parts.get(key.text)
         if part is None:
-            part = Part(key, epoch, self._take_line())
-        line = line_of(part.line)
-        additions = [(line, send.message) for send in transaction.sends]
+            part = Part(key, epoch, self._take_number())
+        staging = staging_destination(part.number)
+        additions = [(staging, send.message) for send in transaction.sends]
         part.sequences.extend(
             store.append_unit(additions, [], [part.fact(transaction.sends, transaction.messages), *facts])
         )
@@ -208,7 +217,7 @@ class Sinks:
             raise refusal(LIMIT, f"{MAX_PARTS} parts of batches are staged already: commit or abort some")
 
     def _check_target(self, state: ConnectionState, home: BrokerDestination) -> None:
-        """What a topic gives to its subscriptions goes with what is sent to the topic."""
+        """Check that messages may be staged for a destination. The right on a topic includes its subscriptions."""
         destination = home.destination
         if destination.kind == SUBSCRIPTION:
             return
@@ -217,17 +226,19 @@ class Sinks:
         if not self._rights.may_administer(state, destination):
             self._rights.refuse(state, f"administer: {destination}", " (staging needs that)")
 
-    def _take_line(self) -> int:
-        """The number of a line that no part uses; lines are used again, for the store never forgets one."""
+    def _take_number(self) -> int:
+        """Return the number of a staging destination that no part uses. Numbers are reused: the store never forgets
+        one.
+        """
         if self._free:
             return self._free.pop()
-        self._lines += 1
-        return self._lines - 1
+        self._numbers_used += 1
+        return self._numbers_used - 1
 
-    def carry_out(
+    def store_unit(
         self, store: MessageStore, additions: list[tuple[Destination, Message]], parts: list[Part], facts: list[Fact]
     ) -> list[int]:
-        """One unit of the store: what comes, what goes with ``parts``, and what is known then. `ended` follows."""
+        """Store ``additions`` and ``facts`` and remove ``parts``, in one unit; `ended` must follow."""
         removals: list[tuple[Destination, int]] = []
         ends: list[Fact] = []
         for part in parts:
@@ -235,7 +246,7 @@ class Sinks:
             ends.append(part.end())
         return store.append_unit(additions, removals, [*ends, *facts])
 
-    def pass_on(
+    def transfer_staged(
         self,
         store: MessageStore,
         transfers: list[Transfer],
@@ -244,8 +255,12 @@ class Sinks:
         ended: list[Part],
         fact: Fact,
     ) -> list[int]:
-        """The same for messages that change their line, besides those that are ``gone`` and all of the parts ``left``.
-        All of ``ended`` end.
+        """Move messages to their queues without rewriting them, in one unit; `ended` must follow.
+
+        Args:
+            gone: messages whose subscription is gone; they are removed.
+            left: parts that the commit does not name; their messages are removed.
+            ended: all parts whose records are removed.
         """
         removals = list(gone)
         for part in left:
@@ -253,23 +268,27 @@ class Sinks:
         return store.transfer_unit(transfers, removals, [*[part.end() for part in ended], fact])
 
     def ended(self, sink: Sink, parts: list[Part]) -> int:
-        """The store has forgotten ``parts``; gives how many messages they had."""
+        """Forget ``parts``, which the store has removed, and return the number of their messages."""
         count = 0
         for part in parts:
             count += part.messages
             self._staged -= len(part.sequences)
             del sink.parts[part.key.text]
-            self._free.append(part.line)
+            self._free.append(part.number)
         self._parts -= len(parts)
         return count
 
     def _drop(self, sink: Sink, parts: list[Part], facts: list[Fact]) -> int:
         if parts or facts:
-            self.carry_out(self.store(), [], parts, facts)
+            self.store_unit(self.store(), [], parts, facts)
         return self.ended(sink, parts)
 
     def store(self) -> MessageStore:
-        """Raises `ControlRefusal` where there is none."""
+        """Return the store.
+
+        Raises:
+            ControlRefusal: the broker has none.
+        """
         store = self._context.store
         if store is None:
             raise refusal(UNAVAILABLE, "this broker keeps nothing: cursors and sinks need one with persistent=true")
@@ -285,9 +304,13 @@ class Sinks:
     def recover(
         self, ledgers: dict[bytes, bytes], staged: dict[bytes, bytes], recovered: list[RecoveredDestination]
     ) -> list[RecoveredDestination]:
-        """What the store kept of sinks; gives what is left for others of what it ``recovered``.
+        """Restore sinks and parts from their records.
 
-        Raises `StoreError` for a description that cannot be read.
+        Returns:
+            The recovered destinations that are no staging destinations.
+
+        Raises:
+            StoreError: a record cannot be decoded.
         """
         for key, value in ledgers.items():
             sink = decode_sink(key, value)
@@ -296,43 +319,43 @@ class Sinks:
         used: set[int] = set()
         for key, value in staged.items():
             part = decode_part(key, value)
-            parts[line_of(part.line).qualified_name] = part
-            used.add(part.line)
+            parts[staging_destination(part.number).qualified_name] = part
+            used.add(part.number)
         left: list[RecoveredDestination] = []
         for entry in recovered:
-            if entry.destination.kind != TRANSACTION or not entry.destination.name.startswith(LINE_PREFIX):
+            if entry.destination.kind != TRANSACTION or not entry.destination.name.startswith(STAGING_PREFIX):
                 left.append(entry)
             elif entry.destination.qualified_name in parts:
                 self._found(parts.pop(entry.destination.qualified_name), entry)
             elif len(entry.sequences) > 0:
-                used.add(self._set_aside(entry))
+                used.add(self._keep_unknown(entry))
         for part in parts.values():
             if part.messages > 0 and not part.targets:
                 self._found(part, None)  # its messages have no copies: nothing is lost
             else:
                 self._forget_lost(part)
-                used.discard(part.line)
-        self._lines = max(used, default=-1) + 1
-        self._free.extend([number for number in range(self._lines) if number not in used])
+                used.discard(part.number)
+        self._numbers_used = max(used, default=-1) + 1
+        self._free.extend([number for number in range(self._numbers_used) if number not in used])
         return left
 
-    def _found(self, part: Part, line: RecoveredDestination | None) -> None:
-        """Restore a part with the messages of its line; None for a part without copies."""
+    def _found(self, part: Part, staged: RecoveredDestination | None) -> None:
+        """Restore a part with its copies; ``staged`` is None for a part without copies."""
         sink = self._sinks.get(part.key.query)
         store = self._context.store
-        copies = 0 if line is None else len(line.sequences)
+        copies = 0 if staged is None else len(staged.sequences)
         if sink is None or store is None or copies != len(part.targets):
             logger.error("part %s of a batch is damaged in the store: a commit of it is refused", part.key.text)
             return
-        if line is not None:
-            part.restore(line)
-        part.bytes = sum(store.sizes(line_of(part.line), part.sequences))
+        if staged is not None:
+            part.restore(staged)
+        part.bytes = sum(store.sizes(staging_destination(part.number), part.sequences))
         sink.parts[part.key.text] = part
         self._parts += 1
         self._staged += len(part.sequences)
 
     def _forget_lost(self, part: Part) -> None:
-        """The store has no line for it, so nothing that would be lost with its fact."""
+        """Forget a part without a staging destination. The store has nothing of it but the record."""
         if len(part.targets) > 0:
             logger.error("part %s of a batch has lost its messages in the store: stage it again", part.key.text)
         else:
@@ -341,20 +364,20 @@ class Sinks:
         if store is not None:
             store.discard_fact(STAGED_BATCHES, part.name)
 
-    def _set_aside(self, entry: RecoveredDestination) -> int:
-        """Messages that nothing describes: the store was damaged. No part uses their line, of this number."""
+    def _keep_unknown(self, entry: RecoveredDestination) -> int:
+        """Log staged messages without a record, a sign of damage, and return the number of their destination."""
         logger.error(
             "%s holds %d staged messages that nothing describes; they stay in the store: stop the broker and run "
             "spanwire store check",
             entry.destination,
             len(entry.sequences),
         )
-        number = entry.destination.name[len(LINE_PREFIX) :]
+        number = entry.destination.name[len(STAGING_PREFIX) :]
         return int(number) if number.isdecimal() else -1
 
 
 class Staging(Stager):
-    """What a transaction does instead of delivering."""
+    """Stores the sends of a transaction as a part instead of delivering them."""
 
     def __init__(self, sinks: Sinks, state: ConnectionState, key: PartKey, epoch: int) -> None:
         self._sinks: Final[Sinks] = sinks
@@ -363,5 +386,5 @@ class Staging(Stager):
         self._epoch: Final[int] = epoch
 
     def keep(self, transaction: Transaction, facts: list[Fact]) -> None:
-        """What `Stager` promises."""
+        """Store the sends of ``transaction``, and ``facts``."""
         self._sinks.keep(self._state, self._key, self._epoch, transaction, facts)
