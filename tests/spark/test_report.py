@@ -17,9 +17,9 @@ from pyspark.sql.streaming import StreamingQuery
 from spanwire.client import blocking
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.archive.archive_query import ArchiveQuery
-from spanwire.pipeline.report.building import Built, build
 from spanwire.pipeline.report.commands import write
 from spanwire.pipeline.report.model import Report, Value
+from spanwire.pipeline.report.report_builder import BuiltReport, build
 from spanwire.pipeline.report.sources import Inputs, events
 from tests.support import report_brokers as brokers
 from tests.support import report_network as network
@@ -32,7 +32,7 @@ PAUSE_S = 0.2
 
 
 @pytest.fixture(scope="module")
-def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BuiltReport]:
     before = {name: spark.conf.get(name) for name in FOR_LARGE_DATA}
     for name in FOR_LARGE_DATA:
         spark.conf.set(name, "false")
@@ -47,7 +47,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture(scope="module")
-def report(built: Built) -> Report:
+def report(built: BuiltReport) -> Report:
     return built.report
 
 
@@ -132,7 +132,7 @@ def test_counters_are_added_up_between_starts_of_a_broker(report: Report) -> Non
     assert rows(report, "counters", *names) == [("A", "queue://ORDERS", 105, 64, 40, 1, 50, 1)]
 
 
-def test_the_files_hold_all_of_it_and_no_name_is_obeyed(built: Built, tmp_path: Path) -> None:
+def test_the_files_hold_all_of_it_and_no_name_is_obeyed(built: BuiltReport, tmp_path: Path) -> None:
     write(built, tmp_path)
     page = (tmp_path / "report.html").read_text("utf-8")
     assert message_id(network.LOST) in page and "The ledger is broken" in page

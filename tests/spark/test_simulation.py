@@ -13,35 +13,35 @@ from pyspark.sql import SparkSession
 from spanwire.cli.network.network_simulate import asked
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import MAX_PATH
-from spanwire.pipeline.simulation.command import Choice, Prepared, tell
-from spanwire.pipeline.simulation.following import Following
+from spanwire.pipeline.simulation.command import Choice, Prepared, print_outcome
+from spanwire.pipeline.simulation.demand_follower import DemandFollower
 from spanwire.pipeline.simulation.graph import graph_of
 from spanwire.pipeline.simulation.reach import nearest
-from spanwire.pipeline.simulation.report import Naming, lines, summary
+from spanwire.pipeline.simulation.report import Naming, summary, summary_lines
 from spanwire.pipeline.simulation.rules import Rules
 from spanwire.pipeline.simulation.simulation import Limits, simulate
 from spanwire.pipeline.simulation.spread import Network
-from spanwire.pipeline.simulation.topology import both_ways, generated
+from spanwire.pipeline.simulation.topology import directed_links, generate
 from tests.unit.service.config.test_network_lint import broker, to
 
 
 def network(kind: str, brokers: int, rules: Rules, consumers_at: int) -> Network:
     goals = np.random.default_rng(5).permutation(brokers)[:consumers_at]
-    return Network(graph_of(brokers, *both_ways(generated(kind, brokers, None, 1), True)), rules, goals, 1)
+    return Network(graph_of(brokers, *directed_links(generate(kind, brokers, None, 1), True)), rules, goals, 1)
 
 
 def told(spark: SparkSession, capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """What the command prints, on the session that there is already."""
     prepared, choice = asked(words)
     assert isinstance(prepared, Prepared) and isinstance(choice, Choice)
-    tell(spark, prepared, choice)
+    print_outcome(spark, prepared, choice)
     return capsys.readouterr().out
 
 
 def test_what_tasks_follow_is_what_one_follows_alone(spark: SparkSession) -> None:
     chosen = network("regular", 500, Rules(consumer_ttl=3, message_ttl=3), 130)
     found = simulate(spark, chosen)
-    alone = Following(chosen.graph, chosen.rules, chosen.goals).run()
+    alone = DemandFollower(chosen.graph, chosen.rules, chosen.goals).run()
     for name in ("subscriptions", "frames", "nearest", "preferred", "by_hops"):
         assert np.array_equal(getattr(found.demand, name), getattr(alone, name)), name
     assert found.demand.exact and not found.forest
@@ -69,7 +69,7 @@ def test_messages_of_some_of_very_many_brokers_are_said_to_be_sampled(spark: Spa
     found = simulate(spark, network("ring", 90, rules, 90), limits=Limits(starts=30))
     assert found.sharing is not None and found.sharing.starts == 30
     naming = Naming("ring", "queue://Q", 90)
-    text = "\n".join(lines(found, summary(found, naming, 1.0, 1), naming))
+    text = "\n".join(summary_lines(found, summary(found, naming, 1.0, 1), naming))
     assert "one from each of 30 brokers (sampled): " in text
 
 
@@ -97,7 +97,9 @@ def test_distances_to_some_of_very_many_are_said_to_be_sampled(
     assert found.pairs.goals == 64 and found.pairs.heard[1] == 64 * 4
     naming = Naming("regular", "queue://Q", 400)
     found_out = summary(found, naming, 1.0, 1)
-    assert "each broker with consumers (sampled: 64 of them) at 15" in "\n".join(lines(found, found_out, naming))
+    assert "each broker with consumers (sampled: 64 of them) at 15" in "\n".join(
+        summary_lines(found, found_out, naming)
+    )
     heard = found_out["heard_of"]
     assert isinstance(heard, dict) and heard["sampled"] is True
 

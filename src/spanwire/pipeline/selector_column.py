@@ -216,15 +216,15 @@ def spark_pattern(pattern: str, escape: str | None) -> str:
 
     In JMS an escape character before any other character than ``_``, ``%`` or itself is a literal.
     """
-    letters: list[str] = []
+    characters: list[str] = []
     index = 0
     while index < len(pattern):
         letter = pattern[index]
         following = pattern[index + 1 : index + 2]
         if letter == escape and following and following in ("_", "%", escape):
-            letters.append("\\" + following if following in LIKE_WORDS else following)
+            characters.append("\\" + following if following in LIKE_WORDS else following)
             index += 1
         else:
-            letters.append("\\\\" if letter == "\\" else letter)
+            characters.append("\\\\" if letter == "\\" else letter)
         index += 1
-    return "".join(letters)
+    return "".join(characters)

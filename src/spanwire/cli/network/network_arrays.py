@@ -33,7 +33,7 @@ def read_plan(plan: NetworkPlan, destination: Destination) -> tuple[Graph, Rules
         np.array([numbers[link.near] for link in plan.links], np.int64),
         np.array([numbers[link.far] for link in plan.links], np.int64),
     )
-    links = [plan.links[place] for place in graph.given]
+    links = [plan.links[place] for place in graph.order]
     return graph, _rules(plan, links, destination)
 
 

@@ -14,10 +14,10 @@ from typing import Final
 
 from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.report.building import Built, build
 from spanwire.pipeline.report.model import Report
 from spanwire.pipeline.report.page import page
 from spanwire.pipeline.report.png import HAS_MATPLOTLIB, write_charts
+from spanwire.pipeline.report.report_builder import BuiltReport, build
 from spanwire.pipeline.report.sources import Inputs
 from spanwire.pipeline.report.terminal import json_of
 from spanwire.pipeline.routes.route_runner import session_on
@@ -28,37 +28,37 @@ IDS: Final = "ids"
 TITLE: Final = "Message flow"
 
 
-def report(master: str, inputs: Inputs, out: Path | None, stuck_after_s: int) -> Report:
+def report(master: str, inputs: Inputs, directory: Path | None, stuck_after_s: int) -> Report:
     """Make a report, and its files when there is a directory for them. Raises `ConfigurationError`."""
     inputs.check()  # before Spark takes its time
-    if out is not None:
-        _make(out)
+    if directory is not None:
+        _make_directory(directory)
     with session_on(master, "spanwire pipeline report") as spark:
         built = build(spark, inputs, stuck_after_s)
-        if out is not None:
-            write(built, out)
+        if directory is not None:
+            write(built, directory)
         return built.report
 
 
-def write(built: Built, out: Path) -> None:
+def write(built: BuiltReport, directory: Path) -> None:
     """The files. Raises `ConfigurationError` when they cannot be written."""
-    made = built.report
+    report_made = built.report
     try:
-        if made.charts and not HAS_MATPLOTLIB:
-            made.notes.append(
+        if report_made.charts and not HAS_MATPLOTLIB:
+            report_made.notes.append(
                 f"Charts as PNG files need matplotlib; run: {install_command('report')} (the page has the charts)"
             )
-        write_charts(made.charts, out)
-        (out / JSON).write_text(json.dumps(json_of(made), indent=1) + "\n", encoding="utf-8")
-        (out / PAGE).write_text(page(made, TITLE), encoding="utf-8")
+        write_charts(report_made.charts, directory)
+        (directory / JSON).write_text(json.dumps(json_of(report_made), indent=1) + "\n", encoding="utf-8")
+        (directory / PAGE).write_text(page(report_made, TITLE), encoding="utf-8")
     except OSError as error:
-        raise ConfigurationError(f"--out {out}: {error.strerror}") from None
-    if any(table.key == "ids" for table in made.tables):
-        built.found.write.mode("overwrite").parquet(str(out / IDS))
+        raise ConfigurationError(f"--out {directory}: {error.strerror}") from None
+    if any(table.key == "ids" for table in report_made.tables):
+        built.flagged.write.mode("overwrite").parquet(str(directory / IDS))
 
 
-def _make(out: Path) -> None:
+def _make_directory(directory: Path) -> None:
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigurationError(f"--out {out}: {error.strerror}") from None
+        raise ConfigurationError(f"--out {directory}: {error.strerror}") from None

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from spanwire.pipeline.report.model import MAX_SERIES, Column, Kind, LineChart, Series, Table, Value, cut
+from spanwire.pipeline.report.model import MAX_SERIES, Column, Kind, LineChart, Series, Table, Value, limit_rows
 from spanwire.pipeline.report.traffic import MAX_DESTINATIONS, begin_of, bucket, span_text, step_of
 
 COLUMNS: Final = (
@@ -50,20 +50,20 @@ def counters(statistics: DataFrame) -> tuple[Table, LineChart | None]:
         F.max("memory_percent").alias("memory_percent"), F.count_if("is_start").alias("starts"),
         F.min("at").alias("begin"), F.max("at").alias("end"),
     )  # fmt: skip
-    found = grouped.orderBy(F.desc("largest"), "broker", "destination").limit(MAX_DESTINATIONS).collect()
+    records = grouped.orderBy(F.desc("largest"), "broker", "destination").limit(MAX_DESTINATIONS).collect()
     rows: list[tuple[Value, ...]] = [
         (
             row["broker"], row["destination"], row["answers"], row["enqueued"], row["dequeued"], row["expired"],
             row["growth"], row["enqueued"] - row["dequeued"] - row["growth"], row["last_size"], row["largest"],
             row["last_consumers"], row["last_producers"], row["memory_percent"], row["starts"],
         )
-        for row in found
+        for row in records
     ]  # fmt: skip
     chart = None
-    if found:
-        shown = [(row["broker"], row["destination"]) for row in found[:MAX_SERIES]]
-        chart = _sizes(frame, shown, min(row["begin"] for row in found), max(row["end"] for row in found))
-    return cut("counters", "What the brokers count", ABOUT, COLUMNS, rows), chart
+    if records:
+        shown = [(row["broker"], row["destination"]) for row in records[:MAX_SERIES]]
+        chart = _sizes(frame, shown, min(row["begin"] for row in records), max(row["end"] for row in records))
+    return limit_rows("counters", "What the brokers count", ABOUT, COLUMNS, rows), chart
 
 
 def _sizes(frame: DataFrame, shown: list[tuple[str, str]], begin: datetime, end: datetime) -> LineChart:
@@ -71,15 +71,15 @@ def _sizes(frame: DataFrame, shown: list[tuple[str, str]], begin: datetime, end:
     names = {name for _, name in shown}
     some = frame.where(F.col("destination").isin(sorted(names)))
     counts = some.groupBy("broker", "destination", bucket(F.col("at"), step_s)).agg(F.max("size").alias("size"))
-    found: dict[tuple[str, str], dict[int, float]] = {}
+    sizes: dict[tuple[str, str], dict[int, float]] = {}
     for row in counts.collect():
-        found.setdefault((row["broker"], row["destination"]), {})[row["bucket"]] = float(row["size"])
+        sizes.setdefault((row["broker"], row["destination"]), {})[row["bucket"]] = float(row["size"])
     first, last = int(begin.timestamp()) // step_s, int(end.timestamp()) // step_s
     series = [
         Series(
             f"{name} at {broker}",
             [
-                (begin_of(number, step_s, begin), found.get((broker, name), {}).get(number))
+                (begin_of(number, step_s, begin), sizes.get((broker, name), {}).get(number))
                 for number in range(first, last + 1)
             ],
         )

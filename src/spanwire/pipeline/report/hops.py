@@ -16,7 +16,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from spanwire.pipeline.report.model import Bar, BarChart, Column, Kind, Table, Value, cut
+from spanwire.pipeline.report.model import Bar, BarChart, Column, Kind, Table, Value, limit_rows
 from spanwire.pipeline.report.traffic import DELIVERED, MAX_DESTINATIONS
 
 SENDER: Final = "(sender)"
@@ -67,31 +67,31 @@ def hops(events: DataFrame, names: Mapping[str, str]) -> tuple[Table, BarChart |
     columns = ("last", "broker", "arrived_at", "left_at")
     both = joined.select(*columns).unionByName(first.select(*columns))
     grouped = both.where("left_at IS NOT NULL").groupBy("last", "broker").agg(*_times("left_at", "arrived_at"))
-    found = grouped.orderBy(F.desc("count"), "last", "broker").limit(MAX_DESTINATIONS).collect()
+    records = grouped.orderBy(F.desc("count"), "last", "broker").limit(MAX_DESTINATIONS).collect()
     rows: list[tuple[Value, ...]] = [
         (
             SENDER if row["last"] is None else names.get(row["last"], row["last"]),
             row["broker"], row["count"], row["least"], row["middle"], row["high"], row["most"],
         )
-        for row in found
+        for row in records
     ]  # fmt: skip
     bars = [Bar(f"{row[0]}{ARROW}{row[1]}", _number(row[4]), _number(row[5])) for row in rows[:MAX_BARS]]
     chart = BarChart("hops", "Time from broker to broker", "ms", MEDIAN, PERCENTILE, bars)
-    return cut("hops", "Hops", HOP_ABOUT, HOP_COLUMNS, rows), chart if bars else None
+    return limit_rows("hops", "Hops", HOP_ABOUT, HOP_COLUMNS, rows), chart if bars else None
 
 
-def ways(messages: DataFrame, names: Mapping[str, str]) -> Table:
+def route_table(messages: DataFrame, names: Mapping[str, str]) -> Table:
     """Return the routes that archived messages have come."""
     grouped = messages.groupBy("path", "archive", "destination").agg(*_times("sent_at", "in_at"))
-    found = grouped.orderBy(F.desc("count"), "archive", "destination").limit(MAX_DESTINATIONS).collect()
+    records = grouped.orderBy(F.desc("count"), "archive", "destination").limit(MAX_DESTINATIONS).collect()
     rows: list[tuple[Value, ...]] = [
         (
-            ARROW.join([*[names.get(one, one or "?") for one in row["path"]], f"archive {row['archive']}"]),
+            ARROW.join([*[names.get(part, part or "?") for part in row["path"]], f"archive {row['archive']}"]),
             row["destination"], row["count"], row["least"], row["middle"], row["high"], row["most"],
         )
-        for row in found
+        for row in records
     ]  # fmt: skip
-    return cut("ways", "Routes", WAY_ABOUT, WAY_COLUMNS, rows)
+    return limit_rows("ways", "Routes", WAY_ABOUT, WAY_COLUMNS, rows)
 
 
 def _times(start: str, end: str) -> list[SparkColumn]:

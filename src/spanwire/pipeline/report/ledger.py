@@ -17,9 +17,9 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spanwire.pipeline.report.model import MAX_SHOWN_IDS, Column, Kind, Table, Value, cut
-from spanwire.pipeline.report.parties import Consumer
-from spanwire.pipeline.report.sightings import KEY, at_brokers, elsewhere, in_archives, of_messages
+from spanwire.pipeline.report.clients import Consumer
+from spanwire.pipeline.report.model import MAX_SHOWN_IDS, Column, Kind, Table, Value, limit_rows
+from spanwire.pipeline.report.sightings import KEY, at_brokers, in_archives, of_messages, other_copies
 from spanwire.pipeline.report.sources import SENT
 from spanwire.pipeline.report.traffic import DELIVERED, MAX_DESTINATIONS
 
@@ -57,7 +57,7 @@ class Ledger:
     ids: Table
     counts: dict[str, int]
     notes: list[str]
-    found: DataFrame
+    flagged: DataFrame
 
     @property
     def is_broken(self) -> bool:
@@ -74,46 +74,46 @@ def ledger(
 ) -> Ledger:
     """From all sightings. The record ends with the last thing that anybody saw."""
     begin, end = record(messages, events)
-    places = at_brokers(spark, events, consumers)
-    frame = of_messages(places, in_archives(messages), elsewhere(messages))
+    sightings = at_brokers(spark, events, consumers)
+    frame = of_messages(sightings, in_archives(messages), other_copies(messages))
     frame = (
         frame.withColumn("state", _state(begin, end, stuck_after_s)).withColumn("is_sent", _is_sent(begin)).persist()
     )
     rows = frame.groupBy("destination").agg(*_sums()).orderBy("destination").limit(MAX_DESTINATIONS).collect()
     known = [row for row in rows if row["announced"]]
     unknown = [row["destination"] for row in rows if not row["announced"]]
-    found = frame.where(F.col("state").isNotNull() & F.col("destination").isin([row["destination"] for row in known]))
-    found = found.select(
+    flagged = frame.where(F.col("state").isNotNull() & F.col("destination").isin([row["destination"] for row in known]))
+    flagged = flagged.select(
         *KEY, "state", F.coalesce(F.nullif("place", F.lit("")), F.lit(NOWHERE)).alias("place"), "sent_at", "since"
     )
     counts = {name: sum(int(row[name]) for row in known) for name in ("sent", *STATES)}
     total = sum(counts[state] for state in STATES)
     order = F.array_position(F.array(*[F.lit(state) for state in STATES]), F.col("state"))
-    shown = found.orderBy(order, *KEY).limit(MAX_SHOWN_IDS).collect() if total else []
+    shown = flagged.orderBy(order, *KEY).limit(MAX_SHOWN_IDS).collect() if total else []
     ids: list[tuple[Value, ...]] = [
         (row["state"], row["id"], row["destination"], row["place"], row["sent_at"], row["since"]) for row in shown
     ]
     return Ledger(
-        cut("ledger", "Ledger", LEDGER_ABOUT, LEDGER_COLUMNS, [_line(row) for row in known]),
+        limit_rows("ledger", "Ledger", LEDGER_ABOUT, LEDGER_COLUMNS, [_ledger_row(row) for row in known]),
         Table("ids", "Messages to look at", ID_ABOUT, ID_COLUMNS, ids, total),
         counts,
         _notes(known, unknown),
-        found,
+        flagged,
     )
 
 
 def record(messages: DataFrame, events: DataFrame) -> tuple[datetime | None, datetime | None]:
     """When it begins to be known what is sent, and when the last thing was seen."""
-    told = events.agg(
+    advised = events.agg(
         F.min(F.when(F.col("kind") == DELIVERED, F.col("at"))).alias("begin"), F.max("at").alias("end")
     ).first()
     archived = messages.agg(
         F.min(F.when(F.col("role") == SENT, F.col("sent_at"))).alias("begin"),
         F.greatest(F.max("sent_at"), F.max("in_at")).alias("end"),
     ).first()
-    assert told is not None and archived is not None  # sums of nothing are rows of nulls
-    begins = [row["begin"] for row in (told, archived) if row["begin"] is not None]
-    ends = [row["end"] for row in (told, archived) if row["end"] is not None]
+    assert advised is not None and archived is not None  # sums of nothing are rows of nulls
+    begins = [row["begin"] for row in (advised, archived) if row["begin"] is not None]
+    ends = [row["end"] for row in (advised, archived) if row["end"] is not None]
     return min(begins, default=None), max(ends, default=None)
 
 
@@ -147,7 +147,7 @@ def _sums() -> list[SparkColumn]:
     return [F.count_if("is_sent").alias("sent"), F.count_if("is_announced").alias("announced"), *sums, *states]
 
 
-def _line(row: Row) -> tuple[Value, ...]:
+def _ledger_row(row: Row) -> tuple[Value, ...]:
     is_broken = any(row[state] for state in BROKEN)
     sums = [int(row[name]) for name in ("sent", *ENDS, STUCK, *BROKEN)]
     return (row["destination"], *sums, IS_BROKEN if is_broken else HOLDS)

@@ -13,7 +13,7 @@ from typing import Final
 MAX_SHOWN_IDS: Final = 1_000  # on a page, in JSON and in the tables; all of them are in the Parquet files of --out
 MAX_ROWS: Final = 200  # of a table; what has more is cut and says so
 MAX_SERIES: Final = 6  # lines of a chart that can still be told apart
-MAX_PARTIES: Final = 12  # of each column of the map of who sends to whom
+MAX_FLOW_NODES: Final = 12  # of each column of the map of who sends to whom
 
 Value = str | int | float | datetime | None
 
@@ -160,6 +160,6 @@ class Report:
         raise KeyError(key)
 
 
-def cut(key: str, title: str, about: str, columns: tuple[Column, ...], rows: list[tuple[Value, ...]]) -> Table:
+def limit_rows(key: str, title: str, about: str, columns: tuple[Column, ...], rows: list[tuple[Value, ...]]) -> Table:
     """A table of at most `MAX_ROWS` of the rows."""
     return Table(key, title, about, columns, rows[:MAX_ROWS], len(rows))

@@ -46,24 +46,24 @@ def write_charts(charts: list[Chart], directory: Path) -> list[Path]:
 
 def _draw(chart: Chart, target: Path) -> None:
     if isinstance(chart, LineChart):
-        drawn = _lines(chart)
+        drawing = _line_figure(chart)
     elif isinstance(chart, BarChart):
-        drawn = _bars(chart)
+        drawing = _bar_figure(chart)
     else:
-        drawn = _flow(chart)
-    drawn.savefig(target, dpi=DPI)
+        drawing = _flow_figure(chart)
+    drawing.savefig(target, dpi=DPI)
 
 
-def _lines(chart: LineChart) -> figure.Figure:
-    drawn = figure.Figure(figsize=(WIDTH, 4.6), layout="constrained")
-    axes = drawn.subplots()
-    for place, series in enumerate(chart.series):
+def _line_figure(chart: LineChart) -> figure.Figure:
+    drawing = figure.Figure(figsize=(WIDTH, 4.6), layout="constrained")
+    axes = drawing.subplots()
+    for index, series in enumerate(chart.series):
         points = [(when, value) for when, value in series.points if value is not None]
         axes.plot(
             [when for when, _ in points],
             [value for _, value in points],
             label=plain(series.name),
-            color=COLOURS[place % len(COLOURS)],
+            color=COLOURS[index % len(COLOURS)],
             linewidth=2,
             marker="o" if len(points) == 1 else None,
         )
@@ -73,50 +73,52 @@ def _lines(chart: LineChart) -> figure.Figure:
     axes.grid(alpha=0.25)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(axes.xaxis.get_major_locator()))
     axes.legend(loc="upper left", frameon=False, fontsize=8)
-    return drawn
+    return drawing
 
 
-def _bars(chart: BarChart) -> figure.Figure:
-    drawn = figure.Figure(figsize=(WIDTH, 1.4 + 0.4 * len(chart.bars)), layout="constrained")
-    axes = drawn.subplots()
+def _bar_figure(chart: BarChart) -> figure.Figure:
+    drawing = figure.Figure(figsize=(WIDTH, 1.4 + 0.4 * len(chart.bars)), layout="constrained")
+    axes = drawing.subplots()
     names = [plain(bar.name) for bar in chart.bars]
-    places = list(range(len(names)))
-    axes.barh(places, [bar.high for bar in chart.bars], color="#c7d9ee", label=chart.high)
-    axes.barh(places, [bar.middle for bar in chart.bars], color=COLOURS[0], label=chart.middle)
-    axes.set_yticks(places, names, fontsize=8)
+    positions = list(range(len(names)))
+    axes.barh(positions, [bar.high for bar in chart.bars], color="#c7d9ee", label=chart.high)
+    axes.barh(positions, [bar.middle for bar in chart.bars], color=COLOURS[0], label=chart.middle)
+    axes.set_yticks(positions, names, fontsize=8)
     axes.invert_yaxis()
     axes.set_title(chart.title)
     axes.set_xlabel(chart.unit)
     axes.grid(axis="x", alpha=0.25)
     axes.legend(frameon=False, fontsize=8)
-    return drawn
+    return drawing
 
 
-def _flow(chart: FlowChart) -> figure.Figure:
+def _flow_figure(chart: FlowChart) -> figure.Figure:
     columns = [
         sorted({link.start for link in chart.sending}),
         sorted({link.end for link in chart.sending} | {link.start for link in chart.receiving}),
         sorted({link.end for link in chart.receiving}),
     ]
     longest = max(len(column) for column in columns)
-    drawn = figure.Figure(figsize=(WIDTH, 1.0 + 0.45 * longest), layout="constrained")
-    axes = drawn.subplots()
+    drawing = figure.Figure(figsize=(WIDTH, 1.0 + 0.45 * longest), layout="constrained")
+    axes = drawing.subplots()
     axes.set_axis_off()
     axes.set_xlim(0, 10)
     axes.set_ylim(-longest, 0.6)
     axes.set_title(chart.title)
-    places = [{name: -row - (longest - len(column)) / 2 - 0.5 for row, name in enumerate(column)} for column in columns]
+    positions = [
+        {name: -row - (longest - len(column)) / 2 - 0.5 for row, name in enumerate(column)} for column in columns
+    ]
     most = max([link.count or 0 for link in [*chart.sending, *chart.receiving]], default=0)
     colours = {name: COLOURS[row % len(COLOURS)] for row, name in enumerate(columns[1])}
     for link in chart.sending:
-        _curve(axes, link, (2.6, places[0][link.start]), (5.0, places[1][link.end]), most, colours[link.end])
+        _curve(axes, link, (2.6, positions[0][link.start]), (5.0, positions[1][link.end]), most, colours[link.end])
     for link in chart.receiving:
-        _curve(axes, link, (5.0, places[1][link.start]), (7.4, places[2][link.end]), most, colours[link.start])
-    for x, column, rows in zip((2.5, 5.0, 7.5), columns, places, strict=True):
+        _curve(axes, link, (5.0, positions[1][link.start]), (7.4, positions[2][link.end]), most, colours[link.start])
+    for x, column, rows in zip((2.5, 5.0, 7.5), columns, positions, strict=True):
         anchor = "right" if x < 3 else "center" if x < 7 else "left"
         for name in column:
             axes.text(x, rows[name], plain(name), ha=anchor, va="center", fontsize=8, bbox=BOX)
-    return drawn
+    return drawing
 
 
 def _curve(
@@ -124,12 +126,12 @@ def _curve(
 ) -> None:
     width = 1.0 if not link.count else max(1.0, WIDEST * link.count / most)
     middle = (start[0] + end[0]) / 2
-    line = paths.Path(
+    curve = paths.Path(
         [start, (middle, start[1]), (middle, end[1]), end],
         [paths.Path.MOVETO, paths.Path.CURVE4, paths.Path.CURVE4, paths.Path.CURVE4],
     )
     style = "solid" if link.count else "dashed"
-    patch = patches.PathPatch(line, fill=False, edgecolor=colour, alpha=0.45, linewidth=width, linestyle=style)
+    patch = patches.PathPatch(curve, fill=False, edgecolor=colour, alpha=0.45, linewidth=width, linestyle=style)
     axes.add_patch(patch)
 
 

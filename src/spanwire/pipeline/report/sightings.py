@@ -22,7 +22,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spanwire.pipeline.report.parties import Consumer, network_only
+from spanwire.pipeline.report.clients import Consumer, network_only
 from spanwire.pipeline.report.sources import DEAD_LETTERS, MESSAGES, SENT
 from spanwire.pipeline.report.traffic import MAX_DESTINATIONS
 
@@ -48,10 +48,10 @@ def at_brokers(spark: SparkSession, events: DataFrame, consumers: Mapping[str, C
     """A row for each message at each broker that told of it: how often it was delivered there, forwarded, vanished, is
     dead, expired or pending; ``arrived`` how often it came.
     """
-    told = events.where(F.col("kind").isin(*KINDS, DISPATCHED) & F.col("id").isNotNull() & is_queue())
+    reported = events.where(F.col("kind").isin(*KINDS, DISPATCHED) & F.col("id").isNotNull() & is_queue())
     is_arrival = F.col("kind") == "MessageDelivered"
     from_id = F.when(is_arrival & (F.size("path") > 0), F.element_at("path", -1))
-    seen = told.groupBy(*KEY, "broker").agg(
+    seen = reported.groupBy(*KEY, "broker").agg(
         *[F.count_if(F.col("kind") == kind).alias(name) for kind, name in KINDS.items()],
         F.max("broker_id").alias("broker_id"),
         F.min("sent_at").alias("sent_at"),
@@ -74,7 +74,7 @@ def in_archives(messages: DataFrame) -> DataFrame:
     )
 
 
-def elsewhere(messages: DataFrame) -> DataFrame:
+def other_copies(messages: DataFrame) -> DataFrame:
     """By id alone, since the queue is another one there: copies of what was sent, and dead letters."""
     is_sent, is_dead = F.col("role") == SENT, F.col("cause").isNotNull() | F.col("destination").rlike(DEAD_LETTERS)
     rows = messages.where(is_sent | is_dead).withColumn("has_expired", F.lower("cause").like(EXPIRY_CAUSE))
@@ -87,16 +87,16 @@ def elsewhere(messages: DataFrame) -> DataFrame:
     )
 
 
-def of_messages(places: DataFrame, archived: DataFrame, copies: DataFrame) -> DataFrame:
+def of_messages(sightings: DataFrame, archived: DataFrame, copies: DataFrame) -> DataFrame:
     """A row for each message: destination, id, sent_at, since, place, is_announced, and how often it is delivered,
     dead, expired, pending.
     """
-    places = _with_forwards(places, archived)
-    at_all = places.groupBy(*KEY).agg(
+    sightings = _with_forwards(sightings, archived)
+    at_all = sightings.groupBy(*KEY).agg(
         *[F.sum(name).alias(name) for name in (ARRIVED, "delivered", "dead", "expired", "pending")],
         F.min("sent_at").alias("sent_at"),
         F.coalesce(F.max(F.when(F.col("pending") > 0, F.col("arrived_at"))), F.max("last_at")).alias("since"),
-        F.concat_ws("; ", F.sort_array(F.collect_list(_place_text()))).alias("place"),
+        F.concat_ws("; ", F.sort_array(F.collect_list(_location_text()))).alias("place"),
     )
     both = at_all.join(archived.drop("archived_behind"), list(KEY), "full_outer")
     both = both.join(copies, "id", "full_outer")
@@ -127,7 +127,7 @@ def of_messages(places: DataFrame, archived: DataFrame, copies: DataFrame) -> Da
 
 def _with_takers(spark: SparkSession, seen: DataFrame, consumers: Mapping[str, Consumer]) -> DataFrame:
     """``is_bridge``: whether another broker took it, as far as the last dispatch or all consumers there tell."""
-    takers = [(party, one.is_network) for party, one in consumers.items()]
+    takers = [(consumer_id, consumer.is_network) for consumer_id, consumer in consumers.items()]
     known = spark.createDataFrame(takers, "taker string, taker_is_bridge boolean")
     pairs = seen.select("broker", "destination").distinct().limit(MAX_DESTINATIONS).collect()
     bridged = network_only(consumers, [(row["broker"], row["destination"]) for row in pairs])
@@ -137,10 +137,10 @@ def _with_takers(spark: SparkSession, seen: DataFrame, consumers: Mapping[str, C
     return joined.withColumn("is_bridge", F.coalesce("taker_is_bridge", "is_bridged", F.lit(False)))
 
 
-def _with_forwards(places: DataFrame, archived: DataFrame) -> DataFrame:
+def _with_forwards(sightings: DataFrame, archived: DataFrame) -> DataFrame:
     """Adds what became of each message at each broker, by what was seen behind it."""
-    direct = places.select(*KEY, F.explode("direct").alias("broker_id"), F.lit(1).alias("times"))
-    passed = places.select(*KEY, F.explode("behind").alias("broker_id")).unionByName(
+    direct = sightings.select(*KEY, F.explode("direct").alias("broker_id"), F.lit(1).alias("times"))
+    passed = sightings.select(*KEY, F.explode("behind").alias("broker_id")).unionByName(
         archived.select(*KEY, F.explode("archived_behind").alias("broker_id"))
     )
     behind = passed.distinct().withColumn("times", F.lit(0))
@@ -149,22 +149,22 @@ def _with_forwards(places: DataFrame, archived: DataFrame) -> DataFrame:
         .groupBy(*KEY, "broker_id")
         .agg(F.greatest(F.sum("times"), F.lit(1)).alias("forwarded"))
     )
-    joined = places.join(forwards, [*KEY, "broker_id"], "left")
+    joined = sightings.join(forwards, [*KEY, "broker_id"], "left")
     joined = joined.withColumn("forwarded", F.coalesce("forwarded", F.lit(0)))
     zero = F.lit(0)
     ended = F.greatest("dead", "expired")
-    taken = F.greatest(F.col("left") - ended - F.col("forwarded"), zero)
-    gone = F.greatest(F.col("left"), ended + F.col("forwarded"))
+    received = F.greatest(F.col("left") - ended - F.col("forwarded"), zero)
+    left_count = F.greatest(F.col("left"), ended + F.col("forwarded"))
     return joined.select(
         *KEY, "broker", ARRIVED, "sent_at", "arrived_at", "last_at", "expired",
         F.greatest(F.col("dead") - F.col("expired"), zero).alias("dead"),
-        F.when(F.col("is_bridge"), zero).otherwise(taken).alias("delivered"),
-        F.when(F.col("is_bridge"), taken).otherwise(zero).alias("vanished"),
-        F.greatest(F.col(ARRIVED) - gone, zero).alias("pending"),
+        F.when(F.col("is_bridge"), zero).otherwise(received).alias("delivered"),
+        F.when(F.col("is_bridge"), received).otherwise(zero).alias("vanished"),
+        F.greatest(F.col(ARRIVED) - left_count, zero).alias("pending"),
     )  # fmt: skip
 
 
-def _place_text() -> SparkColumn:
+def _location_text() -> SparkColumn:
     """What became of it at a broker, for people; null for one that forwarded it."""
     words = {"delivered": "delivered at", "dead": "dead at", "expired": "expired at", "pending": "pending at"}
     texts = [

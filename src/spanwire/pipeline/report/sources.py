@@ -71,7 +71,7 @@ def messages(spark: SparkSession, inputs: Inputs) -> DataFrame:
     rows = [_read(spark, name, MESSAGES) for name in inputs.messages]
     rows += [_read(spark, name, SENT) for name in inputs.sent]
     rows += [_read(spark, name, MESSAGES) for name in inputs.advisories]
-    frame = reduce(DataFrame.unionByName, rows) if rows else _nothing(spark)
+    frame = reduce(DataFrame.unionByName, rows) if rows else _empty_frame(spark)
     frame = frame.where(~F.col("JMSDestination").startswith(f"topic://{ADVISORIES}"))
     return frame.select(
         "archive",
@@ -103,27 +103,33 @@ def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
     """
     names = [*inputs.messages, *inputs.advisories]
     rows = [_read(spark, name, MESSAGES) for name in names]
-    frame = reduce(DataFrame.unionByName, rows) if rows else _nothing(spark)
+    frame = reduce(DataFrame.unionByName, rows) if rows else _empty_frame(spark)
     frame = frame.where(F.col("JMSDestination").startswith(f"topic://{ADVISORIES}"))
     family = F.regexp_extract("JMSDestination", EVENT, 2)
-    scheme = reduce(lambda rest, one: F.when(family == one, SCHEMES[one]).otherwise(rest), SCHEMES, F.lit(None))
+    scheme = reduce(
+        lambda rest, family_name: F.when(family == family_name, SCHEMES[family_name]).otherwise(rest),
+        SCHEMES,
+        F.lit(None),
+    )
     return frame.select(
         F.regexp_extract("JMSDestination", EVENT, 1).alias("kind"),
         F.coalesce(_property("originBrokerName"), _property("originBrokerId"), F.lit("?")).alias("broker"),
         _property("originBrokerId").alias("broker_id"),
         F.coalesce("JMSActiveMQBrokerInTime", "JMSTimestamp").alias("at"),
         F.concat(scheme, F.regexp_extract("JMSDestination", EVENT, 3)).alias("destination"),
-        _told("type").alias("structure"),
-        F.coalesce(_told("messageId"), _property("orignalMessageId")).alias("id"),
-        _told("connectionId").alias("connection"),
-        F.timestamp_millis(_told("timestamp", "bigint")).alias("sent_at"),
-        F.timestamp_millis(_told("brokerInTime", "bigint")).alias("in_at"),
-        _path(_told("brokerPath", "array<string>")).alias("path"),
-        F.coalesce(_told("size", "bigint"), F.lit(0)).alias("size"),
-        F.coalesce(_told("consumerId"), _told("objectId"), _property("consumerId"), _told("producerId")).alias("party"),
-        _told("clientId").alias("client"),
-        _told("subscriptionName").alias("subscription"),
-        F.coalesce(_told("networkSubscription", "boolean"), F.lit(False)).alias("is_network"),
+        _entry("type").alias("structure"),
+        F.coalesce(_entry("messageId"), _property("orignalMessageId")).alias("id"),
+        _entry("connectionId").alias("connection"),
+        F.timestamp_millis(_entry("timestamp", "bigint")).alias("sent_at"),
+        F.timestamp_millis(_entry("brokerInTime", "bigint")).alias("in_at"),
+        _path(_entry("brokerPath", "array<string>")).alias("path"),
+        F.coalesce(_entry("size", "bigint"), F.lit(0)).alias("size"),
+        F.coalesce(_entry("consumerId"), _entry("objectId"), _property("consumerId"), _entry("producerId")).alias(
+            "party"
+        ),
+        _entry("clientId").alias("client"),
+        _entry("subscriptionName").alias("subscription"),
+        F.coalesce(_entry("networkSubscription", "boolean"), F.lit(False)).alias("is_network"),
     )
 
 
@@ -132,19 +138,19 @@ def statistics(spark: SparkSession, inputs: Inputs) -> DataFrame:
     producers, memory_percent.
     """
     rows = [_read(spark, name, MESSAGES) for name in inputs.statistics]
-    frame = reduce(DataFrame.unionByName, rows) if rows else _nothing(spark)
-    frame = frame.where(_told("destinationName").isNotNull() & _told("enqueueCount", "bigint").isNotNull())
+    frame = reduce(DataFrame.unionByName, rows) if rows else _empty_frame(spark)
+    frame = frame.where(_entry("destinationName").isNotNull() & _entry("enqueueCount", "bigint").isNotNull())
     return frame.select(
-        F.coalesce(_told("brokerName"), F.lit("?")).alias("broker"),
-        _told("destinationName").alias("destination"),
+        F.coalesce(_entry("brokerName"), F.lit("?")).alias("broker"),
+        _entry("destinationName").alias("destination"),
         F.coalesce("JMSTimestamp", "JMSActiveMQBrokerInTime").alias("at"),
-        _told("size", "bigint").alias("size"),
-        _told("enqueueCount", "bigint").alias("enqueued"),
-        _told("dequeueCount", "bigint").alias("dequeued"),
-        F.coalesce(_told("expiredCount", "bigint"), F.lit(0)).alias("expired"),
-        _told("consumerCount", "bigint").alias("consumers"),
-        _told("producerCount", "bigint").alias("producers"),
-        _told("memoryPercentUsage", "bigint").alias("memory_percent"),
+        _entry("size", "bigint").alias("size"),
+        _entry("enqueueCount", "bigint").alias("enqueued"),
+        _entry("dequeueCount", "bigint").alias("dequeued"),
+        F.coalesce(_entry("expiredCount", "bigint"), F.lit(0)).alias("expired"),
+        _entry("consumerCount", "bigint").alias("consumers"),
+        _entry("producerCount", "bigint").alias("producers"),
+        _entry("memoryPercentUsage", "bigint").alias("memory_percent"),
     )
 
 
@@ -153,11 +159,11 @@ def _read(spark: SparkSession, name: str, role: str) -> DataFrame:
     return read_archive(spark, name).withColumn("archive", F.lit(label)).withColumn("role", F.lit(role))
 
 
-def _nothing(spark: SparkSession) -> DataFrame:
+def _empty_frame(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([], ARCHIVE_DDL).withColumn("archive", F.lit("")).withColumn("role", F.lit(MESSAGES))
 
 
-def _told(name: str, kind: str = "string") -> Column:
+def _entry(name: str, kind: str = "string") -> Column:
     """An entry of a map body, or of what an advisory tells of; null for another type."""
     return F.try_variant_get("body", f"$.{name}", kind)
 

@@ -42,32 +42,32 @@ def line_svg(chart: LineChart) -> str:
     top = nice(max(values, default=0.0))
     rows = (len(chart.series) + 1) // 2
     height = TOP + PLOT + 34 + 20 * rows
-    out = [_open(height, chart.title)]
+    parts = [_open(height, chart.title)]
     for tick in range(TICKS):
         y = TOP + PLOT - PLOT * tick / (TICKS - 1)
-        out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" class="grid"/>')
-        out.append(_text(LEFT - 8, y + 4, number(top * tick / (TICKS - 1)), "end"))
+        parts.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" class="grid"/>')
+        parts.append(_text(LEFT - 8, y + 4, number(top * tick / (TICKS - 1)), "end"))
         moment = begin + (end - begin) * (tick / (TICKS - 1))
         anchor = "start" if tick == 0 else "end" if tick == TICKS - 1 else "middle"
         x = LEFT + (WIDTH - LEFT - RIGHT) * tick / (TICKS - 1)
-        out.append(_text(x, TOP + PLOT + 20, _moment(moment, span_s), anchor))
-    for place, series in enumerate(chart.series):
+        parts.append(_text(x, TOP + PLOT + 20, _moment(moment, span_s), anchor))
+    for index, series in enumerate(chart.series):
         points = [
             (LEFT + (WIDTH - LEFT - RIGHT) * (when - begin).total_seconds() / span_s, TOP + PLOT - PLOT * value / top)
             for when, value in series.points
             if value is not None
         ]
-        colour = COLOURS[place % len(COLOURS)]
+        colour = COLOURS[index % len(COLOURS)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        out.append(
+        parts.append(
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.2" stroke-linejoin="round"/>'
         )
         if len(points) == 1:
-            out.append(f'<circle cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}" r="4" fill="{colour}"/>')
-        x, y = LEFT + (place % 2) * (WIDTH - LEFT) / 2, TOP + PLOT + 46 + 20 * (place // 2)
-        out.append(f'<rect x="{x:.0f}" y="{y - 10:.0f}" width="12" height="12" rx="2" fill="{colour}"/>')
-        out.append(_text(x + 18, y, short(series.name, 58), "start", series.name))
-    return "".join([*out, "</svg>"])
+            parts.append(f'<circle cx="{points[0][0]:.1f}" cy="{points[0][1]:.1f}" r="4" fill="{colour}"/>')
+        x, y = LEFT + (index % 2) * (WIDTH - LEFT) / 2, TOP + PLOT + 46 + 20 * (index // 2)
+        parts.append(f'<rect x="{x:.0f}" y="{y - 10:.0f}" width="12" height="12" rx="2" fill="{colour}"/>')
+        parts.append(_text(x + 18, y, short(series.name, 58), "start", series.name))
+    return "".join([*parts, "</svg>"])
 
 
 def bar_svg(chart: BarChart) -> str:
@@ -75,21 +75,21 @@ def bar_svg(chart: BarChart) -> str:
     top = nice(max((max(bar.middle, bar.high) for bar in chart.bars), default=0.0))
     height = TOP + BAR * len(chart.bars) + 44
     room = WIDTH - NAME - RIGHT - 70
-    out = [_open(height, chart.title)]
-    for place, bar in enumerate(chart.bars):
-        y = TOP + BAR * place
-        out.append(_text(NAME - 12, y + 17, short(bar.name, MAX_NAME), "end", bar.name))
+    parts = [_open(height, chart.title)]
+    for index, bar in enumerate(chart.bars):
+        y = TOP + BAR * index
+        parts.append(_text(NAME - 12, y + 17, short(bar.name, MAX_NAME), "end", bar.name))
         high, middle = max(room * bar.high / top, 2.0), max(room * bar.middle / top, 2.0)
-        out.append(f'<rect x="{NAME}" y="{y + 3}" width="{high:.1f}" height="20" rx="3" fill="#c7d9ee"/>')
-        out.append(f'<rect x="{NAME}" y="{y + 3}" width="{middle:.1f}" height="20" rx="3" fill="{COLOURS[0]}"/>')
+        parts.append(f'<rect x="{NAME}" y="{y + 3}" width="{high:.1f}" height="20" rx="3" fill="#c7d9ee"/>')
+        parts.append(f'<rect x="{NAME}" y="{y + 3}" width="{middle:.1f}" height="20" rx="3" fill="{COLOURS[0]}"/>')
         label = f"{number(bar.middle)} · {number(bar.high)}"
-        out.append(_text(NAME + high + 8, y + 17, label, "start"))
+        parts.append(_text(NAME + high + 8, y + 17, label, "start"))
     y = TOP + BAR * len(chart.bars) + 24
-    for place, (colour, name) in enumerate(((COLOURS[0], chart.middle), ("#c7d9ee", chart.high))):
-        x = NAME + place * 170
-        out.append(f'<rect x="{x}" y="{y - 10}" width="12" height="12" rx="2" fill="{colour}"/>')
-        out.append(_text(x + 18, y, f"{name}, {chart.unit}", "start"))
-    return "".join([*out, "</svg>"])
+    for index, (colour, name) in enumerate(((COLOURS[0], chart.middle), ("#c7d9ee", chart.high))):
+        x = NAME + index * 170
+        parts.append(f'<rect x="{x}" y="{y - 10}" width="12" height="12" rx="2" fill="{colour}"/>')
+        parts.append(_text(x + 18, y, f"{name}, {chart.unit}", "start"))
+    return "".join([*parts, "</svg>"])
 
 
 def flow_svg(chart: FlowChart) -> str:
@@ -105,20 +105,20 @@ def flow_svg(chart: FlowChart) -> str:
     ys: list[dict[str, float]] = []
     for column in columns:
         first = TOP + 26 + (longest - len(column)) * (NODE + GAP) / 2
-        ys.append({name: first + place * (NODE + GAP) for place, name in enumerate(column)})
+        ys.append({name: first + index * (NODE + GAP) for index, name in enumerate(column)})
     most = max([link.count or 0 for link in [*chart.sending, *chart.receiving]], default=0)
-    colours = {name: COLOURS[place % len(COLOURS)] for place, name in enumerate(columns[1])}
-    out = [_open(height, chart.title)]
+    colours = {name: COLOURS[index % len(COLOURS)] for index, name in enumerate(columns[1])}
+    parts = [_open(height, chart.title)]
     for x, name in zip(xs, ("senders", "destinations", "receivers"), strict=True):
-        out.append(_text(x, TOP + 8, name, "start"))
+        parts.append(_text(x, TOP + 8, name, "start"))
     for link in chart.sending:
-        out.append(_link(link, xs[0] + BOX, ys[0][link.start], xs[1], ys[1][link.end], most, colours[link.end]))
+        parts.append(_link(link, xs[0] + BOX, ys[0][link.start], xs[1], ys[1][link.end], most, colours[link.end]))
     for link in chart.receiving:
-        out.append(_link(link, xs[1] + BOX, ys[1][link.start], xs[2], ys[2][link.end], most, colours[link.start]))
-    for x, column, places in zip(xs, columns, ys, strict=True):
+        parts.append(_link(link, xs[1] + BOX, ys[1][link.start], xs[2], ys[2][link.end], most, colours[link.start]))
+    for x, column, offsets in zip(xs, columns, ys, strict=True):
         for name in column:
-            out.append(_box(x, places[name], name, colours.get(name) if x == xs[1] else None))
-    return "".join([*out, "</svg>"])
+            parts.append(_box(x, offsets[name], name, colours.get(name) if x == xs[1] else None))
+    return "".join([*parts, "</svg>"])
 
 
 def nice(value: float) -> float:

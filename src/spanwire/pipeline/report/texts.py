@@ -43,7 +43,7 @@ def octets_text(count: int | float) -> str:
 
 def printable(text: str) -> str:
     """A text without control characters and without those that turn the direction of others."""
-    return "".join(one if one.isprintable() else "\ufffd" for one in text)
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def is_number(kind: Kind) -> bool:
@@ -56,17 +56,17 @@ def table_text(table: Table) -> str:
     heads = [column.head for column in table.columns]
     kinds = [column.kind for column in table.columns]
     cells = [[short(text_of(value, kind)) for value, kind in zip(row, kinds, strict=True)] for row in table.rows]
-    widths = [max(len(line[place]) for line in [heads, *cells]) for place in range(len(heads))]
-    lines = [table.title, "=" * len(table.title)]
-    for line in [heads, *cells]:
+    widths = [max(len(cells_of_row[index]) for cells_of_row in [heads, *cells]) for index in range(len(heads))]
+    text_lines = [table.title, "=" * len(table.title)]
+    for cells_of_row in [heads, *cells]:
         padded = [
             cell.rjust(width) if is_number(kind) else cell.ljust(width)
-            for cell, width, kind in zip(line, widths, kinds, strict=True)
+            for cell, width, kind in zip(cells_of_row, widths, kinds, strict=True)
         ]
-        lines.append(GAP.join(padded).rstrip())
+        text_lines.append(GAP.join(padded).rstrip())
     if table.is_cut:
-        lines.append(f"… {table.total - len(table.rows):,} more")
-    return "\n".join(lines)
+        text_lines.append(f"… {table.total - len(table.rows):,} more")
+    return "\n".join(text_lines)
 
 
 def short(text: str, most: int = MAX_CELL) -> str:

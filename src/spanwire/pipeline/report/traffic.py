@@ -10,7 +10,7 @@ from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
-from spanwire.pipeline.report.model import MAX_SERIES, Column, Kind, LineChart, Series, Table, Value, cut
+from spanwire.pipeline.report.model import MAX_SERIES, Column, Kind, LineChart, Series, Table, Value, limit_rows
 from spanwire.pipeline.report.sources import MESSAGES
 
 MAX_DESTINATIONS: Final = 10_000  # brought to the driver: those with most messages
@@ -58,29 +58,29 @@ def traffic(messages: DataFrame, events: DataFrame) -> Traffic:
     archived = messages.where(F.col("role") == MESSAGES).withColumn("when", when)
     rows = _sums(archived)
     known = {row["destination"] for row in rows}
-    told = events.where((F.col("kind") == DELIVERED) & (F.size("path") == 0)).withColumn(
+    advised = events.where((F.col("kind") == DELIVERED) & (F.size("path") == 0)).withColumn(
         "when", F.coalesce("in_at", "at")
     )
-    told = told.withColumn("redelivered", F.lit(False))
-    others = [row for row in _sums(told) if row["destination"] not in known]
-    table_rows = [_line(row, ARCHIVE) for row in rows] + [_line(row, ADVISORIES) for row in others]
-    found = [*rows, *others]
-    begins = [row["first"] for row in found if row["first"] is not None]
-    ends = [row["last"] for row in found if row["last"] is not None]
+    advised = advised.withColumn("redelivered", F.lit(False))
+    advised_rows = [row for row in _sums(advised) if row["destination"] not in known]
+    table_rows = [_traffic_row(row, ARCHIVE) for row in rows] + [_traffic_row(row, ADVISORIES) for row in advised_rows]
+    all_rows = [*rows, *advised_rows]
+    begins = [row["first"] for row in all_rows if row["first"] is not None]
+    ends = [row["last"] for row in all_rows if row["last"] is not None]
     begin, end = min(begins, default=None), max(ends, default=None)
     chart = None
     if begin is not None and end is not None:
-        names = {row["destination"] for row in others}
+        names = {row["destination"] for row in advised_rows}
         both = archived.select("destination", "when").unionByName(
-            told.where(F.col("destination").isin(sorted(names)[:MAX_DESTINATIONS])).select("destination", "when")
+            advised.where(F.col("destination").isin(sorted(names)[:MAX_DESTINATIONS])).select("destination", "when")
         )
-        largest = sorted(found, key=lambda row: (-row["messages"], row["destination"] or ""))[:MAX_SERIES]
-        chart = rates(both, [row["destination"] for row in largest], len(found) > len(largest), begin, end)
+        largest = sorted(all_rows, key=lambda row: (-row["messages"], row["destination"] or ""))[:MAX_SERIES]
+        chart = rates(both, [row["destination"] for row in largest], len(all_rows) > len(largest), begin, end)
     return Traffic(
-        cut("destinations", "Destinations", ABOUT, COLUMNS, table_rows),
+        limit_rows("destinations", "Destinations", ABOUT, COLUMNS, table_rows),
         chart,
-        sum(row["messages"] for row in found),
-        sum(row["bytes"] or 0 for row in found),
+        sum(row["messages"] for row in all_rows),
+        sum(row["bytes"] or 0 for row in all_rows),
         begin,
         end,
     )
@@ -97,18 +97,18 @@ def rates(frame: DataFrame, names: list[str], has_others: bool, begin: datetime,
     step_s = step_of(begin, end)
     name = F.when(F.col("destination").isin(names), F.col("destination")).otherwise(OTHERS)
     counts = frame.where(F.col("when").isNotNull()).groupBy(name.alias("name"), bucket(F.col("when"), step_s))
-    found = {(row["name"], row["bucket"]): row["count"] for row in counts.count().collect()}
+    counts_by_step = {(row["name"], row["bucket"]): row["count"] for row in counts.count().collect()}
     shown = [*names, OTHERS] if has_others else names
     first, last = int(begin.timestamp()) // step_s, int(end.timestamp()) // step_s
     series = [
         Series(
-            one,
+            destination,
             [
-                (begin_of(number, step_s, begin), found.get((one, number), 0) / step_s)
+                (begin_of(number, step_s, begin), counts_by_step.get((destination, number), 0) / step_s)
                 for number in range(first, last + 1)
             ],
         )
-        for one in shown
+        for destination in shown
     ]
     return LineChart("rates", "Messages over time", f"per second, in steps of {span_text(step_s)}", series)
 
@@ -146,7 +146,7 @@ def _sums(frame: DataFrame) -> list[Row]:
     return list(sums.orderBy(F.desc("messages"), "destination").limit(MAX_DESTINATIONS).collect())
 
 
-def _line(row: Row, source: str) -> tuple[Value, ...]:
+def _traffic_row(row: Row, source: str) -> tuple[Value, ...]:
     first, last, count, octets = row["first"], row["last"], row["messages"], row["bytes"] or 0
     span_s = (last - first).total_seconds() if first is not None and last is not None else 0.0
     return (

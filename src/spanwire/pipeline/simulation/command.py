@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.routes.route_runner import session_on
 from spanwire.pipeline.simulation.graph import Graph, graph_of
-from spanwire.pipeline.simulation.report import Naming, lines, make_directory, summary, write
+from spanwire.pipeline.simulation.report import Naming, make_directory, summary, summary_lines, write
 from spanwire.pipeline.simulation.rules import Rules
 from spanwire.pipeline.simulation.simulation import simulate
 from spanwire.pipeline.simulation.spread import Network
-from spanwire.pipeline.simulation.topology import Connectors, both_ways, generated
+from spanwire.pipeline.simulation.topology import Connectors, directed_links, generate
 from spanwire.pipeline.simulation.topology_file import read_connectors
 
 ALL: Final = "ALL"
@@ -42,7 +42,7 @@ class Choice:
     seed: int
     master: str
     as_json: bool
-    out: Path | None
+    directory: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,34 +57,34 @@ def generated_network(
     kind: str, brokers: int, degree: int | None, duplex: bool, rules: Rules, choice: Choice
 ) -> Prepared:
     """A network of that kind."""
-    connectors = generated(kind, brokers, degree, choice.seed)
+    connectors = generate(kind, brokers, degree, choice.seed)
     usual = "" if degree is None else f", degree {degree}"
     naming = Naming(f"{kind}{usual}", choice.destination, int(connectors[0].size))
-    return _prepared(_linked(brokers, connectors, duplex), rules, naming, choice)
+    return _prepare(_build_graph(brokers, connectors, duplex), rules, naming, choice)
 
 
 def listed_network(path: Path, duplex: bool, rules: Rules, choice: Choice) -> Prepared:
     """The network of a list of connectors."""
     connectors, names = read_connectors(path)
     naming = Naming(str(path), choice.destination, int(connectors[0].size), names)
-    return _prepared(_linked(len(names), connectors, duplex), rules, naming, choice)
+    return _prepare(_build_graph(len(names), connectors, duplex), rules, naming, choice)
 
 
 def planned_network(graph: Graph, rules: Rules, connectors: int, names: list[str], choice: Choice) -> Prepared:
     """The network of configuration files."""
-    return _prepared(graph, rules, Naming("files", choice.destination, connectors, names), choice)
+    return _prepare(graph, rules, Naming("files", choice.destination, connectors, names), choice)
 
 
-def _linked(brokers: int, connectors: Connectors, duplex: bool) -> Graph:
-    return graph_of(brokers, *both_ways(connectors, duplex))
+def _build_graph(brokers: int, connectors: Connectors, duplex: bool) -> Graph:
+    return graph_of(brokers, *directed_links(connectors, duplex))
 
 
-def _prepared(graph: Graph, rules: Rules, naming: Naming, choice: Choice) -> Prepared:
+def _prepare(graph: Graph, rules: Rules, naming: Naming, choice: Choice) -> Prepared:
     if rules.priority_base < LOWEST_BASE:
         raise ConfigurationError(f"consumerPriorityBase is {rules.priority_base}; {LOWEST_BASE} is the lowest here")
-    if choice.out is not None:
-        make_directory(choice.out)
-    goals = chosen_goals(graph.brokers, choice.subscribers, choice.seed)
+    if choice.directory is not None:
+        make_directory(choice.directory)
+    goals = choose_goals(graph.brokers, choice.subscribers, choice.seed)
     return Prepared(Network(graph, rules, goals, choice.consumers), naming)
 
 
@@ -92,30 +92,32 @@ def run(prepared: Prepared, choice: Choice) -> None:
     """Simulate and tell, on a session of its own. Raises `ConfigurationError` when Spark cannot do it."""
     try:
         with session_on(choice.master, "spanwire network simulate", SETTINGS) as spark:
-            tell(spark, prepared, choice)
+            print_outcome(spark, prepared, choice)
     except (Py4JError, PySparkException) as error:
         raise ConfigurationError(f"Spark on {choice.master}: {cause(str(error))}") from None
 
 
 def cause(text: str) -> str:
     """The line that says why, of all that Spark says: in Java's report the one behind a colon."""
-    told = text.splitlines() or [""]
-    behind = [line[2:] for line in told if line.startswith(": ")]
-    return (behind or told)[0][:300]
+    text_lines = text.splitlines() or [""]
+    java_lines = [text_line[2:] for text_line in text_lines if text_line.startswith(": ")]
+    return (java_lines or text_lines)[0][:300]
 
 
-def tell(spark: SparkSession, prepared: Prepared, choice: Choice) -> None:
+def print_outcome(spark: SparkSession, prepared: Prepared, choice: Choice) -> None:
     """Simulate, print what is found out, and write it down if that is asked."""
     started = time.monotonic()
     outcome = simulate(spark, prepared.network, choice.seed)
-    found = summary(outcome, prepared.naming, time.monotonic() - started, _resident_mib())
-    if choice.out is not None:
-        write(choice.out, outcome, found, prepared.naming)
-    text = json.dumps(found, indent=2) if choice.as_json else "\n".join(lines(outcome, found, prepared.naming))
+    values = summary(outcome, prepared.naming, time.monotonic() - started, _resident_mib())
+    if choice.directory is not None:
+        write(choice.directory, outcome, values, prepared.naming)
+    text = (
+        json.dumps(values, indent=2) if choice.as_json else "\n".join(summary_lines(outcome, values, prepared.naming))
+    )
     sys.stdout.write(text + "\n")
 
 
-def chosen_goals(brokers: int, subscribers: str | None, seed: int) -> np.ndarray:
+def choose_goals(brokers: int, subscribers: str | None, seed: int) -> np.ndarray:
     """The brokers with consumers, in an order that is as random. Raises `ConfigurationError`."""
     if subscribers == ALL:
         count = brokers

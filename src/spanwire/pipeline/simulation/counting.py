@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from spanwire.model.routing import MAX_PATH
-from spanwire.pipeline.simulation.following import Demand, no_demand
+from spanwire.pipeline.simulation.demand_follower import Demand, no_demand
 from spanwire.pipeline.simulation.graph import Graph, Opposites
 from spanwire.pipeline.simulation.rules import Rules
 
@@ -41,7 +41,7 @@ def count(graph: Graph, rules: Rules, goals: np.ndarray, consumers: int, exact: 
         demand.preferred[new] = carried[new]
         if hops == MAX_PATH:
             break
-        told = np.bincount(graph.near, weights=carried, minlength=graph.brokers)[graph.far] - opposites.sums(carried)
-        carried = np.where(rules.hears, np.maximum(told, 0.0), 0.0)
+        advised = np.bincount(graph.near, weights=carried, minlength=graph.brokers)[graph.far] - opposites.sums(carried)
+        carried = np.where(rules.hears, np.maximum(advised, 0.0), 0.0)
         demand.frames += carried
     return demand

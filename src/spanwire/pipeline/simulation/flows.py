@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from spanwire.model.routing import MAX_PATH, network_priority
-from spanwire.pipeline.simulation.following import Demand, expanded
+from spanwire.pipeline.simulation.demand_follower import Demand, expand
 from spanwire.pipeline.simulation.graph import Graph
 from spanwire.pipeline.simulation.rules import Rules
 
@@ -52,7 +52,7 @@ class Flows:
         wanted = np.bincount(graph.near, weights=demand.subscriptions > 0, minlength=graph.brokers)
         self._asked_for: Final = (wanted > 0) | (consumers_at > 0)
 
-    def of(self, starts: np.ndarray) -> Flow:
+    def follow(self, starts: np.ndarray) -> Flow:
         """What becomes of messages from these brokers. Raises `OverflowError` for more than ``most_ways``."""
         flow = Flow(
             starts,
@@ -64,16 +64,16 @@ class Flows:
         at, amount = starts[start].astype(np.int32), np.ones(start.size)
         path: tuple[np.ndarray, ...] = ()
         for hops in range(MAX_PATH + 1):
-            row, place, share, here = self._shares(at, path)
+            row, link_index, share, here = self._shares(at, path)
             flow.arrived[:, hops] = np.bincount(start, weights=amount * here, minlength=starts.size)
             stays = np.bincount(row, weights=share, minlength=at.size) + here < NOTHING
             flow.stuck[:, hops] = np.bincount(start[stays], weights=amount[stays], minlength=starts.size)
-            if place.size > self._most_ways:
+            if link_index.size > self._most_ways:
                 raise OverflowError
-            if not place.size:
+            if not link_index.size:
                 break
             path = (*(column[row] for column in path), at[row])
-            at, start, amount = self._far[place], start[row], amount[row] * share
+            at, start, amount = self._far[link_index], start[row], amount[row] * share
         return flow
 
     def _shares(
@@ -82,19 +82,19 @@ class Flows:
         """Who gets messages at these brokers that came along ``path``: for each way on the place in ``at``, that among
         the links by `Graph.by_near`, and its share; and the share of consumers right here.
         """
-        row, place = expanded(self._graph.outgoing, at)
-        may = (self._weight[place] > 0) & (len(path) < self._ttl[place])
+        row, link_index = expand(self._graph.outgoing, at)
+        may = (self._weight[link_index] > 0) & (len(path) < self._ttl[link_index])
         for column in path:
-            may &= self._far[place] != column[row]
-        row, place = row[may], place[may]
+            may &= self._far[link_index] != column[row]
+        row, link_index = row[may], link_index[may]
         local = self._consumers_at[at]
         highest = np.where(local > 0, 0, NO_PRIORITY)
-        np.maximum.at(highest, row, self._priority[place])
-        best = self._priority[place] == highest[row]
-        row, place = row[best], place[best]
+        np.maximum.at(highest, row, self._priority[link_index])
+        best = self._priority[link_index] == highest[row]
+        row, link_index = row[best], link_index[best]
         local = np.where(highest == 0, local, 0.0)
-        whole = np.bincount(row, weights=self._weight[place], minlength=at.size) + local
-        return row, place, self._weight[place] / whole[row], local / np.maximum(whole, 1.0)
+        whole = np.bincount(row, weights=self._weight[link_index], minlength=at.size) + local
+        return row, link_index, self._weight[link_index] / whole[row], local / np.maximum(whole, 1.0)
 
 
 def priorities(rules: Rules, hops: np.ndarray) -> np.ndarray:

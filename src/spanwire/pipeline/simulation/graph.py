@@ -33,7 +33,7 @@ class Graph:
     incoming: np.ndarray  # int64
     by_near: np.ndarray  # int32
     outgoing: np.ndarray  # int64
-    given: np.ndarray  # int32
+    order: np.ndarray  # int32
 
     @property
     def links(self) -> int:
@@ -51,17 +51,17 @@ def graph_of(brokers: int, near: np.ndarray, far: np.ndarray) -> Graph:
         raise ConfigurationError(
             f"{near.size:,} links are more than the {2 * MAX_CONNECTORS:,} (a duplex one is two) that can be simulated"
         )
-    given = np.argsort(far, kind="stable").astype(np.int32)
-    sorted_near = near[given].astype(np.int32)
+    order = np.argsort(far, kind="stable").astype(np.int32)
+    sorted_near = near[order].astype(np.int32)
     by_near = np.argsort(sorted_near, kind="stable").astype(np.int32)
     return Graph(
         brokers,
         sorted_near,
-        far[given].astype(np.int32),
+        far[order].astype(np.int32),
         _starts(far, brokers),
         by_near,
         _starts(near, brokers),
-        given,
+        order,
     )
 
 
@@ -73,22 +73,22 @@ class Opposites:
     """The links that lead the other way, for each link of a graph."""
 
     def __init__(self, graph: Graph) -> None:
-        keys, self._places, back = _pairs(graph)
+        keys, self._pair_of_link, back = _pairs(graph)
         self._size = int(keys.size)
-        self._found = np.minimum(np.searchsorted(keys, back), max(self._size - 1, 0)).astype(np.int32)
-        self._has = keys[self._found] == back if self._size else np.zeros(0, bool)
+        self._opposite_pair = np.minimum(np.searchsorted(keys, back), max(self._size - 1, 0)).astype(np.int32)
+        self._has = keys[self._opposite_pair] == back if self._size else np.zeros(0, bool)
 
     def sums(self, amounts: np.ndarray) -> np.ndarray:
         """For each link the sum of ``amounts`` (one for each link) over those that lead the other way."""
-        sums = np.bincount(self._places, weights=amounts, minlength=self._size)
-        return np.where(self._has, sums[self._found], 0.0)
+        sums = np.bincount(self._pair_of_link, weights=amounts, minlength=self._size)
+        return np.where(self._has, sums[self._opposite_pair], 0.0)
 
 
 def _pairs(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Different ordered pairs of brokers with a link, the pair of each link, and the key of the opposite pair."""
     ahead = graph.near.astype(np.int64) * graph.brokers + graph.far
-    keys, places = np.unique(ahead, return_inverse=True)
-    return keys, places.astype(np.int32), graph.far.astype(np.int64) * graph.brokers + graph.near
+    keys, pair_of_link = np.unique(ahead, return_inverse=True)
+    return keys, pair_of_link.astype(np.int32), graph.far.astype(np.int64) * graph.brokers + graph.near
 
 
 def is_forest(graph: Graph) -> bool:
@@ -104,14 +104,14 @@ def is_forest(graph: Graph) -> bool:
     return bool(edges.size + components(graph.brokers, graph.near[first], graph.far[first]) == graph.brokers)
 
 
-def components(brokers: int, one: np.ndarray, other: np.ndarray) -> int:
+def components(brokers: int, near: np.ndarray, far: np.ndarray) -> int:
     """How many parts there are that no link joins."""
     part = np.arange(brokers, dtype=np.int64)
     while True:
-        low = np.minimum(part[one], part[other])
+        low = np.minimum(part[near], part[far])
         before = part.copy()
-        np.minimum.at(part, part[one], low)
-        np.minimum.at(part, part[other], low)
+        np.minimum.at(part, part[near], low)
+        np.minimum.at(part, part[far], low)
         while True:
             shorter = part[part]
             if np.array_equal(shorter, part):

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from spanwire.pipeline.simulation.following import expanded
+from spanwire.pipeline.simulation.demand_follower import expand
 from spanwire.pipeline.simulation.graph import Graph
 
 WORD: Final = 64  # goals of one search
@@ -26,11 +26,11 @@ def nearest(graph: Graph, goals: np.ndarray) -> np.ndarray:
     distance = 0
     while front.size:
         distance += 1
-        _, links = expanded(graph.incoming, front)
-        found = graph.near[links]
-        found = found[hops[found] == UNREACHED]
-        hops[found] = distance
-        front = np.flatnonzero(hops == distance) if found.size > graph.brokers >> 5 else np.unique(found)
+        _, links = expand(graph.incoming, front)
+        reached = graph.near[links]
+        reached = reached[hops[reached] == UNREACHED]
+        hops[reached] = distance
+        front = np.flatnonzero(hops == distance) if reached.size > graph.brokers >> 5 else np.unique(reached)
     return hops
 
 

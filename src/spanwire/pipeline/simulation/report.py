@@ -64,14 +64,16 @@ def summary(outcome: Outcome, naming: Naming, seconds: float, resident_mib: int)
             "most_of_a_broker": _whole(sent.max(initial=0)),
             "per_link": float(demand.frames.sum() / max(graph.links, 1)),
             "most_of_a_link": _whole(demand.frames.max(initial=0)),
-            "hot_brokers": [{"broker": naming.broker(one), "frames": _whole(sent[one])} for one in _hottest(sent)],
+            "hot_brokers": [
+                {"broker": naming.broker(number), "frames": _whole(sent[number])} for number in _hottest(sent)
+            ],
             "hot_links": [
                 {
-                    "from": naming.broker(int(graph.far[one])),
-                    "to": naming.broker(int(graph.near[one])),
-                    "frames": _whole(demand.frames[one]),
+                    "from": naming.broker(int(graph.far[number])),
+                    "to": naming.broker(int(graph.near[number])),
+                    "frames": _whole(demand.frames[number]),
                 }
-                for one in _hottest(demand.frames)
+                for number in _hottest(demand.frames)
             ],
         },
         "heard_of": _pairs(outcome.pairs, outcome),
@@ -85,7 +87,7 @@ def summary(outcome: Outcome, naming: Naming, seconds: float, resident_mib: int)
 
 def _pairs(pairs: Pairs, outcome: Outcome) -> Summary:
     rules, goals = outcome.network.rules, outcome.network.goals.size
-    found: Summary = {
+    values: Summary = {
         "consumers_at": pairs.goals,
         "sampled": pairs.goals < goals,
         "pairs": int(pairs.heard.sum()),
@@ -93,8 +95,8 @@ def _pairs(pairs: Pairs, outcome: Outcome) -> Summary:
         "dead_ends": int(pairs.heard[rules.farthest_message + 1 :].sum()) if np.ndim(rules.message_ttl) == 0 else None,
     }
     if pairs.arrived is not None:
-        found["copies_by_hops"] = _by_hops(pairs.arrived)
-    return found
+        values["copies_by_hops"] = _by_hops(pairs.arrived)
+    return values
 
 
 def _messages(sharing: Sharing | None) -> Summary | None:
@@ -121,21 +123,22 @@ def _whole(amount: float) -> int | float:
 
 def _hottest(amounts: np.ndarray) -> list[int]:
     count = min(HOTTEST, amounts.size)
-    found = np.argpartition(-amounts, count - 1)[:count] if count else np.zeros(0, np.int64)
-    return [int(one) for one in found[np.argsort(-amounts[found], kind="stable")] if amounts[one] > 0]
+    indexes = np.argpartition(-amounts, count - 1)[:count] if count else np.zeros(0, np.int64)
+    return [int(index) for index in indexes[np.argsort(-amounts[indexes], kind="stable")] if amounts[index] > 0]
 
 
-def lines(outcome: Outcome, found: Summary, naming: Naming) -> list[str]:
+def summary_lines(outcome: Outcome, values: Summary, naming: Naming) -> list[str]:
     """The same for people."""
     goals = outcome.network.goals.size
     return [
-        f"{naming.network}: {found['brokers']:,} brokers, {found['connectors']:,} connectors, {found['links']:,} links",
+        f"{naming.network}: {values['brokers']:,} brokers, {values['connectors']:,} connectors, "
+        f"{values['links']:,} links",
         f"consumers of {naming.destination} at {goals:,} brokers, {outcome.network.consumers:,} at each",
         *_demand_lines(outcome),
         *_pair_lines(outcome),
         *_message_lines(outcome),
         *_advisory_lines(outcome, naming),
-        f"{'took':<12}{found['seconds']} s, {found['driver_mib']:,} MiB",
+        f"{'took':<12}{values['seconds']} s, {values['driver_mib']:,} MiB",
     ]
 
 
@@ -143,38 +146,38 @@ def _demand_lines(outcome: Outcome) -> list[str]:
     graph, demand = outcome.network.graph, outcome.demand
     subscriptions = np.bincount(graph.near, weights=demand.subscriptions, minlength=graph.brokers)
     most = "" if demand.exact else "at most "
-    told = (
+    subscriptions_text = (
         f"{most}{_amount(demand.subscriptions.sum())} subscriptions of bridges at {(subscriptions > 0).sum():,}"
         f" brokers, {_amount(subscriptions.max(initial=0))} at the one that has most"
     )
-    found = [f"{'demand':<12}{told}", f"{'':<12}by hops: {_listed(demand.by_hops)}"]
+    text_lines = [f"{'demand':<12}{subscriptions_text}", f"{'':<12}by hops: {_listed(demand.by_hops)}"]
     if not demand.exact:
-        found.append(f"{'':<12}at most: too many to follow each, so ways that meet themselves are counted, too")
-    return found
+        text_lines.append(f"{'':<12}at most: too many to follow each, so ways that meet themselves are counted, too")
+    return text_lines
 
 
 def _pair_lines(outcome: Outcome) -> list[str]:
     pairs, rules = outcome.pairs, outcome.network.rules
     sampled = f" (sampled: {pairs.goals:,} of them)" if pairs.goals < outcome.network.goals.size else ""
     each = pairs.heard / max(pairs.goals, 1)
-    found = [
+    text_lines = [
         f"{'heard of':<12}each broker with consumers{sampled} at {_amount(each.sum())} others on average",
         f"{'':<12}by hops: {_listed(each)}",
     ]
     if pairs.arrived is not None:
         copies = pairs.arrived / max(pairs.goals, 1)
-        found.append(
+        text_lines.append(
             f"{'copies':<12}each of them has those from {_amount(copies.sum())} others; by hops: {_listed(copies)}"
         )
     elif rules.is_topic:
-        found.append(f"{'copies':<12}not looked at, as messageTTL is not the same everywhere")
+        text_lines.append(f"{'copies':<12}not looked at, as messageTTL is not the same everywhere")
     if np.ndim(rules.message_ttl) == 0:
         dead = pairs.heard[rules.farthest_message + 1 :].sum()
-        found.append(
+        text_lines.append(
             f"{'dead ends':<12}{dead:,} of {pairs.heard.sum():,} times a broker hears of consumers that its messages "
             "do not reach"
         )
-    return found
+    return text_lines
 
 
 def _message_lines(outcome: Outcome) -> list[str]:
@@ -185,19 +188,19 @@ def _message_lines(outcome: Outcome) -> list[str]:
         return [f"{'messages':<12}not followed, as demand is not known exactly"]
     chosen = "" if sharing.starts == outcome.network.graph.brokers else " (sampled)"
     percent = 100 * sharing.arrived.sum() / max(sharing.starts, 1)
-    found = [
+    text_lines = [
         f"{'messages':<12}one from each of {sharing.starts:,} brokers{chosen}: {_amount(sharing.arrived.sum())} arrive "
         f"({percent:.1f} %), {_amount(sharing.stuck.sum())} are stuck on their way",
         f"{'':<12}by hops: {_listed(sharing.arrived, first=0)}",
     ]
     if sharing.stuck.sum() > 0:
-        found.append(f"{'':<12}stuck after hops: {_listed(sharing.stuck, first=0)}")
+        text_lines.append(f"{'':<12}stuck after hops: {_listed(sharing.stuck, first=0)}")
     if sharing.not_heard or sharing.no_way:
-        found.append(
+        text_lines.append(
             f"{'':<12}stay where they are sent: {_amount(sharing.not_heard)} where no consumer is heard of, "
             f"{_amount(sharing.no_way)} from where no way leads to one"
         )
-    return found
+    return text_lines
 
 
 def _advisory_lines(outcome: Outcome, naming: Naming) -> list[str]:
@@ -205,25 +208,27 @@ def _advisory_lines(outcome: Outcome, naming: Naming) -> list[str]:
     sent = np.bincount(graph.far, weights=demand.frames, minlength=graph.brokers)
     most = "" if demand.exact else "at most "
     total = demand.frames.sum()
-    found = [
+    text_lines = [
         f"{'advisories':<12}{most}{_amount(total)} frames when these consumers come, as many when they leave",
         f"{'':<12}{_amount(total / graph.brokers)} of a broker ({_amount(sent.max(initial=0))} at most), "
         f"{_amount(total / max(graph.links, 1))} over a link ({_amount(demand.frames.max(initial=0))} at most)",
     ]
-    brokers = [f"{naming.broker(one)} sends {_amount(sent[one])}" for one in _hottest(sent)]
+    brokers = [f"{naming.broker(number)} sends {_amount(sent[number])}" for number in _hottest(sent)]
     links = [
-        f"{naming.broker(int(graph.far[one]))} to {naming.broker(int(graph.near[one]))} {_amount(demand.frames[one])}"
-        for one in _hottest(demand.frames)
+        f"{naming.broker(int(graph.far[link]))} to {naming.broker(int(graph.near[link]))} {_amount(demand.frames[link])}"
+        for link in _hottest(demand.frames)
     ]
     return (
-        [*found, f"{'hot brokers':<12}{', '.join(brokers)}", f"{'hot links':<12}{', '.join(links)}"] if total else found
+        [*text_lines, f"{'hot brokers':<12}{', '.join(brokers)}", f"{'hot links':<12}{', '.join(links)}"]
+        if total
+        else text_lines
     )
 
 
 def _listed(amounts: np.ndarray, first: int = 1) -> str:
-    found = [f"{hops}: {_amount(size)}" for hops, size in enumerate(amounts.tolist()) if hops >= first and size]
-    shown = found[:SHOWN_HOPS]
-    return ", ".join([*shown, f"… {found[-1]}"] if len(found) > SHOWN_HOPS else shown) or "none"
+    texts = [f"{hops}: {_amount(size)}" for hops, size in enumerate(amounts.tolist()) if hops >= first and size]
+    shown = texts[:SHOWN_HOPS]
+    return ", ".join([*shown, f"… {texts[-1]}"] if len(texts) > SHOWN_HOPS else shown) or "none"
 
 
 def _amount(size: float) -> str:
@@ -240,7 +245,7 @@ def make_directory(directory: Path) -> None:
         raise ConfigurationError(f"{directory}: {error.strerror or error}") from None
 
 
-def write(directory: Path, outcome: Outcome, found: Summary, naming: Naming) -> None:
+def write(directory: Path, outcome: Outcome, values: Summary, naming: Naming) -> None:
     """brokers.parquet and links.parquet with a row for each, and summary.json, in a directory that is there. Raises
     `ConfigurationError`.
     """
@@ -266,6 +271,6 @@ def write(directory: Path, outcome: Outcome, found: Summary, naming: Naming) -> 
     try:
         pyarrow.parquet.write_table(pa.table(brokers), directory / "brokers.parquet")
         pyarrow.parquet.write_table(pa.table(links), directory / "links.parquet")
-        (directory / "summary.json").write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+        (directory / "summary.json").write_text(json.dumps(values, indent=2) + "\n", "utf-8")
     except OSError as error:
         raise ConfigurationError(f"{directory}: {error.strerror or error}") from None

@@ -51,10 +51,10 @@ class Rules:
         return bool(np.any(self.suppress))
 
     @property
-    def even(self) -> bool:
+    def is_uniform(self) -> bool:
         """Whether the rules by which messages travel are the same on all links."""
         each = (self.consumer_ttl, self.message_ttl, self.hears, self.wants)
-        return all(np.ndim(one) == 0 for one in each) and bool(self.hears) and bool(self.wants)
+        return all(np.ndim(value) == 0 for value in each) and bool(self.hears) and bool(self.wants)
 
 
 def limited(ttl: int) -> int:

@@ -13,12 +13,12 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from spanwire.pipeline.simulation.counting import count
+from spanwire.pipeline.simulation.demand_follower import Demand, DemandFollower
 from spanwire.pipeline.simulation.flows import MAX_WAYS
-from spanwire.pipeline.simulation.following import Demand, Following
 from spanwire.pipeline.simulation.graph import is_forest
 from spanwire.pipeline.simulation.reach import UNREACHED, WORD, nearest
 from spanwire.pipeline.simulation.rules import Rules
-from spanwire.pipeline.simulation.spread import Network, Spread
+from spanwire.pipeline.simulation.spread import Network, SparkSimulation
 
 MAX_FOLLOWED: Final = 2_000_000_000  # advisories: 80 s of CPU
 MAX_SEARCHED: Final = 5_000_000_000  # links times hops times 64 consumers' brokers: 100 s of CPU
@@ -80,7 +80,7 @@ def simulate(spark: SparkSession, network: Network, seed: int = 1, limits: Limit
     graph, rules = network.graph, network.rules
     forest = is_forest(graph)
     away = nearest(graph, network.goals)
-    spread = Spread(spark, network)
+    spread = SparkSimulation(spark, network)
     try:
         demand = _demand(spread, network, forest, limits)
         pairs = _pairs(spread, network, forest, demand, limits)
@@ -90,13 +90,13 @@ def simulate(spark: SparkSession, network: Network, seed: int = 1, limits: Limit
     return Outcome(network, forest, away, demand, pairs, sharing)
 
 
-def _demand(spread: Spread, network: Network, forest: bool, limits: Limits) -> Demand:
+def _demand(spread: SparkSimulation, network: Network, forest: bool, limits: Limits) -> Demand:
     graph, rules = network.graph, network.rules
     counted = count(graph, rules, network.goals, network.consumers, forest and not rules.any_joins)
     if counted.exact or counted.frames.sum() > _most_followed(network, limits):
         return counted
     if rules.any_joins:  # all goals have to do with each other
-        return Following(graph, rules, network.goals, network.consumers).run()
+        return DemandFollower(graph, rules, network.goals, network.consumers).run()
     return spread.demand()
 
 
@@ -105,19 +105,19 @@ def _most_followed(network: Network, limits: Limits) -> float:
     graph = network.graph
     if not np.all(network.rules.joins):
         return limits.followed
-    told = float((np.diff(graph.incoming) * np.diff(graph.outgoing)).sum())
-    return np.inf if told <= limits.followed else limits.followed
+    advisories = float((np.diff(graph.incoming) * np.diff(graph.outgoing)).sum())
+    return np.inf if advisories <= limits.followed else limits.followed
 
 
-def _pairs(spread: Spread, network: Network, forest: bool, demand: Demand, limits: Limits) -> Pairs:
+def _pairs(spread: SparkSimulation, network: Network, forest: bool, demand: Demand, limits: Limits) -> Pairs:
     graph, rules = network.graph, network.rules
     farthest = rules.farthest_demand
-    wanted = None if rules.even else np.broadcast_to(np.asarray(rules.wants) & rules.hears, (graph.links,))
+    wanted = None if rules.is_uniform else np.broadcast_to(np.asarray(rules.wants) & rules.hears, (graph.links,))
     if forest and not rules.is_topic:
         alone = replace(rules, conduit=True, joins=False, suppress=False)
         heard = count(graph, alone, network.goals, 1, exact=True).by_hops[: farthest + 1]
         return Pairs(network.goals.size, heard.astype(np.int64), None)
-    goals = _searched(network, farthest * (2 if rules.is_topic else 1), limits)
+    goals = _searched_goals(network, farthest * (2 if rules.is_topic else 1), limits)
     heard = spread.reach(goals, rules.consumer_ttl, farthest, wanted)
     arrived = None
     if rules.is_topic and np.ndim(rules.message_ttl) == 0:
@@ -125,17 +125,17 @@ def _pairs(spread: Spread, network: Network, forest: bool, demand: Demand, limit
     return Pairs(goals, heard, arrived)
 
 
-def _searched(network: Network, hops: int, limits: Limits) -> int:
+def _searched_goals(network: Network, hops: int, limits: Limits) -> int:
     """For how many of the goals all distances are looked at."""
     words = max(limits.searched // max(network.graph.links * hops, 1), 1)
     return min(int(network.goals.size), words * WORD)
 
 
 def _sharing(
-    spread: Spread, network: Network, away: np.ndarray, demand: Demand, seed: int, limits: Limits
+    spread: SparkSimulation, network: Network, away: np.ndarray, demand: Demand, seed: int, limits: Limits
 ) -> Sharing | None:
     rules = network.rules
-    if rules.even and rules.decreases and rules.priority_base < 0:
+    if rules.is_uniform and rules.decreases and rules.priority_base < 0:
         return shared_by_distance(rules, away)
     if not demand.exact:
         return None
@@ -144,13 +144,13 @@ def _sharing(
     if brokers > limits.starts:
         starts = np.sort(np.random.default_rng(seed).choice(brokers, limits.starts, replace=False))
     flow = spread.flows(demand, starts, limits.ways)
-    nobody = flow.starts[flow.no_consumers > 0]
+    unserved = flow.starts[flow.no_consumers > 0]
     return Sharing(
         starts.size,
         flow.arrived.sum(axis=0),
         flow.stuck.sum(axis=0),
-        float((away[nobody] != UNREACHED).sum()),
-        float((away[nobody] == UNREACHED).sum()),
+        float((away[unserved] != UNREACHED).sum()),
+        float((away[unserved] == UNREACHED).sum()),
     )
 
 

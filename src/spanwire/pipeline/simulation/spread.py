@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import MAX_PATH
+from spanwire.pipeline.simulation.demand_follower import Demand, DemandFollower, no_demand
 from spanwire.pipeline.simulation.flows import MAX_WAYS, STARTS, Flow, Flows
-from spanwire.pipeline.simulation.following import Demand, Following, no_demand
 from spanwire.pipeline.simulation.graph import Graph
 from spanwire.pipeline.simulation.reach import WORD, within_reach
 from spanwire.pipeline.simulation.rules import Rules
@@ -38,7 +38,7 @@ class Network:
     consumers: int
 
 
-class Spread:
+class SparkSimulation:
     """The network on a Spark session; `close` frees it there."""
 
     def __init__(self, spark: SparkSession, network: Network) -> None:
@@ -59,7 +59,7 @@ class Spread:
         def follow(part: int) -> Iterator[pa.RecordBatch]:
             network: Network = shared.value
             goals = network.goals[part::tasks]
-            return demand_batches(Following(network.graph, network.rules, goals, network.consumers).run())
+            return demand_batches(DemandFollower(network.graph, network.rules, goals, network.consumers).run())
 
         return demand_of(self._run(follow, tasks, DEMAND), self._network.graph.links)
 
@@ -81,11 +81,11 @@ class Spread:
 
     def flows(self, demand: Demand, starts: np.ndarray, most_ways: int = MAX_WAYS) -> Flow:
         """What becomes of messages from these brokers. Raises `ConfigurationError` for too many ways."""
-        shared, told = self._shared, self._spark.sparkContext.broadcast((demand, starts))
+        shared, shared_arguments = self._shared, self._spark.sparkContext.broadcast((demand, starts))
 
         def flow(part: int) -> Iterator[pa.RecordBatch]:
             network: Network = shared.value
-            demand, starts = told.value
+            demand, starts = shared_arguments.value
             at = np.zeros(network.graph.brokers)
             at[network.goals] = network.consumers
             flows = Flows(network.graph, network.rules, demand, at, most_ways)
@@ -127,23 +127,23 @@ def _demand_batch(
     links: np.ndarray, subscriptions: np.ndarray, frames: np.ndarray, nearest: np.ndarray, preferred: np.ndarray
 ) -> pa.RecordBatch:
     names = ["link", "subscriptions", "frames", "nearest", "preferred"]
-    return pa.record_batch([pa.array(one) for one in (links, subscriptions, frames, nearest, preferred)], names)
+    return pa.record_batch([pa.array(column) for column in (links, subscriptions, frames, nearest, preferred)], names)
 
 
 def demand_of(table: pa.Table, links: int) -> Demand:
     """The sum of what `demand_batches` of several tasks gave."""
-    found = no_demand(links)
+    demand = no_demand(links)
     for batch in table.to_batches():
         link, subscriptions, frames, nearest, preferred = (column.to_numpy() for column in batch.columns)
         hops = link < 0
-        np.add.at(found.by_hops, -1 - link[hops], subscriptions[hops])
+        np.add.at(demand.by_hops, -1 - link[hops], subscriptions[hops])
         there = ~hops
-        _add(found, link[there], subscriptions[there], frames[there], nearest[there], preferred[there])
-    return found
+        _add(demand, link[there], subscriptions[there], frames[there], nearest[there], preferred[there])
+    return demand
 
 
 def _add(
-    found: Demand,
+    demand: Demand,
     link: np.ndarray,
     subscriptions: np.ndarray,
     frames: np.ndarray,
@@ -151,20 +151,20 @@ def _add(
     preferred: np.ndarray,
 ) -> None:
     """Lines of one task, in which no link comes twice."""
-    found.subscriptions[link] += subscriptions
-    found.frames[link] += frames
-    known = found.nearest[link]
+    demand.subscriptions[link] += subscriptions
+    demand.frames[link] += frames
+    known = demand.nearest[link]
     nearer = (nearest > 0) & ((known == 0) | (nearest < known))
-    found.preferred[link] = np.where(
-        nearer, preferred, found.preferred[link] + np.where(nearest == known, preferred, 0)
+    demand.preferred[link] = np.where(
+        nearer, preferred, demand.preferred[link] + np.where(nearest == known, preferred, 0)
     )
-    found.nearest[link] = np.where(nearer, nearest, known)
+    demand.nearest[link] = np.where(nearer, nearest, known)
 
 
 def flows_of(flows: Flows, starts: np.ndarray) -> Iterator[Flow]:
     """All ``starts``, in as large parts as there is room for; of one that has too many ways -1 less itself."""
     try:
-        yield flows.of(starts)
+        yield flows.follow(starts)
     except OverflowError:
         if starts.size == 1:
             nothing = np.zeros((1, MAX_PATH + 1))

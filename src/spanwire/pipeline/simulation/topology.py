@@ -35,9 +35,9 @@ def tree(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
 def grid(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
     """As many rows as columns, or nearly: each leads to its neighbour on the right and the one below."""
     columns = int(np.ceil(np.sqrt(brokers)))
-    place = np.arange(brokers)
-    right = place[(place % columns < columns - 1) & (place + 1 < brokers)]
-    below = place[place + columns < brokers]
+    index = np.arange(brokers)
+    right = index[(index % columns < columns - 1) & (index + 1 < brokers)]
+    below = index[index + columns < brokers]
     return np.concatenate((right, below)), np.concatenate((right + 1, below + columns))
 
 
@@ -65,8 +65,8 @@ def regular(brokers: int, degree: int, random: np.random.Generator) -> Connector
         bad = np.flatnonzero(wrong)
         if not bad.size:
             return low, high
-        others = random.choice(low.size, min(2 * bad.size + 4, low.size), replace=False)
-        drawn = np.union1d(bad, others)
+        extra = random.choice(low.size, min(2 * bad.size + 4, low.size), replace=False)
+        drawn = np.union1d(bad, extra)
         ends[drawn] = random.permutation(ends[drawn].reshape(-1)).reshape(-1, 2)
     raise ConfigurationError(
         f"no network was found in which each of {brokers:,} brokers has {degree} neighbours; try another --seed"
@@ -86,19 +86,19 @@ def scale_free(brokers: int, degree: int, random: np.random.Generator) -> Connec
     drawn[first == 0] = -1  # there is broker 0 alone
     far = np.full(near.size, -1, np.int64)
     far[first == 0] = 0
-    open_ones = np.flatnonzero(far < 0)
-    while open_ones.size:
-        place = drawn[open_ones]
-        even = place % 2 == 0
-        far[open_ones[even]] = near[place[even] // 2]
-        odd = open_ones[~even]
-        seen = place[~even] // 2
+    undecided = np.flatnonzero(far < 0)
+    while undecided.size:
+        index = drawn[undecided]
+        even = index % 2 == 0
+        far[undecided[even]] = near[index[even] // 2]
+        odd = undecided[~even]
+        seen = index[~even] // 2
         known = far[seen] >= 0
         far[odd[known]] = far[seen[known]]
         drawn[odd[~known]] = drawn[seen[~known]]
-        open_ones = odd[~known]
-    _, first_ones = np.unique(near * brokers + far, return_index=True)
-    chosen = np.sort(first_ones)
+        undecided = odd[~known]
+    _, first_indexes = np.unique(near * brokers + far, return_index=True)
+    chosen = np.sort(first_indexes)
     return near[chosen], far[chosen]
 
 
@@ -113,7 +113,7 @@ TOPOLOGIES: Final[dict[str, tuple[Callable[[int, int, np.random.Generator], Conn
 }
 
 
-def generated(kind: str, brokers: int, degree: int | None, seed: int) -> Connectors:
+def generate(kind: str, brokers: int, degree: int | None, seed: int) -> Connectors:
     """The connectors of a network of that kind. Raises `ConfigurationError` for what cannot be."""
     make, usual = TOPOLOGIES[kind]
     if degree is not None and not usual:
@@ -128,12 +128,12 @@ def generated(kind: str, brokers: int, degree: int | None, seed: int) -> Connect
     return make(brokers, chosen, np.random.default_rng(seed))
 
 
-def too_many(what: str, connectors: int) -> ConfigurationError:
+def too_many(network: str, connectors: int) -> ConfigurationError:
     """It cannot be simulated."""
-    return ConfigurationError(f"{what} has {connectors:,} connectors; {MAX_CONNECTORS:,} are the most")
+    return ConfigurationError(f"{network} has {connectors:,} connectors; {MAX_CONNECTORS:,} are the most")
 
 
-def both_ways(connectors: Connectors, duplex: bool) -> Connectors:
+def directed_links(connectors: Connectors, duplex: bool) -> Connectors:
     """The links of connectors that all are ``duplex``, or none: each followed by its way back."""
     near, far = connectors
     if not duplex:

@@ -27,7 +27,7 @@ def read_connectors(path: Path) -> tuple[Connectors, list[str]]:
         raise ConfigurationError(f"{path}: {table.num_rows:,} connectors; {MAX_CONNECTORS:,} are the most")
     if not table.num_rows:
         raise ConfigurationError(f"{path}: there is no connector in it")
-    ends = [table.column(place).cast(pa.string()).combine_chunks() for place in (0, 1)]
+    ends = [table.column(index).cast(pa.string()).combine_chunks() for index in (0, 1)]
     for name, column in zip(COLUMNS, ends, strict=True):
         empty = np.flatnonzero(pc.fill_null(pc.equal(column, ""), True).to_numpy(zero_copy_only=False))
         if empty.size:

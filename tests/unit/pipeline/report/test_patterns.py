@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spanwire.pipeline.report.parties import Consumer, network_only, pattern_of
+from spanwire.pipeline.report.clients import Consumer, network_only, pattern_of
 from spanwire.pipeline.report.traffic import MAX_STEPS, span_text, step_of
 
 BEGIN = datetime(2026, 1, 31, tzinfo=UTC)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from spanwire.model.errors import ConfigurationError
-from spanwire.pipeline.report.building import incomplete
-from spanwire.pipeline.report.model import Column, Kind, Table, Value, cut
+from spanwire.pipeline.report.model import Column, Kind, Table, Value, limit_rows
+from spanwire.pipeline.report.report_builder import incomplete
 from spanwire.pipeline.report.sources import Inputs
 from spanwire.pipeline.report.texts import octets_text, short, table_text, text_of
 
@@ -75,5 +75,5 @@ def test_more_archives_than_a_report_can_have_are_refused(tmp_path: Path) -> Non
 
 
 def test_a_table_is_cut_at_its_limit() -> None:
-    table = cut("t", "T", "", (Column("n", Kind.COUNT),), [(n,) for n in range(500)])
+    table = limit_rows("t", "T", "", (Column("n", Kind.COUNT),), [(n,) for n in range(500)])
     assert (len(table.rows), table.total, table.is_cut) == (200, 500, True)

@@ -15,8 +15,8 @@ from spanwire.model.routing import network_priority
 from spanwire.network.plan import MAX_WAYS, NetworkPlan, PlannedBroker, PlannedLink
 from spanwire.network.settings import BridgeSettings
 from spanwire.pipeline.simulation.counting import count
+from spanwire.pipeline.simulation.demand_follower import Demand, DemandFollower
 from spanwire.pipeline.simulation.flows import Flows
-from spanwire.pipeline.simulation.following import Demand, Following
 from spanwire.pipeline.simulation.graph import Graph, is_forest
 from spanwire.pipeline.simulation.reach import nearest, within_reach
 from spanwire.pipeline.simulation.rules import Rules
@@ -61,7 +61,7 @@ def planned(names: str, links: list[tuple[str, str, BridgeSettings]]) -> Network
 
 
 def followed(graph: Graph, rules: Rules, goals: list[int], consumers: int = 1) -> Demand:
-    return Following(graph, rules, np.array(goals), consumers).run()
+    return DemandFollower(graph, rules, np.array(goals), consumers).run()
 
 
 @pytest.mark.parametrize("seed", SEEDS[:150])
@@ -88,13 +88,13 @@ def test_demand_is_that_of_the_plan_by_which_bridges_go(seed: int) -> None:
                 hops[len(one.path)] += 1
                 best[key] = max(best.get(key, -1_000), one.priority)
         keys = [(link.near, link.far, link.place) for link in plan.links]
-        sizes = {keys[graph.given[link]]: int(found.subscriptions[link]) for link in range(graph.links)}
+        sizes = {keys[graph.order[link]]: int(found.subscriptions[link]) for link in range(graph.links)}
         assert {key: size for key, size in sizes.items() if size} == expected
         assert {place: int(size) for place, size in enumerate(found.by_hops) if size} == hops
         for link in range(graph.links):
             if found.nearest[link] and rules.decreases:
                 path = ("",) * int(found.nearest[link])
-                assert network_priority(path, rules.priority_base) == best[keys[graph.given[link]]]
+                assert network_priority(path, rules.priority_base) == best[keys[graph.order[link]]]
 
 
 @pytest.mark.parametrize("seed", SEEDS[:60])
@@ -159,14 +159,14 @@ def test_messages_go_where_the_plan_shares_them_out(seed: int) -> None:
     demand = followed(graph, rules, goals, consumers)
     at = np.zeros(len(names))
     at[goals] = consumers
-    flow = Flows(graph, rules, demand, at).of(np.arange(len(names)))
+    flow = Flows(graph, rules, demand, at).follow(np.arange(len(names)))
     away = nearest(graph, np.array(goals))
     for start, name in enumerate(names):
         shares = plan.shares(name, QUEUE, {names[goal]: consumers for goal in goals}, 1)
         assert flow.arrived[start].sum() == pytest.approx(sum(shares.values()))
         whole = flow.arrived[start].sum() + flow.stuck[start].sum() + flow.no_consumers[start]
         assert whole == pytest.approx(1.0)
-        if rules.decreases and rules.even:
+        if rules.decreases and rules.is_uniform:
             reach = min(rules.farthest_demand, rules.farthest_message)
             expected = 1.0 if 0 <= away[start] <= reach else 0.0
             assert flow.arrived[start, max(away[start], 0)] == pytest.approx(expected)

@@ -13,7 +13,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.simulation.command import cause
 from spanwire.pipeline.simulation.graph import MAX_BROKERS, MAX_CONNECTORS, components, graph_of, is_forest
 from spanwire.pipeline.simulation.reach import UNREACHED, nearest
-from spanwire.pipeline.simulation.topology import Connectors, both_ways, generated
+from spanwire.pipeline.simulation.topology import Connectors, directed_links, generate
 from spanwire.pipeline.simulation.topology_file import read_connectors
 
 
@@ -22,32 +22,32 @@ def pairs(connectors: Connectors) -> list[tuple[int, int]]:
 
 
 def test_small_networks_are_what_their_names_say() -> None:
-    assert pairs(generated("hub", 4, None, 1)) == [(1, 0), (2, 0), (3, 0)]
-    assert pairs(generated("ring", 3, None, 1)) == [(0, 1), (1, 2), (2, 0)]
-    assert pairs(generated("ring", 2, None, 1)) == [(0, 1)]
-    assert pairs(generated("tree", 6, None, 1)) == [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2)]
-    assert pairs(generated("tree", 5, 4, 1)) == [(1, 0), (2, 0), (3, 0), (4, 0)]
-    assert sorted(pairs(generated("grid", 6, None, 1))) == [(0, 1), (0, 3), (1, 2), (1, 4), (2, 5), (3, 4), (4, 5)]
-    assert pairs(generated("mesh", 3, None, 1)) == [(0, 1), (0, 2), (1, 2)]
+    assert pairs(generate("hub", 4, None, 1)) == [(1, 0), (2, 0), (3, 0)]
+    assert pairs(generate("ring", 3, None, 1)) == [(0, 1), (1, 2), (2, 0)]
+    assert pairs(generate("ring", 2, None, 1)) == [(0, 1)]
+    assert pairs(generate("tree", 6, None, 1)) == [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2)]
+    assert pairs(generate("tree", 5, 4, 1)) == [(1, 0), (2, 0), (3, 0), (4, 0)]
+    assert sorted(pairs(generate("grid", 6, None, 1))) == [(0, 1), (0, 3), (1, 2), (1, 4), (2, 5), (3, 4), (4, 5)]
+    assert pairs(generate("mesh", 3, None, 1)) == [(0, 1), (0, 2), (1, 2)]
 
 
 @pytest.mark.parametrize("kind", ["hub", "ring", "tree", "grid", "mesh", "scale-free"])
 @pytest.mark.parametrize("brokers", [2, 3, 10, 50])
 def test_all_brokers_of_a_network_are_joined(kind: str, brokers: int) -> None:
-    near, far = generated(kind, brokers, None, 7)
+    near, far = generate(kind, brokers, None, 7)
     assert components(brokers, near, far) == 1
     assert len(set(pairs((near, far)))) == near.size and (near != far).all()
 
 
 @pytest.mark.parametrize(("brokers", "degree"), [(5, 4), (10, 3), (50, 4), (1_000, 7)])
 def test_all_brokers_of_a_regular_network_have_as_many_neighbours(brokers: int, degree: int) -> None:
-    near, far = generated("regular", brokers, degree, 3)
+    near, far = generate("regular", brokers, degree, 3)
     assert np.bincount(np.concatenate((near, far)), minlength=brokers).tolist() == [degree] * brokers
     assert len({frozenset(pair) for pair in pairs((near, far))}) == brokers * degree // 2
 
 
 def test_in_a_scale_free_network_few_brokers_have_very_many_links() -> None:
-    near, far = generated("scale-free", 5_000, 6, 1)
+    near, far = generate("scale-free", 5_000, 6, 1)
     degrees = np.bincount(np.concatenate((near, far)))
     assert degrees.mean() == pytest.approx(6, abs=0.2)
     assert degrees.max() > 20 * np.median(degrees)
@@ -56,8 +56,8 @@ def test_in_a_scale_free_network_few_brokers_have_very_many_links() -> None:
 
 def test_a_seed_says_which_network_it_is() -> None:
     for kind in ("regular", "scale-free"):
-        assert pairs(generated(kind, 100, 4, 1)) == pairs(generated(kind, 100, 4, 1))
-        assert pairs(generated(kind, 100, 4, 1)) != pairs(generated(kind, 100, 4, 2))
+        assert pairs(generate(kind, 100, 4, 1)) == pairs(generate(kind, 100, 4, 1))
+        assert pairs(generate(kind, 100, 4, 1)) != pairs(generate(kind, 100, 4, 2))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_network_that_cannot_be_is_refused_in_one_line(
     kind: str, brokers: int, degree: int | None, message: str
 ) -> None:
     with pytest.raises(ConfigurationError) as refused:
-        generated(kind, brokers, degree, 1)
+        generate(kind, brokers, degree, 1)
     assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -93,7 +93,7 @@ def test_more_brokers_or_links_than_can_be_simulated_are_refused() -> None:
 def test_a_forest_is_known_by_its_links() -> None:
     for kind, expected in (("hub", True), ("tree", True), ("ring", False), ("grid", False)):
         for duplex in (True, False):
-            graph = graph_of(9, *both_ways(generated(kind, 9, None, 1), duplex))
+            graph = graph_of(9, *directed_links(generate(kind, 9, None, 1), duplex))
             assert is_forest(graph) is expected, (kind, duplex)
     doubled = graph_of(3, np.array([0, 0, 1]), np.array([1, 1, 2]))
     assert not is_forest(doubled)
@@ -103,9 +103,9 @@ def test_a_forest_is_known_by_its_links() -> None:
 
 def test_messages_of_one_way_connectors_go_one_way() -> None:
     chain = (np.array([0, 1]), np.array([1, 2]))
-    assert nearest(graph_of(3, *both_ways(chain, False)), np.array([2])).tolist() == [2, 1, 0]
-    assert nearest(graph_of(3, *both_ways(chain, False)), np.array([0])).tolist() == [0, UNREACHED, UNREACHED]
-    assert nearest(graph_of(3, *both_ways(chain, True)), np.array([0])).tolist() == [0, 1, 2]
+    assert nearest(graph_of(3, *directed_links(chain, False)), np.array([2])).tolist() == [2, 1, 0]
+    assert nearest(graph_of(3, *directed_links(chain, False)), np.array([0])).tolist() == [0, UNREACHED, UNREACHED]
+    assert nearest(graph_of(3, *directed_links(chain, True)), np.array([0])).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(

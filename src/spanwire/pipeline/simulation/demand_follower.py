@@ -62,7 +62,7 @@ def no_demand(links: int) -> Demand:
     return Demand(np.zeros(links), np.zeros(links), np.zeros(links, np.int8), np.zeros(links), np.zeros(MAX_PATH + 1))
 
 
-class Following:
+class DemandFollower:
     """Follows the demand of consumers at ``goals``, ``consumers`` at each of them. Where no link joins that of
     different brokers, the demand of each goal is a matter of its own, and may be followed elsewhere.
     """
@@ -73,39 +73,39 @@ class Following:
         self._rules: Final = rules
         self._goals: Final = goals
         self._consumers: Final = consumers
-        self._served = Served()
+        self._served_pairs = ServedPairs()
         self._open: np.ndarray | None = None  # of each broker, its links without a subscription, where such is of use
 
     def run(self) -> Demand:
         """All of it."""
-        places = np.arange(self._goals.size)
+        goal_indexes = np.arange(self._goals.size)
         if self._rules.any_joins:
             if bool(np.all(self._rules.joins)):
                 self._open = np.bincount(self._graph.near, minlength=self._graph.brokers)
-            self._by_distance(self._first(places))
+            self._by_distance(self._first(goal_indexes))
         elif self._rules.any_suppress:
-            for place in places:
-                self._served = Served()
-                self._by_distance(self._first(places[place : place + 1]))
+            for goal_index in goal_indexes:
+                self._served_pairs = ServedPairs()
+                self._by_distance(self._first(goal_indexes[goal_index : goal_index + 1]))
         else:
-            self._in_any_order(self._first(places))
+            self._in_any_order(self._first(goal_indexes))
         return self.demand
 
     def _by_distance(self, rows: Rows) -> None:
         while rows.at.size:
-            rows = _together([self._next(part) for part in self._chunks(rows)])
+            rows = concatenate([self._next(part) for part in self._chunks(rows)])
             if self._open is not None:
-                self._served.forget(self._open == 0, self._goals.size)
+                self._served_pairs.forget(self._open == 0, self._goals.size)
 
     def _in_any_order(self, rows: Rows) -> None:
-        waiting = [rows]
-        while waiting:  # the farthest first, so that few wait
-            parts = self._chunks(waiting.pop())
+        pending = [rows]
+        while pending:  # the farthest first, so that few wait
+            parts = self._chunks(pending.pop())
             first = next(parts, None)
             if first is None:
                 continue
-            waiting += parts
-            waiting.append(self._next(first))
+            pending += parts
+            pending.append(self._next(first))
 
     def _chunks(self, rows: Rows) -> Iterator[Rows]:
         """All of ``rows``, in parts that lead to `CHUNK` advisories at most, or have one row."""
@@ -118,38 +118,44 @@ class Following:
             yield rows.part(slice(start, end))
             start = end
 
-    def _first(self, places: np.ndarray) -> Rows:
+    def _first(self, goal_indexes: np.ndarray) -> Rows:
         """The subscriptions of direct neighbours of these goals."""
         rules = self._rules
-        row, links = expanded(self._graph.incoming, self._goals[places])
-        place = places[row]
+        row, links = expand(self._graph.incoming, self._goals[goal_indexes])
+        goal_index = goal_indexes[row]
         hears = _mask(rules.hears, links)
         np.add.at(self.demand.frames, links[hears], float(self._consumers))
         ahead = hears & _mask(rules.wants, links) & _within(0, rules, links)
-        place, links = place[ahead], links[ahead]
+        goal_index, links = goal_index[ahead], links[ahead]
         weight = np.where(_mask(rules.conduit, links), 1.0, float(self._consumers))
-        return self._made(
-            Rows(place.astype(np.int32), self._graph.near[links], links, weight, (self._goals[place].astype(np.int32),))
+        return self._add_subscriptions(
+            Rows(
+                goal_index.astype(np.int32),
+                self._graph.near[links],
+                links,
+                weight,
+                (self._goals[goal_index].astype(np.int32),),
+            )
         )
 
     def _next(self, rows: Rows) -> Rows:
         """The subscriptions that advisories about ``rows`` lead to."""
         graph, rules = self._graph, self._rules
-        row, links = expanded(graph.incoming, rows.at)
+        row, links = expand(graph.incoming, rows.at)
         near = graph.near[links]
-        told = _mask(rules.hears, links)
+        advised = _mask(rules.hears, links)
         for column in rows.path:
-            told &= near != column[row]
+            advised &= near != column[row]
         if len(rows.path) >= MAX_PATH:
-            told[:] = False
-        row, links = row[told], links[told]
+            advised[:] = False
+        row, links = row[advised], links[advised]
         np.add.at(self.demand.frames, links, rows.weight[row])
         ahead = _mask(rules.wants, links) & _within(len(rows.path), rules, links)
         row, links = row[ahead], links[ahead]
         path = (*(column[row] for column in rows.path), rows.at[row])
-        return self._made(Rows(rows.goal[row], graph.near[links], links, rows.weight[row], path))
+        return self._add_subscriptions(Rows(rows.goal[row], graph.near[links], links, rows.weight[row], path))
 
-    def _made(self, asked: Rows) -> Rows:
+    def _add_subscriptions(self, asked: Rows) -> Rows:
         """Those of ``asked`` that become subscriptions, which are counted."""
         rules, demand = self._rules, self.demand
         rows = asked if self._open is None else asked.part(self._open[asked.at] > 0)
@@ -176,12 +182,12 @@ class Following:
     def _best_routes(self, rows: Rows) -> np.ndarray:
         """Of which no better route to the same consumer is there; marks what is served."""
         keys, first = np.unique(rows.at.astype(np.int64) * self._goals.size + rows.goal, return_index=True)
-        chosen = ~_mask(self._rules.suppress, rows.link)
-        chosen[first[self._served.add(keys)]] = True
-        return chosen
+        selected = ~_mask(self._rules.suppress, rows.link)
+        selected[first[self._served_pairs.add(keys)]] = True
+        return selected
 
 
-class Served:
+class ServedPairs:
     """Which pairs of a broker and a goal have a route: sorted arrays, each more than twice as long as the next."""
 
     def __init__(self) -> None:
@@ -191,8 +197,8 @@ class Served:
         """One more route for each of these different, sorted ``keys``; which of them are the first."""
         new = np.ones(keys.size, bool)
         for part in self._parts:
-            found = np.minimum(np.searchsorted(part, keys), part.size - 1)
-            new &= part[found] != keys
+            positions = np.minimum(np.searchsorted(part, keys), part.size - 1)
+            new &= part[positions] != keys
         fresh = keys[new]
         if fresh.size:
             self._parts.append(fresh)
@@ -203,12 +209,12 @@ class Served:
 
     def forget(self, brokers: np.ndarray, goals: int) -> None:
         """Nobody will ask for these brokers; keys have so many goals."""
-        kept = [part[~brokers[part // goals]] for part in self._parts]
+        remaining = [part[~brokers[part // goals]] for part in self._parts]
         self._parts.clear()
-        self._parts.extend([part for part in kept if part.size])
+        self._parts.extend([part for part in remaining if part.size])
 
 
-def expanded(starts: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def expand(starts: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For each of the brokers ``at`` in turn the numbers from starts[broker] to starts[broker + 1]: with each its place
     in ``at``.
     """
@@ -228,7 +234,7 @@ def _within(hops: int, rules: Rules, links: np.ndarray) -> np.ndarray:
     return np.full(links.size, hops < ttl) if isinstance(ttl, int) else hops < ttl[links]
 
 
-def _together(parts: list[Rows]) -> Rows:
+def concatenate(parts: list[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
     return Rows(

@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from spanwire.pipeline.report.model import MAX_PARTIES, Column, FlowChart, Kind, Link, Table, Value, cut
+from spanwire.pipeline.report.model import MAX_FLOW_NODES, Column, FlowChart, Kind, Link, Table, Value, limit_rows
 from spanwire.pipeline.report.sources import MESSAGES
 from spanwire.pipeline.report.traffic import DELIVERED
 
@@ -47,7 +47,7 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True)
-class Parties:
+class ClientFlows:
     """Who sends, who receives, and the map of both; ``consumers`` for whoever must know which are other brokers."""
 
     sending: Table
@@ -56,30 +56,30 @@ class Parties:
     consumers: dict[str, Consumer]
 
 
-def parties(messages: DataFrame, events: DataFrame) -> Parties:
+def client_flows(messages: DataFrame, events: DataFrame) -> ClientFlows:
     """From all that is there."""
     clients = _clients(events)
     sending = _sending(messages, events, clients)
     consumers, receiving = _receiving(events, clients)
-    return Parties(
-        cut("senders", "Who sends", SENDING_ABOUT, SENDING_COLUMNS, sending),
-        cut("receivers", "Who receives", RECEIVING_ABOUT, RECEIVING_COLUMNS, receiving),
+    return ClientFlows(
+        limit_rows("senders", "Who sends", SENDING_ABOUT, SENDING_COLUMNS, sending),
+        limit_rows("receivers", "Who receives", RECEIVING_ABOUT, RECEIVING_COLUMNS, receiving),
         _chart(sending, receiving),
         consumers,
     )
 
 
-def network_only(consumers: Mapping[str, Consumer], places: list[tuple[str, str]]) -> set[tuple[str, str]]:
+def network_only(consumers: Mapping[str, Consumer], destinations: list[tuple[str, str]]) -> set[tuple[str, str]]:
     """Of these brokers and destinations those at which, as far as is known, only other brokers consume."""
     patterns: dict[str, list[tuple[re.Pattern[str], bool]]] = {}
-    for one in set(consumers.values()):
-        patterns.setdefault(one.broker, []).append((pattern_of(one.destination), one.is_network))
-    found: set[tuple[str, str]] = set()
-    for broker, destination in places:
+    for consumer in set(consumers.values()):
+        patterns.setdefault(consumer.broker, []).append((pattern_of(consumer.destination), consumer.is_network))
+    network_destinations: set[tuple[str, str]] = set()
+    for broker, destination in destinations:
         fitting = [is_network for pattern, is_network in patterns.get(broker, []) if pattern.fullmatch(destination)]
         if fitting and all(fitting):
-            found.add((broker, destination))
-    return found
+            network_destinations.add((broker, destination))
+    return network_destinations
 
 
 def pattern_of(destination: str) -> re.Pattern[str]:
@@ -100,13 +100,13 @@ def pattern_of(destination: str) -> re.Pattern[str]:
 
 def _clients(events: DataFrame) -> dict[str, str]:
     """Client ids by connection."""
-    told = events.where("connection IS NOT NULL AND client IS NOT NULL").select("connection", "client").distinct()
-    return {row["connection"]: row["client"] for row in told.limit(MAX_CLIENTS).collect()}
+    reported = events.where("connection IS NOT NULL AND client IS NOT NULL").select("connection", "client").distinct()
+    return {row["connection"]: row["client"] for row in reported.limit(MAX_CLIENTS).collect()}
 
 
 def _sending(messages: DataFrame, events: DataFrame, clients: Mapping[str, str]) -> list[tuple[Value, ...]]:
-    told = events.where((F.col("kind") == DELIVERED) & (F.size("path") == 0) & F.col("connection").isNotNull())
-    by_event = told.groupBy("connection", "broker", "destination").count()
+    reported = events.where((F.col("kind") == DELIVERED) & (F.size("path") == 0) & F.col("connection").isNotNull())
+    by_event = reported.groupBy("connection", "broker", "destination").count()
     archived = messages.where((F.col("role") == MESSAGES) & F.col("connection").isNotNull() & F.col("cause").isNull())
     by_archive = archived.groupBy("connection", "destination").count().withColumn("broker", F.lit(""))
     producers = events.where("structure = 'ProducerInfo' AND connection IS NOT NULL AND destination IS NOT NULL")
@@ -139,9 +139,9 @@ def _receiving(events: DataFrame, clients: Mapping[str, str]) -> tuple[dict[str,
         F.min("at").alias("came"),
     )
     removed = events.where("kind = 'Consumer' AND structure = 'RemoveInfo'").groupBy("party")
-    given = events.where("kind = 'MessageDispatched' AND party IS NOT NULL").groupBy("party")
+    dispatched = events.where("kind = 'MessageDispatched' AND party IS NOT NULL").groupBy("party")
     frame = grouped.join(removed.agg(F.max("at").alias("went")), "party", "left")
-    frame = frame.join(given.agg(F.count("*").alias("given")), "party", "left")
+    frame = frame.join(dispatched.agg(F.count("*").alias("given")), "party", "left")
     consumers: dict[str, Consumer] = {}
     rows: list[tuple[Value, ...]] = []
     for row in frame.orderBy(F.desc_nulls_last("given"), "destination", "party").limit(MAX_CLIENTS).collect():
@@ -177,7 +177,7 @@ def _largest(counted: list[tuple[str, int]]) -> set[str]:
     sums: dict[str, int] = {}
     for name, count in counted:
         sums[name] = sums.get(name, 0) + count
-    return set(sorted(sums, key=lambda name: (-sums[name], name))[:MAX_PARTIES])
+    return set(sorted(sums, key=lambda name: (-sums[name], name))[:MAX_FLOW_NODES])
 
 
 def _count(value: Value) -> int:
