@@ -19,9 +19,7 @@ from spanwire.pipeline.options import COMMON, DEFAULT_URL, STORES
 from spanwire.routes.endpoints import Broker
 from spanwire.routes.nodes import Location, Mapping, Node, items_of, mapping_of
 
-MAX_REFERENCES: Final = (
-    8  # from a component over its configuration and pools to its factory; ends circles; ends circles
-)
+MAX_REFERENCES: Final = 8  # from a component over configuration and pools to its factory; ends circles
 COMPONENTS: Final = ("ActiveMQComponent", "JmsComponent")
 XA_FACTORY: Final = "ActiveMQXAConnectionFactory"
 FACTORIES: Final = ("ActiveMQConnectionFactory", "ActiveMQSslConnectionFactory", XA_FACTORY)

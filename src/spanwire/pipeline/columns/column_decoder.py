@@ -112,7 +112,7 @@ class DecodedColumns:
     """The columns of decoded messages; ``common_indexes`` has a 32-bit index into ``commons`` per row."""
 
     def __init__(self) -> None:
-        self.octets = 0  # of bodies and properties
+        self.octets = 0  # size of bodies and properties
         self.last_timestamp_ms = 0
         self.ids: Final[list[str]] = []
         self.commons: Final[list[CommonHeaders]] = []

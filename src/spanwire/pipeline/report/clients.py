@@ -1,7 +1,7 @@
-"""Who sends to whom: clients that send, the destinations, clients that receive.
+"""Senders and receivers: sending clients, destinations, receiving clients.
 
-Advisories tell of connections (with their client ids), producers and consumers; a message's id tells over which
-connection it was sent. How many messages a consumer was given is known where `advisoryForDispatched` is on.
+Advisories describe connections (with client ids), producers and consumers; the id of a message names the connection of
+its sender. The number of messages dispatched to a consumer is known with `advisoryForDispatched`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spanwire.pipeline.report.model import MAX_FLOW_NODES, Column, FlowChart, Ki
 from spanwire.pipeline.report.sources import MESSAGES
 from spanwire.pipeline.report.traffic import DELIVERED
 
-MAX_CLIENTS: Final = 100_000  # connections and consumers brought to the driver
+MAX_CLIENTS: Final = 100_000  # connections and consumers in the driver's memory
 SENDING_COLUMNS: Final = (
     Column("client"), Column("broker"), Column("destination"), Column("messages", Kind.COUNT),
 )  # fmt: skip
@@ -38,7 +38,7 @@ CONSUMER: Final = "consumer"
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """A consumer that an advisory has told of."""
+    """A consumer in an advisory."""
 
     broker: str
     destination: str
@@ -48,7 +48,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class ClientFlows:
-    """Who sends, who receives, and the map of both; ``consumers`` for whoever must know which are other brokers."""
+    """Senders, receivers and the chart of both; ``consumers`` distinguishes bridges of other brokers."""
 
     sending: Table
     receiving: Table
@@ -57,7 +57,7 @@ class ClientFlows:
 
 
 def client_flows(messages: DataFrame, events: DataFrame) -> ClientFlows:
-    """From all that is there."""
+    """Return all known flows between clients and destinations."""
     clients = _clients(events)
     sending = _sending(messages, events, clients)
     consumers, receiving = _receiving(events, clients)
@@ -70,7 +70,7 @@ def client_flows(messages: DataFrame, events: DataFrame) -> ClientFlows:
 
 
 def network_only(consumers: Mapping[str, Consumer], destinations: list[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Of these brokers and destinations those at which, as far as is known, only other brokers consume."""
+    """Return the brokers and destinations at which only bridges of other brokers are known to consume."""
     patterns: dict[str, list[tuple[re.Pattern[str], bool]]] = {}
     for consumer in set(consumers.values()):
         patterns.setdefault(consumer.broker, []).append((pattern_of(consumer.destination), consumer.is_network))
@@ -83,8 +83,10 @@ def network_only(consumers: Mapping[str, Consumer], destinations: list[tuple[str
 
 
 def pattern_of(destination: str) -> re.Pattern[str]:
-    """What a consumer's destination matches: ``*`` is one part of a name, ``>`` at its end all further ones; several
-    are separated by commas (Apache ActiveMQ, Wildcards; Composite Destinations).
+    """Return a pattern for the destinations of a consumer.
+
+    ``*`` matches one part of a name, a trailing ``>`` all further parts, and commas separate several destinations
+    (Apache ActiveMQ, Wildcards; Composite Destinations).
     """
     scheme, _, names = destination.partition("://")
     choices = []
@@ -99,7 +101,7 @@ def pattern_of(destination: str) -> re.Pattern[str]:
 
 
 def _clients(events: DataFrame) -> dict[str, str]:
-    """Client ids by connection."""
+    """Return client ids by connection."""
     reported = events.where("connection IS NOT NULL AND client IS NOT NULL").select("connection", "client").distinct()
     return {row["connection"]: row["client"] for row in reported.limit(MAX_CLIENTS).collect()}
 
@@ -121,7 +123,7 @@ def _sending(messages: DataFrame, events: DataFrame, clients: Mapping[str, str])
             counts[key] = counts.get(key, 0) + row["count"]
             if row["broker"]:
                 brokers[key] = row["broker"]
-        for key, count in counts.items():  # both tell of the same messages, so the larger count is the better one
+        for key, count in counts.items():  # both sources count the same messages, so the larger count is better
             sums[key] = max(sums.get(key, 0), count)
     ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
     return [(client, brokers.get((client, name)), name, count) for (client, name), count in ordered]
@@ -153,7 +155,7 @@ def _receiving(events: DataFrame, clients: Mapping[str, str]) -> tuple[dict[str,
 
 
 def _chart(sending: list[tuple[Value, ...]], receiving: list[tuple[Value, ...]]) -> FlowChart | None:
-    """The largest of each column; what belongs to others is left out."""
+    """Return a chart of the largest clients and destinations."""
     senders = _largest([(str(row[0]), _count(row[3])) for row in sending])
     names = _largest([(str(row[2]), _count(row[3])) for row in sending] + [(str(row[0]), 0) for row in receiving])
     receivers = _largest([(str(row[1]), _count(row[4])) for row in receiving])

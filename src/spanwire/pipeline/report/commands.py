@@ -1,9 +1,8 @@
-"""``spanwire pipeline report`` on a session of its own, and what it writes.
+"""Runs ``spanwire pipeline report`` on a session of its own, and writes the files of the report.
 
-DIRECTORY/report.html      everything on one page that needs no other file
-DIRECTORY/report.json      the same for machines
-DIRECTORY/KEY.png          the charts, where matplotlib is installed
-DIRECTORY/ids/…parquet     every id that stands out, where there are any
+DIRECTORY/report.html      everything on one page that needs no other file DIRECTORY/report.json      the report for
+programs DIRECTORY/KEY.png          the charts, if matplotlib is installed DIRECTORY/ids/…parquet     all flagged ids,
+if there are any
 """
 
 from __future__ import annotations
@@ -29,8 +28,12 @@ TITLE: Final = "Message flow"
 
 
 def report(master: str, inputs: Inputs, directory: Path | None, stuck_after_s: int) -> Report:
-    """Make a report, and its files when there is a directory for them. Raises `ConfigurationError`."""
-    inputs.check()  # before Spark takes its time
+    """Make a report, and its files if a directory is given.
+
+    Raises:
+        ConfigurationError: an input is no archive, or a file cannot be written.
+    """
+    inputs.check()  # report errors before the slow start of Spark
     if directory is not None:
         _make_directory(directory)
     with session_on(master, "spanwire pipeline report") as spark:
@@ -41,7 +44,11 @@ def report(master: str, inputs: Inputs, directory: Path | None, stuck_after_s: i
 
 
 def write(built: BuiltReport, directory: Path) -> None:
-    """The files. Raises `ConfigurationError` when they cannot be written."""
+    """Write the files.
+
+    Raises:
+        ConfigurationError: a file cannot be written.
+    """
     report_made = built.report
     try:
         if report_made.charts and not HAS_MATPLOTLIB:

@@ -1,8 +1,8 @@
-"""What brokers' counters say, from archived answers of the statistics plugin: each an instant of one destination.
+"""Counters of brokers, from archived replies of the statistics plugin.
 
-Between two answers: enqueued = dequeued + growth of the size. What was expired counts as dequeued (Apache ActiveMQ,
-StatisticsPlugin). Counters begin at 0 when a broker starts, so nothing is said about the time between the last answer
-before a start and the first one after it.
+Each reply describes one destination. Between two replies: enqueued = dequeued + growth of the size. Expired messages
+count as dequeued (Apache ActiveMQ, StatisticsPlugin). Counters begin at 0 when a broker starts, so the time between the
+last reply before a start and the first reply after it is left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ABOUT: Final = (
 
 
 def counters(statistics: DataFrame) -> tuple[Table, LineChart | None]:
-    """Each destination of each broker, and the sizes of the largest queues over time."""
+    """Return each destination of each broker, and the sizes of the largest queues over time."""
     window = Window.partitionBy("broker", "destination").orderBy("at")
     frame = statistics.where("at IS NOT NULL")
     for name in ("enqueued", "dequeued", "expired", "size"):

@@ -1,10 +1,10 @@
-"""How long messages take from broker to broker, by the broker path.
+"""Times from broker to broker, by the broker path.
 
-An arrival is a message at one broker, told by its advisory ``MessageDelivered``. The path of an arrival says who
-forwarded it last; the arrival there, of the same message, is the other end of the hop. The first hop begins at the
-sender, by his clock. Clocks that differ make times too small or too large, and less than nothing at worst: the smallest
-is shown. Rows of archives tell their whole way, and how long it took where the last broker notes when a message comes
-in (ActiveMQ Classic does).
+An arrival is a message at one broker, reported by the advisory ``MessageDelivered``. The path of an arrival names the
+last forwarding broker; the arrival of the same message at that broker is the start of the hop. The first hop begins at
+the sender, by the sender's clock. Different clocks make times too small, even negative, or too large; the smallest time
+is shown. Rows of archives have the whole path, and the total time if the last broker records arrivals (ActiveMQ Classic
+does).
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ WAY_ABOUT: Final = (
 
 
 def broker_names(events: DataFrame) -> dict[str, str]:
-    """The names of the brokers that tell advisories, by their ids."""
+    """Return the names of the brokers that publish advisories, by broker id."""
     rows = events.where("broker_id IS NOT NULL").select("broker_id", "broker").distinct().limit(MAX_DESTINATIONS)
     return {row["broker_id"]: row["broker"] for row in rows.collect()}
 
 
 def arrivals(events: DataFrame) -> DataFrame:
-    """Messages at brokers: id, destination, broker, broker_id, arrived_at, sent_at, path."""
+    """Return messages at brokers: id, destination, broker, broker_id, arrived_at, sent_at, path."""
     return events.where((F.col("kind") == DELIVERED) & F.col("id").isNotNull()).select(
         "id", "destination", "broker", "broker_id", F.coalesce("in_at", "at").alias("arrived_at"), "sent_at", "path"
     )
 
 
 def hops(events: DataFrame, names: Mapping[str, str]) -> tuple[Table, BarChart | None]:
-    """Each pair of brokers that messages went between, and how long that took."""
+    """Return each pair of brokers with forwarded messages, and the times of these hops."""
     here = arrivals(events)
     before = here.select(
         "id", "destination", F.col("broker_id").alias("last"), F.col("arrived_at").alias("left_at")
@@ -81,7 +81,7 @@ def hops(events: DataFrame, names: Mapping[str, str]) -> tuple[Table, BarChart |
 
 
 def route_table(messages: DataFrame, names: Mapping[str, str]) -> Table:
-    """Return the routes that archived messages have come."""
+    """Return the paths of archived messages."""
     grouped = messages.groupBy("path", "archive", "destination").agg(*_times("sent_at", "in_at"))
     records = grouped.orderBy(F.desc("count"), "archive", "destination").limit(MAX_DESTINATIONS).collect()
     rows: list[tuple[Value, ...]] = [

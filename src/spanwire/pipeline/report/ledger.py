@@ -1,9 +1,12 @@
-"""The ledger of queues: sent = delivered + dead + expired + pending, for each message, or the ids that break it.
+"""The ledger of queues: sent = delivered + dead + expired + pending, for each message.
 
-A message must come to one end: none is lost, more are doubled. One that ends without anybody having seen it arrive is
-unannounced, unless it is older than the record. What was sent is known of queues with `advisoryForDelivery`, or from an
-archive of what was sent; of other queues there is no ledger. Leaves to `spanwire.pipeline.report.sightings` what became
-of a message.
+reported arrival is unannounced, unless it is older than the record. Sent messages are known for queues with
+`advisoryForDelivery`, or from an archive of sent messages; other queues have no ledger.
+`spanwire.pipeline.report.sightings` determines the ends of a message.
+
+Args:
+    message must have one end: without an end it is lost, with several it is doubled. A message with an end but without
+        a
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ BROKEN: Final = (LOST, DOUBLED, UNANNOUNCED)
 STATES: Final = (*BROKEN, STUCK)
 ENDS: Final = ("delivered", "dead", "expired", "pending")
 NOWHERE: Final = "sent, and seen nowhere"
-MAX_NAMED: Final = 5  # queues in a note
+MAX_NAMED: Final = 5  # queues named in a note
 
 LEDGER_COLUMNS: Final = (
     Column("queue"), Column("sent", Kind.COUNT), *[Column(name, Kind.COUNT) for name in (*ENDS, STUCK, *BROKEN)],
@@ -51,7 +54,7 @@ IS_BROKEN: Final = "is broken"
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """The sums by queue, the ids, what is not known, and all ids that stand out as a frame."""
+    """The sums by queue, the shown ids, notes on unknown facts, and all flagged ids as a frame."""
 
     table: Table
     ids: Table
@@ -61,7 +64,7 @@ class Ledger:
 
     @property
     def is_broken(self) -> bool:
-        """Whether there are ids that break it."""
+        """Return True if there are ids that break the ledger."""
         return any(self.counts.get(state, 0) for state in BROKEN)
 
 
@@ -72,7 +75,7 @@ def ledger(
     consumers: Mapping[str, Consumer],
     stuck_after_s: int,
 ) -> Ledger:
-    """From all sightings. The record ends with the last thing that anybody saw."""
+    """Return the ledger of all sightings; the record ends with the last sighting."""
     begin, end = record(messages, events)
     sightings = at_brokers(spark, events, consumers)
     frame = of_messages(sightings, in_archives(messages), other_copies(messages))
@@ -103,7 +106,7 @@ def ledger(
 
 
 def record(messages: DataFrame, events: DataFrame) -> tuple[datetime | None, datetime | None]:
-    """When it begins to be known what is sent, and when the last thing was seen."""
+    """Return the time of the first known sent message and of the last sighting."""
     advised = events.agg(
         F.min(F.when(F.col("kind") == DELIVERED, F.col("at"))).alias("begin"), F.max("at").alias("end")
     ).first()
@@ -111,7 +114,7 @@ def record(messages: DataFrame, events: DataFrame) -> tuple[datetime | None, dat
         F.min(F.when(F.col("role") == SENT, F.col("sent_at"))).alias("begin"),
         F.greatest(F.max("sent_at"), F.max("in_at")).alias("end"),
     ).first()
-    assert advised is not None and archived is not None  # sums of nothing are rows of nulls
+    assert advised is not None and archived is not None  # sums without rows are one row of nulls
     begins = [row["begin"] for row in (advised, archived) if row["begin"] is not None]
     ends = [row["end"] for row in (advised, archived) if row["end"] is not None]
     return min(begins, default=None), max(ends, default=None)
@@ -130,7 +133,7 @@ def _is_sent(begin: datetime | None) -> SparkColumn:
 
 
 def _state(begin: datetime | None, end: datetime | None, stuck_after_s: int) -> SparkColumn:
-    """Null for a message whose ledger holds and that does not wait for too long."""
+    """Return the state of a flagged message, or null."""
     latest = None if end is None else end - timedelta(seconds=stuck_after_s)
     waits = F.lit(False) if latest is None else (F.col("pending") > 0) & (F.col("since") <= F.lit(latest))
     return (
@@ -171,6 +174,6 @@ def _notes(known: list[Row], unknown: list[str]) -> list[str]:
 
 
 def names_of(names: list[str]) -> str:
-    """Some names, and how many more there are."""
+    """Return some names and the number of the others."""
     shown = ", ".join(names[:MAX_NAMED])
     return shown if len(names) <= MAX_NAMED else f"{shown} and {len(names) - MAX_NAMED} more"

@@ -1,6 +1,6 @@
-"""A report: tables, charts and what breaks the ledger, as values that the terminal, a page and JSON are made of.
+"""A report as values: tables, charts and flagged ids, for the terminal, a page and JSON.
 
-Names in it come from messages and clients, and may be anything: whoever shows them escapes them.
+Names come from messages and clients and may contain anything, so every output must escape them.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-MAX_SHOWN_IDS: Final = 1_000  # on a page, in JSON and in the tables; all of them are in the Parquet files of --out
-MAX_ROWS: Final = 200  # of a table; what has more is cut and says so
-MAX_SERIES: Final = 6  # lines of a chart that can still be told apart
-MAX_FLOW_NODES: Final = 12  # of each column of the map of who sends to whom
+MAX_SHOWN_IDS: Final = 1_000  # flagged ids on a page, in JSON and in tables; the Parquet files of --out have all ids
+MAX_ROWS: Final = 200  # rows of a table; a longer table is limited and says so
+MAX_SERIES: Final = 6  # lines of a chart; more cannot be distinguished
+MAX_FLOW_NODES: Final = 12  # clients or destinations in each column of a flow chart
 
 Value = str | int | float | datetime | None
 
 
 class Kind(enum.Enum):
-    """What the values of a column are."""
+    """The kind of the values of a column."""
 
     TEXT = "text"
     COUNT = "count"
@@ -30,7 +30,7 @@ class Kind(enum.Enum):
 
 
 class Tone(enum.Enum):
-    """How a figure is meant."""
+    """The meaning of a figure."""
 
     PLAIN = "plain"
     GOOD = "good"
@@ -40,7 +40,7 @@ class Tone(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table: ``name`` is its key in JSON, ``label`` its head for people, the name without one."""
+    """One column of a table; ``name`` is its key in JSON, ``label`` its heading, by default the name."""
 
     name: str
     kind: Kind = Kind.TEXT
@@ -48,13 +48,13 @@ class Column:
 
     @property
     def head(self) -> str:
-        """The text above the column."""
+        """Return the heading."""
         return self.label or self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under a title. ``total`` is how many rows there were before the table was cut."""
+    """Rows under a title; ``total`` is the number of rows before the table was limited."""
 
     key: str
     title: str
@@ -65,13 +65,13 @@ class Table:
 
     @property
     def is_cut(self) -> bool:
-        """Whether rows are missing here."""
+        """Return True if rows are missing in the table."""
         return self.total > len(self.rows)
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a chart: values at times, in order; None where nothing is known."""
+    """One line of a chart: values at times, in order; an unknown value is ``None``."""
 
     name: str
     points: list[tuple[datetime, float | None]]
@@ -89,7 +89,7 @@ class LineChart:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One row of a bar chart: a middle value and a high one."""
+    """One row of a bar chart, with a middle and a high value."""
 
     name: str
     middle: float
@@ -98,7 +98,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class BarChart:
-    """A middle and a high value of each of some things."""
+    """A middle and a high value for each of several names."""
 
     key: str
     title: str
@@ -110,7 +110,10 @@ class BarChart:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """From one party to the next, and how many messages; None when nobody counted them."""
+    """A link from a client or destination to the next.
+
+    ``count`` is the number of messages, or ``None`` if unknown.
+    """
 
     start: str
     end: str
@@ -119,7 +122,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class FlowChart:
-    """Producers, destinations and consumers in three columns, and the links between neighbours."""
+    """Producers, destinations and consumers in three columns, with links between neighbours."""
 
     key: str
     title: str
@@ -132,7 +135,7 @@ Chart = LineChart | BarChart | FlowChart
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number that stands out."""
+    """One number at the top of a report."""
 
     name: str
     value: int | float | str
@@ -141,7 +144,7 @@ class Figure:
 
 @dataclass(slots=True)
 class Report:
-    """All of it."""
+    """A complete report."""
 
     sources: list[str]
     begin: datetime | None = None
@@ -150,10 +153,14 @@ class Report:
     tables: list[Table] = field(default_factory=list)
     charts: list[Chart] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    is_broken: bool = False  # the ledger has ids that break it
+    is_broken: bool = False  # ids break the ledger
 
     def table(self, key: str) -> Table:
-        """The table of that key; `KeyError` when the report has none."""
+        """Return the table of a key.
+
+        Raises:
+            KeyError: the report has no such table.
+        """
         for table in self.tables:
             if table.key == key:
                 return table
@@ -161,5 +168,5 @@ class Report:
 
 
 def limit_rows(key: str, title: str, about: str, columns: tuple[Column, ...], rows: list[tuple[Value, ...]]) -> Table:
-    """A table of at most `MAX_ROWS` of the rows."""
+    """Return a table with at most `MAX_ROWS` of the rows."""
     return Table(key, title, about, columns, rows[:MAX_ROWS], len(rows))

@@ -1,6 +1,7 @@
-"""A report as one HTML file that needs nothing else: styles and charts are inside, no script, no address of anything.
+"""Writes a report as one self-contained HTML file, without scripts and without references.
 
-Its policy forbids the browser to load or run whatever a name might smuggle in; names are escaped all the same.
+The content security policy keeps the browser from loading or running anything that a name might contain; names are
+escaped in addition.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from spanwire.pipeline.report.svg import svg_of
 from spanwire.pipeline.report.terminal import verdict
 from spanwire.pipeline.report.texts import is_number, printable, short, text_of
 
-MAX_TEXT: Final = 300  # characters of one value on the page; report.json has all of it
+MAX_TEXT: Final = 300  # characters of one value on the page; report.json has the whole value
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 STATES: Final[dict[str, str]] = {
     "lost": "bad", "doubled": "bad", "unannounced": "bad", "is broken": "bad", "stuck": "warning", "holds": "good",
@@ -60,7 +61,7 @@ th,td{padding:6px 9px}}
 
 
 def page(report: Report, title: str) -> str:
-    """The file's text."""
+    """Return the text of the file."""
     charts = {chart.key: chart for chart in report.charts}
     tables = {table.key: table for table in report.tables}
     sections = [

@@ -1,4 +1,4 @@
-"""Charts as PNG files, where matplotlib is installed."""
+"""Draws charts as PNG files, if matplotlib is installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spanwire.pipeline.report.texts import printable, short
 try:
     from matplotlib import dates, figure, patches
     from matplotlib import path as paths
-except ImportError:  # the report is complete without it, and says so
+except ImportError:  # the report has a note instead of the files
     HAS_MATPLOTLIB = False
 else:
     HAS_MATPLOTLIB = True
@@ -25,7 +25,7 @@ BOX: Final = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": "#
 
 
 class Axes(Protocol):
-    """What curves are drawn on."""
+    """The drawing area of curves."""
 
     def add_patch(self, patch: object) -> object:
         """Draw a shape."""
@@ -33,7 +33,7 @@ class Axes(Protocol):
 
 
 def write_charts(charts: list[Chart], directory: Path) -> list[Path]:
-    """A file ``KEY.png`` for each; none without matplotlib."""
+    """Write a file ``KEY.png`` for each chart; return no paths without matplotlib."""
     if not HAS_MATPLOTLIB:
         return []
     written = []
@@ -136,5 +136,5 @@ def _curve(
 
 
 def plain(text: str) -> str:
-    """A name as matplotlib shall draw it: no dollar begins a formula, and what is long is cut."""
+    """Return a name for matplotlib: shortened, and without formulas begun by a dollar."""
     return printable(short(text, MAX_NAME)).replace("$", r"\$")

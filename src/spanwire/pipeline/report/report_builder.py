@@ -1,4 +1,4 @@
-"""A report from archives, on a Spark session."""
+"""Builds a report from archives, on a Spark session."""
 
 from __future__ import annotations
 
@@ -22,14 +22,18 @@ NO_TIMES = (
 
 @dataclass(frozen=True, slots=True)
 class BuiltReport:
-    """The report, and every id that stands out, of which the report shows some."""
+    """The report, and all flagged ids, of which the report shows some."""
 
     report: Report
     flagged: DataFrame
 
 
 def build(spark: SparkSession, inputs: Inputs, stuck_after_s: int) -> BuiltReport:
-    """Everything that can be said. Raises `ConfigurationError` for what is no archive."""
+    """Build the report.
+
+    Raises:
+        ConfigurationError: an input is no archive.
+    """
     inputs.check()
     advisories, rows = events(spark, inputs).persist(), messages(spark, inputs).persist()
     report = Report([*inputs.messages, *inputs.advisories, *inputs.statistics, *inputs.sent])
@@ -65,7 +69,7 @@ def build(spark: SparkSession, inputs: Inputs, stuck_after_s: int) -> BuiltRepor
 
 
 def incomplete(tables: list[Table]) -> list[str]:
-    """What was too much to bring to one place."""
+    """Return notes about tables whose rows were limited in the driver."""
     return [
         f"{table.title}: only {MAX_DESTINATIONS:,} rows were looked at; figures and sums leave the others out."
         for table in tables
@@ -74,7 +78,7 @@ def incomplete(tables: list[Table]) -> list[str]:
 
 
 def figures(flow: Traffic, ledger_result: Ledger, brokers: int) -> list[Figure]:
-    """The numbers at the top."""
+    """Return the numbers at the top of the report."""
     counts = ledger_result.counts
     shown = [Figure("messages", flow.messages), Figure("destinations", flow.table.total)]
     if brokers:

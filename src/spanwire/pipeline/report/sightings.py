@@ -1,16 +1,18 @@
-"""Where messages of queues were seen: a row for each message at each broker, then one for each message.
+"""Sightings of messages of queues: a row for each message at each broker, then a row for each message.
 
-| sighting | told by |
+| sighting | source |
 |---|---|
 | arrived at a broker | the advisory MessageDelivered |
-| left a broker | MessageConsumed; of dead and expired ones as well |
+| left a broker | MessageConsumed; also for dead and expired messages |
 | dead, expired | MessageDLQd, Expired; a dead letter in an archive |
 | received | a row of an archive |
-| sent | a row of an archive of what was sent |
+| sent | a row of an archive of sent messages |
 
-What has left a broker was forwarded as often as messages arrived from there, once at least when a later sighting has
-that broker in its path; otherwise whoever took it was its receiver. A message that another broker took and that was
-seen nowhere afterwards has vanished between the two. It is pending where it arrived and did not leave.
+later sighting has the broker in its path. Otherwise its consumer was a receiver. A message that a bridge consumed and
+that has no later sighting has vanished between two brokers. A message is pending where it arrived and did not leave.
+
+Args:
+    message that left a broker was forwarded as often as it arrived elsewhere from that broker, and at least once if a
 """
 
 from __future__ import annotations
@@ -35,18 +37,23 @@ KINDS: Final[dict[str, str]] = {
 }
 DISPATCHED: Final = "MessageDispatched"
 KEY: Final = ("destination", "id")
-EXPIRY_CAUSE: Final = "%expir%"  # of a dead letter, in any case
+EXPIRY_CAUSE: Final = "%expir%"  # pattern for the cause of an expired dead letter
 
 
 def is_queue() -> SparkColumn:
-    """A queue that is not one of dead letters, of which another queue's ledger tells already."""
+    """Return a column: true for queues except dead-letter queues.
+
+    Args:
+        dead letter belongs to the ledger of its original queue.
+    """
     name = F.col("destination")
     return name.startswith("queue://") & ~name.rlike(DEAD_LETTERS)
 
 
 def at_brokers(spark: SparkSession, events: DataFrame, consumers: Mapping[str, Consumer]) -> DataFrame:
-    """A row for each message at each broker that told of it: how often it was delivered there, forwarded, vanished, is
-    dead, expired or pending; ``arrived`` how often it came.
+    """Return a row for each message at each broker with sightings.
+
+    The row counts how often the message arrived, was delivered, forwarded, vanished, died, expired and is pending.
     """
     reported = events.where(F.col("kind").isin(*KINDS, DISPATCHED) & F.col("id").isNotNull() & is_queue())
     is_arrival = F.col("kind") == "MessageDelivered"
@@ -65,7 +72,7 @@ def at_brokers(spark: SparkSession, events: DataFrame, consumers: Mapping[str, C
 
 
 def in_archives(messages: DataFrame) -> DataFrame:
-    """A row for each archived message: how often it was received there, and the brokers behind it."""
+    """Return a row for each archived message: the number of receptions, and the brokers on its path."""
     rows = messages.where((F.col("role") == MESSAGES) & F.col("cause").isNull() & is_queue())
     return rows.groupBy(*KEY).agg(
         F.count("*").alias("received"),
@@ -75,7 +82,7 @@ def in_archives(messages: DataFrame) -> DataFrame:
 
 
 def other_copies(messages: DataFrame) -> DataFrame:
-    """By id alone, since the queue is another one there: copies of what was sent, and dead letters."""
+    """Return copies of sent messages and dead letters by id alone, because their queues differ."""
     is_sent, is_dead = F.col("role") == SENT, F.col("cause").isNotNull() | F.col("destination").rlike(DEAD_LETTERS)
     rows = messages.where(is_sent | is_dead).withColumn("has_expired", F.lower("cause").like(EXPIRY_CAUSE))
     return rows.groupBy("id").agg(
@@ -88,8 +95,9 @@ def other_copies(messages: DataFrame) -> DataFrame:
 
 
 def of_messages(sightings: DataFrame, archived: DataFrame, copies: DataFrame) -> DataFrame:
-    """A row for each message: destination, id, sent_at, since, place, is_announced, and how often it is delivered,
-    dead, expired, pending.
+    """Return a row for each message: destination, id, sent_at, since, place, is_announced, and its ends.
+
+    The ends are the numbers of delivered, dead, expired and pending copies.
     """
     sightings = _with_forwards(sightings, archived)
     at_all = sightings.groupBy(*KEY).agg(
@@ -105,7 +113,7 @@ def of_messages(sightings: DataFrame, archived: DataFrame, copies: DataFrame) ->
     zero = F.lit(0)
     for name in (ARRIVED, "delivered", "dead", "expired", "pending", "received", "sent_copies"):
         both = both.withColumn(name, F.coalesce(name, zero))
-    further = F.greatest(F.col("received") - F.col("delivered"), zero)  # what no advisory tells of
+    further = F.greatest(F.col("received") - F.col("delivered"), zero)  # deliveries without an advisory
     both = both.withColumn("pending", F.greatest(F.col("pending") - further, zero))
     both = both.withColumn("delivered", F.greatest("delivered", "received"))
     has_no_end = F.col("delivered") + F.col("dead") + F.col("expired") + F.col("pending") == 0
@@ -126,7 +134,10 @@ def of_messages(sightings: DataFrame, archived: DataFrame, copies: DataFrame) ->
 
 
 def _with_takers(spark: SparkSession, seen: DataFrame, consumers: Mapping[str, Consumer]) -> DataFrame:
-    """``is_bridge``: whether another broker took it, as far as the last dispatch or all consumers there tell."""
+    """Add ``is_bridge``: true if a bridge consumed the message.
+
+    The last dispatch decides, or all known consumers of the destination.
+    """
     takers = [(consumer_id, consumer.is_network) for consumer_id, consumer in consumers.items()]
     known = spark.createDataFrame(takers, "taker string, taker_is_bridge boolean")
     pairs = seen.select("broker", "destination").distinct().limit(MAX_DESTINATIONS).collect()
@@ -138,7 +149,7 @@ def _with_takers(spark: SparkSession, seen: DataFrame, consumers: Mapping[str, C
 
 
 def _with_forwards(sightings: DataFrame, archived: DataFrame) -> DataFrame:
-    """Adds what became of each message at each broker, by what was seen behind it."""
+    """Add the ends of each message at each broker, from later sightings."""
     direct = sightings.select(*KEY, F.explode("direct").alias("broker_id"), F.lit(1).alias("times"))
     passed = sightings.select(*KEY, F.explode("behind").alias("broker_id")).unionByName(
         archived.select(*KEY, F.explode("archived_behind").alias("broker_id"))
@@ -165,7 +176,7 @@ def _with_forwards(sightings: DataFrame, archived: DataFrame) -> DataFrame:
 
 
 def _location_text() -> SparkColumn:
-    """What became of it at a broker, for people; null for one that forwarded it."""
+    """Return the ends of a message at a broker as text; null if the broker forwarded it."""
     words = {"delivered": "delivered at", "dead": "dead at", "expired": "expired at", "pending": "pending at"}
     texts = [
         F.when(F.col(name) > 0, F.concat(F.lit(f"{text} "), F.col("broker"), _times(F.col(name))))

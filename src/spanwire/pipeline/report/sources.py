@@ -1,8 +1,7 @@
-"""Archives as the frames that a report is made of: messages, events that advisories tell of, statistics.
+"""Archives as frames for a report: messages, advisories, statistics.
 
-An archive may hold any of the three: what was sent to a topic below ``ActiveMQ.Advisory.`` is an advisory wherever it
-lies. Only archives that are named as statistics are read as such. What a broker without `advisoryFor…` does not tell
-is missing in the events, and nothing here can know.
+Messages of a topic below ``ActiveMQ.Advisory.`` are advisories in any archive. Only archives named as statistics are
+read as statistics. Facts that a broker without `advisoryFor…` does not publish are missing.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from spanwire.pipeline.archive.archive_query import PARTITIONS, STATE
 from spanwire.pipeline.archive.replay import ARCHIVE_DDL, read_archive
 from spanwire.pipeline.columns.destinations import ADVISORIES
 
-MAX_ARCHIVES: Final = 100  # of one kind; each costs Spark a listing of its files
+MAX_ARCHIVES: Final = 100  # archives of one kind; Spark lists the files of each
 MESSAGES: Final = "messages"
 SENT: Final = "sent"
 EVENT: Final = rf"^topic://{ADVISORIES.replace('.', '[.]')}([A-Za-z]+)(?:[.](Queue|Topic|TempQueue|TempTopic)[.](.*))?$"
 SCHEMES: Final = {"Queue": "queue://", "Topic": "topic://", "TempQueue": "temp-queue://", "TempTopic": "temp-topic://"}
 DEAD_LETTERS: Final = r"^queue://(ActiveMQ[.])?DLQ([.].*)?$"
-CONNECTION: Final = r"^(.*):[^:]*:[^:]*:[^:]*$"  # of a message's id: connection:session:producer:number
+CONNECTION: Final = r"^(.*):[^:]*:[^:]*:[^:]*$"  # message id: connection:session:producer:number
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,11 @@ class Inputs:
     sent: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raises `ConfigurationError` for what is no archive, for one that is named twice, and for none at all."""
+        """Check the directories.
+
+        Raises:
+            ConfigurationError: a directory is no archive, is named twice, or no archive is named.
+        """
         named = [*self.messages, *self.advisories, *self.statistics, *self.sent]
         if not named:
             raise ConfigurationError("name an archive at least, as spanwire pipeline archive has written it")
@@ -59,14 +62,14 @@ class Inputs:
 
 
 def messages(spark: SparkSession, inputs: Inputs) -> DataFrame:
-    """A row for each archived message that is no advisory.
+    """Return a row for each archived message except advisories.
 
-    | archive, role | which archive, and ``messages`` or ``sent`` |
+    | archive, role | name of the archive, and ``messages`` or ``sent`` |
     | id, destination, connection | connection: of the sender |
-    | sent_at, in_at, out_at | by the sender's clock, the last broker's |
-    | path | ids of the brokers that forwarded it, never null |
-    | size | octets of the body as it is in the archive |
-    | redelivered, persistent, cause | cause: why it is a dead letter, or null |
+    | sent_at, in_at, out_at | by the clock of the sender and of the last broker |
+    | path | ids of the forwarding brokers, never null |
+    | size | octets of the archived body |
+    | redelivered, persistent, cause | cause: of a dead letter, or null |
     """
     rows = [_read(spark, name, MESSAGES) for name in inputs.messages]
     rows += [_read(spark, name, SENT) for name in inputs.sent]
@@ -91,15 +94,15 @@ def messages(spark: SparkSession, inputs: Inputs) -> DataFrame:
 
 
 def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
-    """A row for each advisory.
+    """Return a row for each advisory.
 
     | kind | such as ``MessageDelivered``, ``Consumer`` |
-    | broker, broker_id, at | who tells, and when by its clock |
-    | destination | what the advisory is about |
-    | structure | the type of what it tells of |
-    | id, connection, sent_at, in_at, path, size | of a message that it tells of |
-    | party | the id of the consumer, producer or connection that it tells of |
-    | client, subscription, is_network | of a client that it tells of |
+    | broker, broker_id, at | the publishing broker, and the time by its clock |
+    | destination | the destination of the advisory |
+    | structure | the type of the structure in the body |
+    | id, connection, sent_at, in_at, path, size | of a message in the body |
+    | party | the id of a consumer, producer or connection in the body |
+    | client, subscription, is_network | of a client in the body |
     """
     names = [*inputs.messages, *inputs.advisories]
     rows = [_read(spark, name, MESSAGES) for name in names]
@@ -134,8 +137,9 @@ def events(spark: SparkSession, inputs: Inputs) -> DataFrame:
 
 
 def statistics(spark: SparkSession, inputs: Inputs) -> DataFrame:
-    """A row for each answer about a destination: broker, destination, at, size, enqueued, dequeued, expired, consumers,
-    producers, memory_percent.
+    """Return a row for each reply of the statistics plugin about a destination.
+
+    The columns are broker, destination, at, size, enqueued, dequeued, expired, consumers, producers, memory_percent.
     """
     rows = [_read(spark, name, MESSAGES) for name in inputs.statistics]
     frame = reduce(DataFrame.unionByName, rows) if rows else _empty_frame(spark)
@@ -164,7 +168,7 @@ def _empty_frame(spark: SparkSession) -> DataFrame:
 
 
 def _entry(name: str, kind: str = "string") -> Column:
-    """An entry of a map body, or of what an advisory tells of; null for another type."""
+    """Return an entry of a map body or of an advisory; null for another type."""
     return F.try_variant_get("body", f"$.{name}", kind)
 
 

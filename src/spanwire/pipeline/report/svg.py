@@ -1,4 +1,4 @@
-"""Charts as SVG, to stand in a page as they are: every text of others is escaped, nothing is referred to."""
+"""Draws charts as SVG for a page; all names are escaped, and there are no references."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLOT: Final = 220
 TICKS: Final = 5
 BAR: Final = 30
 NAME: Final = 300
-MAX_NAME: Final = 40  # characters beside a bar or in a box
+MAX_NAME: Final = 40  # characters of a name beside a bar or in a box
 NODE: Final = 26
 GAP: Final = 12
 BOX: Final = 240
@@ -27,14 +27,14 @@ WIDEST: Final = 20.0
 
 
 def svg_of(chart: Chart) -> str:
-    """Any chart."""
+    """Return any chart as SVG."""
     if isinstance(chart, LineChart):
         return line_svg(chart)
     return bar_svg(chart) if isinstance(chart, BarChart) else flow_svg(chart)
 
 
 def line_svg(chart: LineChart) -> str:
-    """Lines over time, with a grid and a legend below."""
+    """Return lines over time, with a grid and a legend below."""
     times = [when for series in chart.series for when, _ in series.points]
     values = [value for series in chart.series for _, value in series.points if value is not None]
     begin, end = min(times), max(times)
@@ -71,7 +71,7 @@ def line_svg(chart: LineChart) -> str:
 
 
 def bar_svg(chart: BarChart) -> str:
-    """A bar to the high value with the middle one dark in front."""
+    """Return bars to the high values, with dark bars to the middle values in front."""
     top = nice(max((max(bar.middle, bar.high) for bar in chart.bars), default=0.0))
     height = TOP + BAR * len(chart.bars) + 44
     room = WIDTH - NAME - RIGHT - 70
@@ -93,7 +93,7 @@ def bar_svg(chart: BarChart) -> str:
 
 
 def flow_svg(chart: FlowChart) -> str:
-    """Senders on the left, destinations in the middle, receivers on the right; a link is as wide as it carries much."""
+    """Return three columns of boxes with curves between neighbours."""
     columns = [
         sorted({link.start for link in chart.sending}),
         sorted({link.end for link in chart.sending} | {link.start for link in chart.receiving}),
@@ -122,7 +122,7 @@ def flow_svg(chart: FlowChart) -> str:
 
 
 def nice(value: float) -> float:
-    """The end of an axis: 1, 2 or 5 times a power of ten, not below the value."""
+    """Return the end of an axis: 1, 2 or 5 times a power of ten, not below the value."""
     if value <= 0:
         return 1.0
     power = 10.0 ** len(str(int(value))) / 10 if value >= 1 else 1.0
@@ -132,7 +132,7 @@ def nice(value: float) -> float:
 
 
 def number(value: float) -> str:
-    """A short number."""
+    """Return a short number."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if value >= size:
             return f"{value / (1e3 if unit == 'k' else size):.3g}{unit}"

@@ -1,4 +1,4 @@
-"""A report on a terminal, and as JSON."""
+"""Shows a report on a terminal, and as JSON."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from spanwire.pipeline.report.texts import printable, table_text
 
 
 def report_text(report: Report) -> str:
-    """All tables, then what is not known; the verdict comes last, where it is seen."""
+    """Return all tables, then the notes, then the verdict, which stays visible at the end."""
     parts = [table_text(table) for table in report.tables]
     parts += [f"Note: {printable(note)}" for note in report.notes]
     return "\n\n".join([*parts, verdict(report)]) + "\n"
 
 
 def verdict(report: Report) -> str:
-    """One line: what the report comes to."""
+    """Return the result of the report in one line."""
     named = ", ".join(
         f"{figure.value:,} {figure.name}" if not isinstance(figure.value, str) else f"{figure.name} {figure.value}"
         for figure in report.figures
@@ -28,7 +28,7 @@ def verdict(report: Report) -> str:
 
 
 def json_of(report: Report) -> dict[str, object]:
-    """The report for machines: times as ISO 8601, tables as lists of objects by the names of their columns."""
+    """Return the report for programs: times as ISO 8601, rows as objects by column names."""
     return {
         "sources": report.sources,
         "begin": _plain(report.begin),

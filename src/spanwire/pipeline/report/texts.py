@@ -1,4 +1,4 @@
-"""Values of tables as texts for people; names of others with nothing in them that a terminal would obey."""
+"""Formats values of tables for people, with foreign names made safe for a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from spanwire.pipeline.report.model import Kind, Table, Value
 
 NOTHING: Final = "–"
-MAX_CELL: Final = 100  # characters of a text in a table on a terminal
+MAX_CELL: Final = 100  # characters of a cell on a terminal
 GAP: Final = "  "
 UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 STEP: Final = 1024
@@ -16,7 +16,7 @@ MANY_MS: Final = 10_000
 
 
 def text_of(value: Value, kind: Kind) -> str:
-    """One value."""
+    """Return one value as text."""
     if value is None:
         return NOTHING
     if isinstance(value, datetime):
@@ -33,7 +33,7 @@ def text_of(value: Value, kind: Kind) -> str:
 
 
 def octets_text(count: int | float) -> str:
-    """A number of octets."""
+    """Return a number of octets with a unit."""
     size, unit = float(count), 0
     while size >= STEP and unit < len(UNITS) - 1:
         size /= STEP
@@ -42,17 +42,17 @@ def octets_text(count: int | float) -> str:
 
 
 def printable(text: str) -> str:
-    """A text without control characters and without those that turn the direction of others."""
+    """Return a text without control characters and marks for the direction of writing."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def is_number(kind: Kind) -> bool:
-    """Whether values of this kind stand on the right."""
+    """Return True if values of this kind are aligned to the right."""
     return kind not in (Kind.TEXT, Kind.TIME)
 
 
 def table_text(table: Table) -> str:
-    """A table for a terminal."""
+    """Return a table for a terminal."""
     heads = [column.head for column in table.columns]
     kinds = [column.kind for column in table.columns]
     cells = [[short(text_of(value, kind)) for value, kind in zip(row, kinds, strict=True)] for row in table.rows]
@@ -70,7 +70,7 @@ def table_text(table: Table) -> str:
 
 
 def short(text: str, most: int = MAX_CELL) -> str:
-    """At most so many characters; the end of an id says more than its middle."""
+    """Return at most ``most`` characters; the middle is left out, because the end of an id says more."""
     if len(text) <= most:
         return text
     half = most // 2

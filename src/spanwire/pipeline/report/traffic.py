@@ -1,4 +1,4 @@
-"""Rates and sizes by destination, and over time."""
+"""Rates and sizes by destination and over time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from spanwire.pipeline.report.model import MAX_SERIES, Column, Kind, LineChart, Series, Table, Value, limit_rows
 from spanwire.pipeline.report.sources import MESSAGES
 
-MAX_DESTINATIONS: Final = 10_000  # brought to the driver: those with most messages
-MAX_STEPS: Final = 120  # of a chart over time
+MAX_DESTINATIONS: Final = 10_000  # destinations in the driver's memory, those with most messages
+MAX_STEPS: Final = 120  # steps of a chart over time
 STEPS_S: Final = (1, 2, 5, 10, 30, 60, 300, 600, 1800, 3600, 10_800, 43_200, 86_400, 604_800, 2_592_000, 31_536_000)
 OTHERS: Final = "all others"
 ARCHIVE: Final = "archive"
@@ -42,7 +42,7 @@ ABOUT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """By destination and over time, and the totals."""
+    """Traffic by destination and over time, and totals."""
 
     table: Table
     chart: LineChart | None
@@ -53,7 +53,7 @@ class Traffic:
 
 
 def traffic(messages: DataFrame, events: DataFrame) -> Traffic:
-    """What archives hold; of destinations that they do not hold, what advisories tell."""
+    """Return the traffic of archives, and of other destinations by their advisories."""
     when = F.coalesce("sent_at", "in_at")
     archived = messages.where(F.col("role") == MESSAGES).withColumn("when", when)
     rows = _sums(archived)
@@ -87,13 +87,13 @@ def traffic(messages: DataFrame, events: DataFrame) -> Traffic:
 
 
 def step_of(begin: datetime, end: datetime) -> int:
-    """Seconds of one step of a chart over that time."""
+    """Return the seconds of one step of a chart."""
     span_s = max((end - begin).total_seconds(), 1.0)
     return next((step for step in STEPS_S if span_s / step <= MAX_STEPS), STEPS_S[-1])
 
 
 def rates(frame: DataFrame, names: list[str], has_others: bool, begin: datetime, end: datetime) -> LineChart:
-    """Messages per second of the destinations, and of all others together, over time."""
+    """Return messages per second over time for these destinations, and for all others together."""
     step_s = step_of(begin, end)
     name = F.when(F.col("destination").isin(names), F.col("destination")).otherwise(OTHERS)
     counts = frame.where(F.col("when").isNotNull()).groupBy(name.alias("name"), bucket(F.col("when"), step_s))
@@ -114,17 +114,17 @@ def rates(frame: DataFrame, names: list[str], has_others: bool, begin: datetime,
 
 
 def bucket(when: SparkColumn, step_s: int) -> SparkColumn:
-    """The number of the step in which a time lies."""
+    """Return the number of the step of a time."""
     return F.floor(F.unix_seconds(when) / step_s).alias("bucket")
 
 
 def begin_of(number: int, step_s: int, like: datetime) -> datetime:
-    """When a step begins, in the zone of another time."""
+    """Return the begin of a step, in the time zone of ``like``."""
     return datetime.fromtimestamp(0, like.tzinfo) + timedelta(seconds=number * step_s)
 
 
 def span_text(seconds: int) -> str:
-    """A length of time for people."""
+    """Return a length of time as text."""
     for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= unit and seconds % unit == 0:
             return f"{seconds // unit} {name}"
@@ -132,7 +132,7 @@ def span_text(seconds: int) -> str:
 
 
 def _sums(frame: DataFrame) -> list[Row]:
-    """The destinations, largest first."""
+    """Return the destinations, largest first."""
     grouped = frame.where(F.col("destination").isNotNull()).groupBy("destination")
     sums = grouped.agg(
         F.count("*").alias("messages"),

@@ -1,4 +1,4 @@
-"""``spanwire network simulate`` on a session of its own."""
+"""Runs ``spanwire network simulate`` on a session of its own."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ from spanwire.pipeline.simulation.topology_file import read_connectors
 
 ALL: Final = "ALL"
 USUAL_SUBSCRIBERS: Final = 1_000
-LOWEST_BASE: Final = -63  # with consumers 64 hops away the priority still fits into a Java byte
-# What is known of ten million links comes back from each core: 300 MB.
+LOWEST_BASE: Final = -63  # lowest priority; 64 hops less still fit into a Java byte
+# Each core returns the demand of ten million links: 300 MB.
 SETTINGS: Final = {"spark.driver.memory": "3g", "spark.driver.maxResultSize": "0"}
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Where consumers are, and where to tell. ``subscribers`` is a number, `ALL`, or the usual number."""
+    """Consumers and output of a simulation.
+
+    ``subscribers`` is a number, `ALL`, or ``None`` for the default.
+    """
 
     destination: str
     subscribers: str | None
@@ -47,7 +50,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A network that can be simulated: ``goals`` are the brokers with consumers."""
+    """A network for a simulation."""
 
     network: Network
     naming: Naming
@@ -56,7 +59,7 @@ class Prepared:
 def generated_network(
     kind: str, brokers: int, degree: int | None, duplex: bool, rules: Rules, choice: Choice
 ) -> Prepared:
-    """A network of that kind."""
+    """Generate a network of a topology."""
     connectors = generate(kind, brokers, degree, choice.seed)
     usual = "" if degree is None else f", degree {degree}"
     naming = Naming(f"{kind}{usual}", choice.destination, int(connectors[0].size))
@@ -64,14 +67,14 @@ def generated_network(
 
 
 def listed_network(path: Path, duplex: bool, rules: Rules, choice: Choice) -> Prepared:
-    """The network of a list of connectors."""
+    """Return the network of a list of connectors."""
     connectors, names = read_connectors(path)
     naming = Naming(str(path), choice.destination, int(connectors[0].size), names)
     return _prepare(_build_graph(len(names), connectors, duplex), rules, naming, choice)
 
 
 def planned_network(graph: Graph, rules: Rules, connectors: int, names: list[str], choice: Choice) -> Prepared:
-    """The network of configuration files."""
+    """Return the network of configuration files."""
     return _prepare(graph, rules, Naming("files", choice.destination, connectors, names), choice)
 
 
@@ -89,7 +92,11 @@ def _prepare(graph: Graph, rules: Rules, naming: Naming, choice: Choice) -> Prep
 
 
 def run(prepared: Prepared, choice: Choice) -> None:
-    """Simulate and tell, on a session of its own. Raises `ConfigurationError` when Spark cannot do it."""
+    """Simulate on a session and print the outcome.
+
+    Raises:
+        ConfigurationError: Spark fails.
+    """
     try:
         with session_on(choice.master, "spanwire network simulate", SETTINGS) as spark:
             print_outcome(spark, prepared, choice)
@@ -98,14 +105,14 @@ def run(prepared: Prepared, choice: Choice) -> None:
 
 
 def cause(text: str) -> str:
-    """The line that says why, of all that Spark says: in Java's report the one behind a colon."""
+    """Return the line of Spark's error with the reason; in Java's report the line after a colon."""
     text_lines = text.splitlines() or [""]
     java_lines = [text_line[2:] for text_line in text_lines if text_line.startswith(": ")]
     return (java_lines or text_lines)[0][:300]
 
 
 def print_outcome(spark: SparkSession, prepared: Prepared, choice: Choice) -> None:
-    """Simulate, print what is found out, and write it down if that is asked."""
+    """Simulate, print the outcome, and write it to files if asked."""
     started = time.monotonic()
     outcome = simulate(spark, prepared.network, choice.seed)
     values = summary(outcome, prepared.naming, time.monotonic() - started, _resident_mib())
@@ -118,7 +125,11 @@ def print_outcome(spark: SparkSession, prepared: Prepared, choice: Choice) -> No
 
 
 def choose_goals(brokers: int, subscribers: str | None, seed: int) -> np.ndarray:
-    """The brokers with consumers, in an order that is as random. Raises `ConfigurationError`."""
+    """Return the brokers with consumers, in random order.
+
+    Raises:
+        ConfigurationError: the number of brokers is invalid.
+    """
     if subscribers == ALL:
         count = brokers
     elif subscribers is None:

@@ -1,8 +1,9 @@
-"""Demand counted without following it: so many subscriptions over each link for each distance, all at once.
+"""Counts demand by distance without following it: subscriptions over each link, all at once.
 
-A subscription goes on from broker to broker, but not back to where it came from. Where there is one way at most between
-any two brokers that is all: the numbers are exact. Elsewhere a path may meet itself, which is not seen here: then they
-are the most that there can be.
+brokers the numbers are exact. Otherwise a path may meet itself unnoticed, and the numbers are upper bounds.
+
+Args:
+    subscription goes on from broker to broker, but not back over its last link. With at most one path between any two
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from spanwire.pipeline.simulation.rules import Rules
 
 
 def count(graph: Graph, rules: Rules, goals: np.ndarray, consumers: int, exact: bool) -> Demand:
-    """The demand of ``consumers`` at each of ``goals``, as if no link joined or suppressed any; ``exact`` says whether
-    the graph is a forest. Numbers above 2**53 are rounded.
+    """Return the demand of ``consumers`` at each goal, as if no link joined or suppressed demand.
+
+    ``exact`` must be true for a forest. Numbers above 2**53 are rounded.
     """
     demand = no_demand(graph.links)
     demand.exact = exact

@@ -1,9 +1,11 @@
-"""Demand followed from broker to broker: every subscription that a consumer leads to, and every advisory about one.
+"""Follows demand from broker to broker: all subscriptions for consumers, and advisories about them.
 
-A row is a subscription of a bridge: its link, the broker where it is, and the brokers that it stands for, that of the
-consumer first. From it go advisories over all links that lead to its broker, but to no broker of its path; each of them
-makes the next row there, or none. All rows of one distance are looked at before those of the next; rows of the same
-distance in the order in which they were made. So a network in which everything takes the same time behaves.
+Advisories about a row go over all links that lead to its broker, except to brokers of its path; each makes the next row
+there, or none. All rows of one distance are processed before those of the next, in the order of their creation. A
+network in which each step takes the same time behaves in this way.
+
+Args:
+    row is a subscription of a bridge: its link, its broker, and the brokers that it stands for, the consumer's first.
 """
 
 from __future__ import annotations
@@ -18,21 +20,21 @@ from spanwire.model.routing import MAX_PATH
 from spanwire.pipeline.simulation.graph import Graph
 from spanwire.pipeline.simulation.rules import Rules
 
-CHUNK: Final = 1 << 20  # advisories that are looked at together: some 50 MB
+CHUNK: Final = 1 << 20  # advisories processed together; some 50 MB
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Subscriptions of one distance; ``path`` has a column for each broker that they stand for."""
+    """Subscriptions of one distance; ``path`` has a column for each represented broker."""
 
-    goal: np.ndarray  # place in the list of consumers' brokers
+    goal: np.ndarray  # index of the goal
     at: np.ndarray  # broker
     link: np.ndarray
-    weight: np.ndarray  # so many subscriptions that have all of this in common
+    weight: np.ndarray  # number of equal subscriptions
     path: tuple[np.ndarray, ...]
 
     def part(self, chosen: slice | np.ndarray) -> Rows:
-        """Some of them."""
+        """Return some of the rows."""
         return Rows(
             self.goal[chosen],
             self.at[chosen],
@@ -44,9 +46,11 @@ class Rows:
 
 @dataclass(slots=True)
 class Demand:
-    """What there is once all is settled, for each link: how many subscriptions and advisories about them, how far the
-    nearest consumer is (0: there is none), and how many subscriptions are for one so near. ``by_hops`` counts
-    subscriptions by the length of their paths. Exact, or else the most that there can be.
+    """The settled demand of each link.
+
+    ``subscriptions`` and ``frames`` count subscriptions and advisories about them. ``nearest`` is the distance of the
+    nearest consumer (0: none), ``preferred`` the number of subscriptions at that distance. ``by_hops`` counts
+    subscriptions by the length of their paths. The numbers are exact, or else upper bounds.
     """
 
     subscriptions: np.ndarray
@@ -58,13 +62,14 @@ class Demand:
 
 
 def no_demand(links: int) -> Demand:
-    """Nobody consumes."""
+    """Return the demand without consumers."""
     return Demand(np.zeros(links), np.zeros(links), np.zeros(links, np.int8), np.zeros(links), np.zeros(MAX_PATH + 1))
 
 
 class DemandFollower:
-    """Follows the demand of consumers at ``goals``, ``consumers`` at each of them. Where no link joins that of
-    different brokers, the demand of each goal is a matter of its own, and may be followed elsewhere.
+    """Follows the demand of ``consumers`` consumers at each goal.
+
+    If no link joins the demand of different brokers, the goals are independent and may be followed in different tasks.
     """
 
     def __init__(self, graph: Graph, rules: Rules, goals: np.ndarray, consumers: int = 1) -> None:
@@ -74,10 +79,10 @@ class DemandFollower:
         self._goals: Final = goals
         self._consumers: Final = consumers
         self._served_pairs = ServedPairs()
-        self._open: np.ndarray | None = None  # of each broker, its links without a subscription, where such is of use
+        self._open: np.ndarray | None = None  # links of each broker without a subscription, if all links join demand
 
     def run(self) -> Demand:
-        """All of it."""
+        """Follow all demand."""
         goal_indexes = np.arange(self._goals.size)
         if self._rules.any_joins:
             if bool(np.all(self._rules.joins)):
@@ -99,7 +104,7 @@ class DemandFollower:
 
     def _in_any_order(self, rows: Rows) -> None:
         pending = [rows]
-        while pending:  # the farthest first, so that few wait
+        while pending:  # the farthest first, so that the list stays short
             parts = self._chunks(pending.pop())
             first = next(parts, None)
             if first is None:
@@ -108,7 +113,7 @@ class DemandFollower:
             pending.append(self._next(first))
 
     def _chunks(self, rows: Rows) -> Iterator[Rows]:
-        """All of ``rows``, in parts that lead to `CHUNK` advisories at most, or have one row."""
+        """Yield all rows in parts with at most `CHUNK` advisories, or with one row."""
         degree = self._graph.incoming[rows.at + 1] - self._graph.incoming[rows.at]
         total = np.cumsum(degree)
         start = 0
@@ -119,7 +124,7 @@ class DemandFollower:
             start = end
 
     def _first(self, goal_indexes: np.ndarray) -> Rows:
-        """The subscriptions of direct neighbours of these goals."""
+        """Return the subscriptions of direct neighbours of these goals."""
         rules = self._rules
         row, links = expand(self._graph.incoming, self._goals[goal_indexes])
         goal_index = goal_indexes[row]
@@ -139,7 +144,7 @@ class DemandFollower:
         )
 
     def _next(self, rows: Rows) -> Rows:
-        """The subscriptions that advisories about ``rows`` lead to."""
+        """Return the subscriptions that advisories about ``rows`` lead to."""
         graph, rules = self._graph, self._rules
         row, links = expand(graph.incoming, rows.at)
         near = graph.near[links]
@@ -156,7 +161,7 @@ class DemandFollower:
         return self._add_subscriptions(Rows(rows.goal[row], graph.near[links], links, rows.weight[row], path))
 
     def _add_subscriptions(self, asked: Rows) -> Rows:
-        """Those of ``asked`` that become subscriptions, which are counted."""
+        """Count the requested rows that become subscriptions, and return them."""
         rules, demand = self._rules, self.demand
         rows = asked if self._open is None else asked.part(self._open[asked.at] > 0)
         if rules.any_suppress and rows.at.size:
@@ -180,7 +185,7 @@ class DemandFollower:
         return rows
 
     def _best_routes(self, rows: Rows) -> np.ndarray:
-        """Of which no better route to the same consumer is there; marks what is served."""
+        """Return a mask of rows without a better route to the same consumer; record the served pairs."""
         keys, first = np.unique(rows.at.astype(np.int64) * self._goals.size + rows.goal, return_index=True)
         selected = ~_mask(self._rules.suppress, rows.link)
         selected[first[self._served_pairs.add(keys)]] = True
@@ -188,13 +193,16 @@ class DemandFollower:
 
 
 class ServedPairs:
-    """Which pairs of a broker and a goal have a route: sorted arrays, each more than twice as long as the next."""
+    """The pairs of a broker and a goal with a route.
+
+    The pairs are sorted arrays, each more than twice as long as the next.
+    """
 
     def __init__(self) -> None:
         self._parts: Final[list[np.ndarray]] = []
 
     def add(self, keys: np.ndarray) -> np.ndarray:
-        """One more route for each of these different, sorted ``keys``; which of them are the first."""
+        """Add sorted, different ``keys``; return a mask of the new ones."""
         new = np.ones(keys.size, bool)
         for part in self._parts:
             positions = np.minimum(np.searchsorted(part, keys), part.size - 1)
@@ -208,15 +216,16 @@ class ServedPairs:
         return new
 
     def forget(self, brokers: np.ndarray, goals: int) -> None:
-        """Nobody will ask for these brokers; keys have so many goals."""
+        """Remove the pairs of these brokers; a key is the broker times ``goals`` plus the goal."""
         remaining = [part[~brokers[part // goals]] for part in self._parts]
         self._parts.clear()
         self._parts.extend([part for part in remaining if part.size])
 
 
 def expand(starts: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each of the brokers ``at`` in turn the numbers from starts[broker] to starts[broker + 1]: with each its place
-    in ``at``.
+    """Return the numbers from starts[broker] to starts[broker + 1] for each of the brokers ``at``.
+
+    The first array has the index into ``at`` for each number.
     """
     first = starts[at]
     degree = starts[at + 1] - first

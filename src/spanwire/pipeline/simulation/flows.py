@@ -1,8 +1,8 @@
-"""Where messages of a queue go that are sent at each of many brokers, when all consumers have room.
+"""Paths of messages of a queue, sent at each of many brokers, while all consumers have room.
 
-At each broker the consumers and subscriptions of the highest priority get the same share of what comes; a message goes
-to no broker that it has passed, and makes no more hops than the messageTTL of the link says. What finds no way on stays
-where it is. Every way is followed with the part of the message that goes there.
+At each broker the consumers and subscriptions of the highest priority share the messages equally. A message visits no
+broker twice and makes at most messageTTL hops of a link. A message without a further path is stuck. Each path is
+followed with its share of the message.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from spanwire.pipeline.simulation.demand_follower import Demand, expand
 from spanwire.pipeline.simulation.graph import Graph
 from spanwire.pipeline.simulation.rules import Rules
 
-STARTS: Final = 256  # that are followed together
-NO_PRIORITY: Final = -1_000  # lower than any
-NOTHING: Final = 0.5  # less than one in all shares of a broker, whatever was rounded
-MAX_WAYS: Final = 2_000_000  # of those together; in a mesh whose messageTTL is high there are more than can be followed
+STARTS: Final = 256  # starts followed together
+NO_PRIORITY: Final = -1_000  # lower than any priority
+NOTHING: Final = 0.5  # shares of a broker have the sum 0 or 1, apart from rounding
+MAX_WAYS: Final = 2_000_000  # paths followed together; a mesh with a high messageTTL has more
 
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What became of one message from each start. ``arrived`` and ``stuck`` have a row for each start and a column for
-    each number of hops; with what had ``no_consumers`` to go to where it was sent, a row is 1 in all.
+    """The fate of one message from each start.
+
+    ``arrived`` and ``stuck`` have a row per start and a column per number of hops. A row of both, plus ``no_consumers``
+    for messages without any target at the start, has the sum 1.
     """
 
     starts: np.ndarray
@@ -36,7 +38,7 @@ class Flow:
 
 
 class Flows:
-    """Follows messages through the demand of consumers, so many at each broker of ``consumers_at``."""
+    """Follows messages through the demand of ``consumers_at`` consumers at each broker."""
 
     def __init__(
         self, graph: Graph, rules: Rules, demand: Demand, consumers_at: np.ndarray, most_ways: int = MAX_WAYS
@@ -53,7 +55,11 @@ class Flows:
         self._asked_for: Final = (wanted > 0) | (consumers_at > 0)
 
     def follow(self, starts: np.ndarray) -> Flow:
-        """What becomes of messages from these brokers. Raises `OverflowError` for more than ``most_ways``."""
+        """Follow messages from these brokers.
+
+        Raises:
+            OverflowError: there are more than ``most_ways`` paths.
+        """
         flow = Flow(
             starts,
             np.zeros((starts.size, MAX_PATH + 1)),
@@ -79,8 +85,10 @@ class Flows:
     def _shares(
         self, at: np.ndarray, path: tuple[np.ndarray, ...]
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Who gets messages at these brokers that came along ``path``: for each way on the place in ``at``, that among
-        the links by `Graph.by_near`, and its share; and the share of consumers right here.
+        """Return the next links of messages at these brokers with shares, and the shares of local consumers.
+
+        The first array has the index into ``at`` for each next link, the second the position of the link by
+        `Graph.by_near`.
         """
         row, link_index = expand(self._graph.outgoing, at)
         may = (self._weight[link_index] > 0) & (len(path) < self._ttl[link_index])
@@ -98,7 +106,7 @@ class Flows:
 
 
 def priorities(rules: Rules, hops: np.ndarray) -> np.ndarray:
-    """The priority of subscriptions for consumers so many hops away, as `spanwire.model.routing.network_priority`."""
+    """Return the priorities of subscriptions by hops, as `spanwire.model.routing.network_priority`."""
     if not rules.decreases:
         return np.zeros(hops.size, np.int32)
     known = [network_priority(("",) * count, rules.priority_base) for count in range(MAX_PATH + 1)]

@@ -1,11 +1,12 @@
-"""A network of brokers as arrays: numbered brokers, and links by which messages go from one to another.
+"""A network of brokers as arrays: numbered brokers, and links in the direction of messages.
 
-    link        0   1   2   3   4        sorted by ``far``, otherwise as they were given
-    near        3   7   0   3   9        where messages come from, and where the bridge's subscriptions are
-    far         0   0   1   1   1        where they go, and where consumers are asked for
+    link        0   1   2   3   4        sorted by ``far``, otherwise in the original order
+    near        3   7   0   3   9        source of messages, with the subscriptions of the bridge
+    far         0   0   1   1   1        target of messages, with the consumers
     incoming    0       2           5    at broker b: links incoming[b] to incoming[b + 1] lead to b
 
-A duplex connector is two links. What passes which link is left to `spanwire.pipeline.simulation.rules`.
+Args:
+    duplex connector is two links. `spanwire.pipeline.simulation.rules` decides what passes a link.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import numpy as np
 
 from spanwire.model.errors import ConfigurationError
 
-MAX_BROKERS: Final = 1_000_000  # the size that is promised, in 3 GiB
-MAX_CONNECTORS: Final = 5_000_000  # each one link, or two if it is duplex
+MAX_BROKERS: Final = 1_000_000  # brokers; the documented size, which fits into 3 GiB
+MAX_CONNECTORS: Final = 5_000_000  # connectors; each is one link, or two if duplex
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Brokers and links. ``given`` is the place of each link in the order in which they were given, ``outgoing`` and
-    ``by_near`` are to ``near`` what ``incoming`` is to ``far``: links by_near[outgoing[b]:outgoing[b + 1]] leave b.
+    """Brokers and links.
+
+    ``order`` has the original index of each link. ``outgoing`` and ``by_near`` correspond to ``incoming``: the links
+    by_near[outgoing[b]:outgoing[b + 1]] leave broker b.
     """
 
     brokers: int
@@ -37,13 +40,15 @@ class Graph:
 
     @property
     def links(self) -> int:
-        """How many there are."""
+        """Return the number of links."""
         return int(self.near.size)
 
 
 def graph_of(brokers: int, near: np.ndarray, far: np.ndarray) -> Graph:
-    """The graph of these links. Raises `ConfigurationError` for more brokers than `MAX_BROKERS`, or links than twice
-    `MAX_CONNECTORS`.
+    """Return the graph of these links.
+
+    Raises:
+        ConfigurationError: there are more brokers than `MAX_BROKERS` or more links than twice `MAX_CONNECTORS`.
     """
     if brokers > MAX_BROKERS:
         raise ConfigurationError(f"{brokers:,} brokers are more than the {MAX_BROKERS:,} that can be simulated")
@@ -70,7 +75,7 @@ def _starts(ends: np.ndarray, brokers: int) -> np.ndarray:
 
 
 class Opposites:
-    """The links that lead the other way, for each link of a graph."""
+    """The links in the opposite direction, for each link of a graph."""
 
     def __init__(self, graph: Graph) -> None:
         keys, self._pair_of_link, back = _pairs(graph)
@@ -79,20 +84,20 @@ class Opposites:
         self._has = keys[self._opposite_pair] == back if self._size else np.zeros(0, bool)
 
     def sums(self, amounts: np.ndarray) -> np.ndarray:
-        """For each link the sum of ``amounts`` (one for each link) over those that lead the other way."""
+        """Return for each link the sum of ``amounts`` over the links in the opposite direction."""
         sums = np.bincount(self._pair_of_link, weights=amounts, minlength=self._size)
         return np.where(self._has, sums[self._opposite_pair], 0.0)
 
 
 def _pairs(graph: Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Different ordered pairs of brokers with a link, the pair of each link, and the key of the opposite pair."""
+    """Return the ordered pairs of linked brokers, the pair of each link, and the key of the opposite pair."""
     ahead = graph.near.astype(np.int64) * graph.brokers + graph.far
     keys, pair_of_link = np.unique(ahead, return_inverse=True)
     return keys, pair_of_link.astype(np.int32), graph.far.astype(np.int64) * graph.brokers + graph.near
 
 
 def is_forest(graph: Graph) -> bool:
-    """Whether between any two brokers there is one way at most, whichever way links lead."""
+    """Return True if there is at most one path between any two brokers, ignoring directions."""
     if graph.links > 2 * (graph.brokers - 1):
         return False
     low = np.minimum(graph.near, graph.far).astype(np.int64)
@@ -105,7 +110,7 @@ def is_forest(graph: Graph) -> bool:
 
 
 def components(brokers: int, near: np.ndarray, far: np.ndarray) -> int:
-    """How many parts there are that no link joins."""
+    """Return the number of connected components."""
     part = np.arange(brokers, dtype=np.int64)
     while True:
         low = np.minimum(part[near], part[far])

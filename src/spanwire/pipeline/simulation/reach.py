@@ -1,8 +1,10 @@
-"""How far brokers are from each other along the links by which messages go.
+"""Distances between brokers along the links of messages.
 
-A search goes from consumers against the direction of messages. `nearest` looks for the nearest of all consumers from
-every broker; `within_reach` counts brokers by their distance to each of many consumers, 64 of which share the bits of a
-word, so that one pass over the links is one hop for all of them.
+nearest consumer. `within_reach` counts brokers by distance to each of many consumers: 64 consumers share a word, so one
+pass over the links is one hop for all 64.
+
+Args:
+    search goes from consumers against the direction of messages. `nearest` returns the distance of each broker to the
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ import numpy as np
 from spanwire.pipeline.simulation.demand_follower import expand
 from spanwire.pipeline.simulation.graph import Graph
 
-WORD: Final = 64  # goals of one search
+WORD: Final = 64  # goals of one search, one bit each
 UNREACHED: Final = -1
 
 
 def nearest(graph: Graph, goals: np.ndarray) -> np.ndarray:
-    """For each broker how many hops the nearest goal is away; `UNREACHED` where no way leads to any."""
+    """Return the hops from each broker to the nearest goal, or `UNREACHED` without a path."""
     hops = np.full(graph.brokers, UNREACHED, np.int32)
     hops[goals] = 0
     front = np.unique(goals)
@@ -37,8 +39,10 @@ def nearest(graph: Graph, goals: np.ndarray) -> np.ndarray:
 def within_reach(
     graph: Graph, goals: np.ndarray, ttl: int | np.ndarray, farthest: int, open_links: np.ndarray | None = None
 ) -> np.ndarray:
-    """How many brokers are 1, 2 … ``farthest`` hops from one of `WORD` goals, all taken together; link by link no more
-    than ``ttl`` hops, and of ``open_links`` only, if there are such.
+    """Return the numbers of brokers at 1, 2 … ``farthest`` hops from `WORD` goals, all goals together.
+
+    Args:
+        link is used for at most ``ttl`` hops, and only if in ``open_links``, if given.
     """
     words = np.zeros(graph.brokers, np.uint64)
     np.bitwise_or.at(words, goals, np.left_shift(np.uint64(1), np.arange(goals.size, dtype=np.uint64)))

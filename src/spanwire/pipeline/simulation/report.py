@@ -1,4 +1,4 @@
-"""What a simulation found out, for people, for machines, and in files."""
+"""Writes the outcome of a simulation for people, for programs, and in files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.simulation.reach import UNREACHED
 from spanwire.pipeline.simulation.simulation import Outcome, Pairs, Sharing
 
-HOTTEST: Final = 5  # brokers and links that are shown
+HOTTEST: Final = 5  # brokers and links with most advisories that are shown
 SHOWN_HOPS: Final = 8
 
 Summary = dict[str, object]
@@ -24,7 +24,7 @@ Summary = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What the network and its parts are called; without ``brokers`` they are numbers."""
+    """Names of the network and of its brokers; without ``brokers`` the numbers are the names."""
 
     network: str
     destination: str
@@ -32,12 +32,12 @@ class Naming:
     brokers: Sequence[str] | None = None
 
     def broker(self, number: int) -> str:
-        """One of them."""
+        """Return the name of a broker."""
         return str(number) if self.brokers is None else self.brokers[number]
 
 
 def summary(outcome: Outcome, naming: Naming, seconds: float, resident_mib: int) -> Summary:
-    """All numbers, by name."""
+    """Return all numbers by name."""
     graph, demand = outcome.network.graph, outcome.demand
     subscriptions = np.bincount(graph.near, weights=demand.subscriptions, minlength=graph.brokers)
     sent = np.bincount(graph.far, weights=demand.frames, minlength=graph.brokers)
@@ -128,7 +128,7 @@ def _hottest(amounts: np.ndarray) -> list[int]:
 
 
 def summary_lines(outcome: Outcome, values: Summary, naming: Naming) -> list[str]:
-    """The same for people."""
+    """Return the numbers as lines for people."""
     goals = outcome.network.goals.size
     return [
         f"{naming.network}: {values['brokers']:,} brokers, {values['connectors']:,} connectors, "
@@ -215,7 +215,8 @@ def _advisory_lines(outcome: Outcome, naming: Naming) -> list[str]:
     ]
     brokers = [f"{naming.broker(number)} sends {_amount(sent[number])}" for number in _hottest(sent)]
     links = [
-        f"{naming.broker(int(graph.far[link]))} to {naming.broker(int(graph.near[link]))} {_amount(demand.frames[link])}"
+        f"{naming.broker(int(graph.far[link]))} to {naming.broker(int(graph.near[link]))} "
+        f"{_amount(demand.frames[link])}"
         for link in _hottest(demand.frames)
     ]
     return (
@@ -238,7 +239,11 @@ def _amount(size: float) -> str:
 
 
 def make_directory(directory: Path) -> None:
-    """Where `write` shall write, before all the work. Raises `ConfigurationError`."""
+    """Create the directory for `write`, before the simulation.
+
+    Raises:
+        ConfigurationError: the directory cannot be created.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -246,8 +251,10 @@ def make_directory(directory: Path) -> None:
 
 
 def write(directory: Path, outcome: Outcome, values: Summary, naming: Naming) -> None:
-    """brokers.parquet and links.parquet with a row for each, and summary.json, in a directory that is there. Raises
-    `ConfigurationError`.
+    """Write brokers.parquet, links.parquet and summary.json into an existing directory.
+
+    Raises:
+        ConfigurationError: a file cannot be written.
     """
     graph, demand = outcome.network.graph, outcome.demand
     names = pa.array(range(graph.brokers) if naming.brokers is None else naming.brokers)

@@ -1,4 +1,8 @@
-"""What the connectors of a simulated network say, as arrays beside the links, or one value where all say the same."""
+"""Settings of the connectors of a simulated network.
+
+Args:
+    setting is one value for all links, or an array with a value for each link.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,12 @@ from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MAX_PATH
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How a destination travels. Each value is one for all links, or an array with one for each of them.
+    """The rules for a destination; each value holds for all links, or is an array with one per link.
 
-    ``consumer_ttl`` and ``message_ttl`` are what their names say, without limit already `MAX_PATH`. A link that
-    ``hears`` is told of consumers, one that ``wants`` them makes subscriptions; ``conduit`` ones count consumers of a
-    broker as one, ``joins`` ones also what other bridges there ask for; ``suppress`` ones leave a consumer to a better
-    route. With ``decreases`` the nearest consumers come first.
+    ``consumer_ttl`` and ``message_ttl`` are limits in hops, `MAX_PATH` for no limit. A link that ``hears`` receives
+    advisories about consumers; one that ``wants`` consumers creates subscriptions. ``conduit`` counts the consumers of
+    a broker as one, ``joins`` also the demand of other bridges there. ``suppress`` leaves a consumer to a better route.
+    With ``decreases`` the nearest consumers come first.
     """
 
     consumer_ttl: int | np.ndarray = 1
@@ -32,31 +36,31 @@ class Rules:
 
     @property
     def farthest_demand(self) -> int:
-        """The most hops of a subscription over any link."""
+        """Return the most hops of a subscription over any link."""
         return int(np.max(self.consumer_ttl, initial=0))
 
     @property
     def farthest_message(self) -> int:
-        """The most hops of a message over any link."""
+        """Return the most hops of a message over any link."""
         return int(np.max(self.message_ttl, initial=0))
 
     @property
     def any_joins(self) -> bool:
-        """Whether consumers of different brokers may count as one somewhere."""
+        """Return True if some link may count consumers of different brokers as one."""
         return bool(np.any(self.joins))
 
     @property
     def any_suppress(self) -> bool:
-        """Whether there may be fewer subscriptions than routes."""
+        """Return True if there may be fewer subscriptions than routes."""
         return bool(np.any(self.suppress))
 
     @property
     def is_uniform(self) -> bool:
-        """Whether the rules by which messages travel are the same on all links."""
+        """Return True if the rules for messages are equal on all links."""
         each = (self.consumer_ttl, self.message_ttl, self.hears, self.wants)
         return all(np.ndim(value) == 0 for value in each) and bool(self.hears) and bool(self.wants)
 
 
 def limited(ttl: int) -> int:
-    """A TTL as a number of hops."""
+    """Return a TTL as a number of hops."""
     return MAX_PATH if ttl < 0 else min(ttl, MAX_PATH)

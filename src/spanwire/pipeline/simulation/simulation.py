@@ -1,7 +1,7 @@
-"""What a network does when there are consumers at some of its brokers, asked of all parts of the simulation.
+"""Simulates a network with consumers at some of its brokers, by all parts of this package.
 
-What takes more work than its limit here is not left out silently: demand is then counted instead of followed, and is
-the most that there can be; distances and messages are those of some brokers, and the outcome says of how many.
+If a part would exceed its limit, the outcome says so. Demand is then counted instead of followed, an upper bound;
+distances and messages are determined for a sample of brokers.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from spanwire.pipeline.simulation.reach import UNREACHED, WORD, nearest
 from spanwire.pipeline.simulation.rules import Rules
 from spanwire.pipeline.simulation.spread import Network, SparkSimulation
 
-MAX_FOLLOWED: Final = 2_000_000_000  # advisories: 80 s of CPU
-MAX_SEARCHED: Final = 5_000_000_000  # links times hops times 64 consumers' brokers: 100 s of CPU
-MAX_STARTS: Final = 20_000  # brokers whose messages are followed; of more, so many are chosen
+MAX_FOLLOWED: Final = 2_000_000_000  # advisories; 80 s of CPU
+MAX_SEARCHED: Final = 5_000_000_000  # links times hops times words of 64 goals; 100 s of CPU
+MAX_STARTS: Final = 20_000  # brokers whose messages are followed; a sample of more
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much work is done; tests do with less."""
+    """Limits of the work; tests use smaller ones."""
 
     followed: int = MAX_FOLLOWED
     searched: int = MAX_SEARCHED
@@ -40,9 +40,10 @@ USUAL: Final = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """One message from each of ``starts`` brokers of a queue: how many arrived, and how many were stuck, after how many
-    hops; ``not_heard`` and ``no_way`` are those that stay where they are sent, as no consumer is heard of there, or no
-    link leads to any.
+    """One message of a queue from each of ``starts`` brokers.
+
+    ``arrived`` and ``stuck`` count messages by hops. ``not_heard`` and ``no_way`` count messages that stay at the
+    start, because no consumer is known there or no link leads to one.
     """
 
     starts: int
@@ -54,8 +55,10 @@ class Sharing:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Brokers and consumers' brokers, of ``goals`` of them: how many of the first hear of how many of the others, by
-    hops, and how many copies of a topic's messages arrive (None: not looked at).
+    """Pairs of a broker and a goal, for ``goals`` goals.
+
+    ``heard`` counts pairs by hops in which the broker knows of the consumers; ``arrived`` counts the copies of a
+    topic's messages, or is ``None`` if not determined.
     """
 
     goals: int
@@ -65,7 +68,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All that was found out. ``away`` is how far the nearest consumer of each broker is."""
+    """The result of a simulation; ``away`` is the distance of each broker to the nearest consumer."""
 
     network: Network
     forest: bool
@@ -76,7 +79,11 @@ class Outcome:
 
 
 def simulate(spark: SparkSession, network: Network, seed: int = 1, limits: Limits = USUAL) -> Outcome:
-    """Everything. Raises `ConfigurationError` for messages that have too many ways."""
+    """Simulate the network.
+
+    Raises:
+        ConfigurationError: a message has too many paths.
+    """
     graph, rules = network.graph, network.rules
     forest = is_forest(graph)
     away = nearest(graph, network.goals)
@@ -95,13 +102,16 @@ def _demand(spread: SparkSimulation, network: Network, forest: bool, limits: Lim
     counted = count(graph, rules, network.goals, network.consumers, forest and not rules.any_joins)
     if counted.exact or counted.frames.sum() > _most_followed(network, limits):
         return counted
-    if rules.any_joins:  # all goals have to do with each other
+    if rules.any_joins:  # the goals are not independent
         return DemandFollower(graph, rules, network.goals, network.consumers).run()
     return spread.demand()
 
 
 def _most_followed(network: Network, limits: Limits) -> float:
-    """Where each link has one subscription at most, not so many advisories are followed as are counted."""
+    """Return the number of counted advisories up to which demand is followed.
+
+    If each link has at most one subscription, fewer advisories are followed than counted.
+    """
     graph = network.graph
     if not np.all(network.rules.joins):
         return limits.followed
@@ -126,7 +136,7 @@ def _pairs(spread: SparkSimulation, network: Network, forest: bool, demand: Dema
 
 
 def _searched_goals(network: Network, hops: int, limits: Limits) -> int:
-    """For how many of the goals all distances are looked at."""
+    """Return the number of goals whose distances are determined."""
     words = max(limits.searched // max(network.graph.links * hops, 1), 1)
     return min(int(network.goals.size), words * WORD)
 
@@ -155,8 +165,9 @@ def _sharing(
 
 
 def shared_by_distance(rules: Rules, away: np.ndarray) -> Sharing:
-    """Messages of all brokers where all connectors agree and the nearest consumers come first: each goes the shortest
-    way to one of those.
+    """Return the messages of all brokers if all connectors agree and the nearest consumers come first.
+
+    Each message then takes a shortest path to one of the nearest consumers.
     """
     demand, message = rules.farthest_demand, rules.farthest_message
     reach = min(demand, message)

@@ -1,4 +1,4 @@
-"""What is asked of all consumers or all senders, in tasks of Spark: each has the network and does a part of them."""
+"""Distributes the work for all consumers or senders over tasks of Spark, each with the whole network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spanwire.pipeline.simulation.graph import Graph
 from spanwire.pipeline.simulation.reach import WORD, within_reach
 from spanwire.pipeline.simulation.rules import Rules
 
-ROWS: Final = 1 << 18  # of one batch: 8 MB
+ROWS: Final = 1 << 18  # rows of one batch; 8 MB
 DEMAND: Final = "link int, subscriptions double, frames double, nearest byte, preferred double"
 COUNTS: Final = "hops int, brokers bigint"
 FLOWS: Final = "start int, arrived array<double>, stuck array<double>, no_consumers double"
@@ -30,7 +30,7 @@ Task = Callable[[int], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What all tasks need: consumers are at ``goals``, ``consumers`` at each."""
+    """The data of all tasks: a graph, its rules, and ``consumers`` consumers at each goal."""
 
     graph: Graph
     rules: Rules
@@ -39,7 +39,7 @@ class Network:
 
 
 class SparkSimulation:
-    """The network on a Spark session; `close` frees it there."""
+    """A network on a Spark session; `close` removes it from the executors."""
 
     def __init__(self, spark: SparkSession, network: Network) -> None:
         self._spark: Final = spark
@@ -48,11 +48,11 @@ class SparkSimulation:
         self._tasks: Final = max(spark.sparkContext.defaultParallelism, 1)
 
     def close(self) -> None:
-        """Nothing is asked any more."""
+        """Remove the network from the executors."""
         self._shared.unpersist()
 
     def demand(self) -> Demand:
-        """All demand, followed; that of each goal alone."""
+        """Follow the demand of each goal independently and return the sum."""
         tasks = min(self._tasks, self._network.goals.size)
         shared = self._shared
 
@@ -64,7 +64,7 @@ class SparkSimulation:
         return demand_of(self._run(follow, tasks, DEMAND), self._network.graph.links)
 
     def reach(self, goals: int, ttl: int | np.ndarray, farthest: int, open_links: np.ndarray | None) -> np.ndarray:
-        """Over so many of the goals, how many brokers are so many hops away."""
+        """Return the numbers of brokers by hops from the first ``goals`` goals."""
         shared = self._shared
         links = None if open_links is None else self._spark.sparkContext.broadcast(open_links)
 
@@ -80,7 +80,11 @@ class SparkSimulation:
         return total
 
     def flows(self, demand: Demand, starts: np.ndarray, most_ways: int = MAX_WAYS) -> Flow:
-        """What becomes of messages from these brokers. Raises `ConfigurationError` for too many ways."""
+        """Follow messages from these brokers.
+
+        Raises:
+            ConfigurationError: a message has too many paths.
+        """
         shared, shared_arguments = self._shared, self._spark.sparkContext.broadcast((demand, starts))
 
         def flow(part: int) -> Iterator[pa.RecordBatch]:
@@ -111,7 +115,7 @@ class SparkSimulation:
 
 
 def demand_batches(demand: Demand) -> Iterator[pa.RecordBatch]:
-    """The links that have any, and a line for each distance, whose link is -1 less so many hops."""
+    """Yield the links with demand, and a row per distance, whose link is -1 minus the hops."""
     links = np.flatnonzero((demand.frames > 0) | (demand.subscriptions > 0)).astype(np.int32)
     for start in range(0, links.size, ROWS):
         some = links[start : start + ROWS]
@@ -131,7 +135,7 @@ def _demand_batch(
 
 
 def demand_of(table: pa.Table, links: int) -> Demand:
-    """The sum of what `demand_batches` of several tasks gave."""
+    """Return the sum of the batches of several tasks."""
     demand = no_demand(links)
     for batch in table.to_batches():
         link, subscriptions, frames, nearest, preferred = (column.to_numpy() for column in batch.columns)
@@ -150,7 +154,7 @@ def _add(
     nearest: np.ndarray,
     preferred: np.ndarray,
 ) -> None:
-    """Lines of one task, in which no link comes twice."""
+    """Add rows of one task, which has each link at most once."""
     demand.subscriptions[link] += subscriptions
     demand.frames[link] += frames
     known = demand.nearest[link]
@@ -162,7 +166,11 @@ def _add(
 
 
 def flows_of(flows: Flows, starts: np.ndarray) -> Iterator[Flow]:
-    """All ``starts``, in as large parts as there is room for; of one that has too many ways -1 less itself."""
+    """Yield flows for all ``starts``, divided until each part has few enough paths.
+
+    Args:
+        start with too many paths yields a flow whose start is -1 minus its number.
+    """
     try:
         yield flows.follow(starts)
     except OverflowError:
@@ -176,7 +184,7 @@ def flows_of(flows: Flows, starts: np.ndarray) -> Iterator[Flow]:
 
 
 def flow_batch(flow: Flow) -> pa.RecordBatch:
-    """A line for each start."""
+    """Return a row for each start."""
     return pa.record_batch(
         {
             "start": flow.starts.astype(np.int32),
@@ -188,7 +196,7 @@ def flow_batch(flow: Flow) -> pa.RecordBatch:
 
 
 def flow_of(table: pa.Table) -> Flow:
-    """What `flow_batch` gave."""
+    """Return the flow of rows made by `flow_batch`."""
     arrived, stuck = (
         table.column(name).combine_chunks().flatten().to_numpy().reshape(-1, MAX_PATH + 1)
         for name in ("arrived", "stuck")

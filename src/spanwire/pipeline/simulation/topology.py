@@ -1,4 +1,7 @@
-"""Connectors between generated brokers, as two columns of numbers: the broker that has the connector, and the other."""
+"""Connectors between generated brokers, as two arrays.
+
+The first array has the broker with the connector, the second the other broker.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +13,30 @@ import numpy as np
 from spanwire.model.errors import ConfigurationError
 from spanwire.pipeline.simulation.graph import MAX_BROKERS, MAX_CONNECTORS
 
-MAX_REPAIRS: Final = 1_000  # rounds; a few do unless nearly everybody is to be linked with everybody
+MAX_REPAIRS: Final = 1_000  # rounds; a few suffice unless the network is nearly a full mesh
 
 Connectors = tuple[np.ndarray, np.ndarray]
 
 
 def hub(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
-    """Each spoke leads to broker 0."""
+    """Connect each other broker to broker 0."""
     return np.arange(1, brokers), np.zeros(brokers - 1, np.int64)
 
 
 def ring(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
-    """Each leads to the next."""
+    """Connect each broker to the next."""
     near = np.arange(brokers if brokers > 2 else brokers - 1)
     return near, (near + 1) % brokers
 
 
 def tree(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
-    """Each leads to the one above it, which has ``degree`` below."""
+    """Connect each broker to its parent, which has ``degree`` children."""
     near = np.arange(1, brokers)
     return near, (near - 1) // degree
 
 
 def grid(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
-    """As many rows as columns, or nearly: each leads to its neighbour on the right and the one below."""
+    """Connect each broker to its right and lower neighbour, with about as many rows as columns."""
     columns = int(np.ceil(np.sqrt(brokers)))
     index = np.arange(brokers)
     right = index[(index % columns < columns - 1) & (index + 1 < brokers)]
@@ -42,7 +45,7 @@ def grid(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
 
 
 def mesh(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
-    """Everybody with everybody."""
+    """Connect each pair of brokers."""
     if brokers * (brokers - 1) // 2 > MAX_CONNECTORS:
         raise too_many(f"a full mesh of {brokers:,} brokers", brokers * (brokers - 1) // 2)
     near, far = np.triu_indices(brokers, 1)
@@ -50,7 +53,7 @@ def mesh(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
 
 
 def regular(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
-    """Everybody has ``degree`` neighbours, drawn at random; pairs that are drawn twice are drawn again, with others."""
+    """Give each broker ``degree`` random neighbours; repeated pairs are drawn again together with others."""
     if degree >= brokers or brokers * degree % 2:
         raise ConfigurationError(
             f"there is no network in which each of {brokers:,} brokers has {degree} neighbours: "
@@ -74,16 +77,17 @@ def regular(brokers: int, degree: int, random: np.random.Generator) -> Connector
 
 
 def scale_free(brokers: int, degree: int, random: np.random.Generator) -> Connectors:
-    """One comes after the other, each with half of ``degree`` connectors, to those that have many links already more
-    often than to others: a broker in proportion to its links (Barabasi and Albert, Emergence of Scaling in Random
-    Networks). One that draws the same twice has a connector less.
+    """Add brokers one by one, each with half of ``degree`` connectors to earlier brokers.
+
+    An earlier broker is chosen in proportion to its links (Barabasi and Albert, Emergence of Scaling in Random
+    Networks). A broker that draws the same neighbour twice has one connector less.
     """
     each = max(degree // 2, 1)
     near = np.repeat(np.arange(1, brokers, dtype=np.int64), each)
-    first = (near - 1) * each  # of all connectors, the first of the same broker
-    # Both ends of all connectors before stand in a row: even places are known, odd ones are those that were drawn.
+    first = (near - 1) * each  # the first connector of the same broker
+    # Both ends of all earlier connectors stand in a row: even positions are known, odd positions were drawn.
     drawn = np.floor(random.random(near.size) * np.maximum(2 * first, 1)).astype(np.int64)
-    drawn[first == 0] = -1  # there is broker 0 alone
+    drawn[first == 0] = -1  # broker 1 can only choose broker 0
     far = np.full(near.size, -1, np.int64)
     far[first == 0] = 0
     undecided = np.flatnonzero(far < 0)
@@ -114,7 +118,11 @@ TOPOLOGIES: Final[dict[str, tuple[Callable[[int, int, np.random.Generator], Conn
 
 
 def generate(kind: str, brokers: int, degree: int | None, seed: int) -> Connectors:
-    """The connectors of a network of that kind. Raises `ConfigurationError` for what cannot be."""
+    """Return the connectors of a topology.
+
+    Raises:
+        ConfigurationError: there is no such network.
+    """
     make, usual = TOPOLOGIES[kind]
     if degree is not None and not usual:
         raise ConfigurationError(f"--degree: a {kind} network has none to choose")
@@ -129,12 +137,12 @@ def generate(kind: str, brokers: int, degree: int | None, seed: int) -> Connecto
 
 
 def too_many(network: str, connectors: int) -> ConfigurationError:
-    """It cannot be simulated."""
+    """Return the error for a network that is too large."""
     return ConfigurationError(f"{network} has {connectors:,} connectors; {MAX_CONNECTORS:,} are the most")
 
 
 def directed_links(connectors: Connectors, duplex: bool) -> Connectors:
-    """The links of connectors that all are ``duplex``, or none: each followed by its way back."""
+    """Return the links of connectors; if ``duplex``, each followed by the opposite link."""
     near, far = connectors
     if not duplex:
         return near, far

@@ -1,4 +1,4 @@
-"""A list of connectors in a file: CSV or Parquet, a line for each, with the broker that has it and the other one."""
+"""Reads a list of connectors from CSV or Parquet, one row for each with its two brokers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,12 @@ COLUMNS: Final = ("near", "far")
 
 
 def read_connectors(path: Path) -> tuple[Connectors, list[str]]:
-    """The connectors, and the brokers' names by number, in the order in which they come first. The columns are called
-    near and far; a CSV file may do without that line. Raises `ConfigurationError`.
+    """Return the connectors, and the names of brokers by number, in the order of appearance.
+
+    The columns are ``near`` and ``far``; a CSV file may omit the header.
+
+    Raises:
+        ConfigurationError: the file is unreadable or faulty.
     """
     table = _read(path)
     if table.num_rows > MAX_CONNECTORS:
