@@ -72,7 +72,6 @@ UNREVISED: Final = tuple(
         "client/",
         "discovery/",
         "management/",
-        "network/",
         "protocols/",
         "registry",
         "service/",

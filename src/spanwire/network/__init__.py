@@ -1,1 +1,1 @@
-"""Networks of brokers: a bridge takes what consumers of a remote broker ask for and forwards it to that broker."""
+"""Networks of brokers: a bridge forwards messages to consumers of a remote broker."""

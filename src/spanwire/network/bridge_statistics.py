@@ -1,4 +1,4 @@
-"""What crossed one link and what did not, counted at one end of it."""
+"""Counters of the messages of one link, at one end of the link."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from spanwire.model.routing import Refusals
 
 
 class BridgeStatistics:
-    """Messages of one bridge, or of all bridges of one link one after the other.
+    """Counts the messages of one bridge, or of all successive bridges of one link.
 
-    ``sent`` were written to the remote broker and ``answered`` by it, ``received`` came from it over a duplex link,
-    ``failed`` it refused or could not be sent at all. ``refusals`` says how often, and why, a message was held back;
-    ``unserved`` counts remote consumers that are no demand here.
+    ``sent`` messages were written to the remote broker, and ``answered`` ones confirmed by it. ``received`` messages
+    came from it over a duplex link. ``failed`` messages were refused or could not be sent. ``refusals`` counts, by
+    reason, the messages not forwarded. ``unserved`` counts remote consumers without demand here.
     """
 
     __slots__ = ("answered", "failed", "received", "refusals", "sent", "unserved")
@@ -24,7 +24,7 @@ class BridgeStatistics:
         self.refusals: Refusals = Refusals()
 
     def add(self, other: BridgeStatistics) -> None:
-        """Count those of ``other``, too."""
+        """Add the counters of ``other``."""
         self.sent += other.sent
         self.answered += other.answered
         self.received += other.received

@@ -1,10 +1,10 @@
-"""A network on paper: which way demand and messages would go between brokers, asked of the rules that bridges go by.
+"""A network on paper: the routes of demand and messages between brokers, by the rules of bridges.
 
     plan = NetworkPlan(brokers, links)
     plan.route("A", destination, "E")
 
-Nothing runs: a consumer at one broker is followed from link to link as its subscription would travel, then a message
-along what that left behind. Each refusal says which rule it was.
+Nothing runs. A consumer's subscription is followed from link to link, then a message along these subscriptions. Each
+refusal names its rule.
 """
 
 from __future__ import annotations
@@ -17,28 +17,26 @@ from spanwire.model.destination import Destination
 from spanwire.model.routing import NO_PATH, NetworkFilter, within
 from spanwire.network.settings import BridgeSettings
 
-MAX_CACHED: Final = 1_000  # answers about one destination at one broker that are remembered
-MAX_STEPS: Final = 5_000  # subscriptions or hops followed for one question
+MAX_CACHED: Final = 1_000  # destinations at brokers with remembered demand
+MAX_STEPS: Final = 5_000  # subscriptions or hops of one search; bounds its time in a dense network
 
-MAX_WAYS: Final = (
-    100  # of one consumer to one broker, the shortest; to a mesh of twelve without limits there are millions
-)
+MAX_WAYS: Final = 100  # shortest ways of one consumer to one broker; a mesh of twelve without limits has millions
 
 RULE_STATIC: Final = "static bridge"
 RULE_ADVISORIES: Final = "advisories"
 RULE_CONSUMER_TTL: Final = "consumerTTL"
 RULE_MESSAGE_TTL: Final = "messageTTL"
-RULE_PATH: Final = "path"  # it has been there
+RULE_PATH: Final = "path"  # the message or subscription has passed the broker already
 RULE_LISTS: Final = "lists"
 RULE_TEMPORARY: Final = "temporary"
 RULE_SUPPRESSED: Final = "suppressed"
 RULE_SAME_ID: Final = "same id"
-RULE_PRIORITY: Final = "priority"  # open, but another is taken first
+RULE_PRIORITY: Final = "priority"  # the link is open, but another one has a higher priority
 
 
 @dataclass(frozen=True)
 class PlannedBroker:
-    """A broker as its configuration describes it. ``broker_id`` is its name where none is set."""
+    """A broker as its configuration describes it; ``broker_id`` is its name unless configured."""
 
     name: str
     broker_id: str
@@ -46,15 +44,16 @@ class PlannedBroker:
     policies: PolicyMap = field(default_factory=PolicyMap)
 
     def can_replay(self, destination: Destination) -> bool:
-        """Whether messages may go back from here to where they came from."""
+        """Return True if messages may go back to a broker they came from."""
         bridges = self.policies.entry_for(destination).queue.bridges
         return destination.is_queue and bridges is not None and bridges.replays
 
 
 @dataclass(frozen=True)
 class PlannedLink:
-    """One direction of a connector: messages go from the broker ``near`` to the broker ``far``, by their names.
-    ``place`` is where the connector stands.
+    """One direction of a connector: messages go from broker ``near`` to broker ``far``.
+
+    ``place`` is the location of the connector in its file.
     """
 
     near: str
@@ -65,14 +64,16 @@ class PlannedLink:
 
     @property
     def key(self) -> str:
-        """What tells it from others."""
+        """The identity of this link."""
         return f"{self.near} {self.far} {self.settings.name} {self.place}"
 
 
 @dataclass(frozen=True)
 class Demand:
-    """A subscription of the bridge ``link`` at its near broker, for a consumer beyond the brokers of ``path``, the
-    consumer's own first. ``behind`` is the subscription at the far broker that it stands for; None: consumers there.
+    """A subscription of the bridge ``link`` at its near broker, for a consumer beyond ``path``.
+
+    ``path`` are the brokers between, the consumer's own first. ``behind`` is the subscription at the far broker served
+    by this subscription; None for consumers at the far broker.
     """
 
     link: PlannedLink
@@ -81,7 +82,7 @@ class Demand:
     behind: Demand | None = None
 
     def count(self, consumers: int) -> int:
-        """As how many consumers of a queue so many at the far end count here."""
+        """Return the number of queue consumers at the near broker for so many at the far end."""
         settings = self.link.settings
         behind = self.behind
         if behind is None:
@@ -91,7 +92,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A link that was not taken, and why; ``rule`` is one of the words above."""
+    """A link not taken, and the reason; ``rule`` is one of the ``RULE_`` words."""
 
     link: PlannedLink
     reason: str
@@ -100,8 +101,9 @@ class Refusal:
 
 @dataclass
 class Route:
-    """Where a message goes: the links in order; empty ``links`` of one that has ``arrived`` mean a consumer right here.
-    ``refusals`` are the ways that were not open.
+    """The links of a message in order; an ``arrived`` route without ``links`` ends at its first broker.
+
+    ``refusals`` are the closed ways.
     """
 
     links: list[PlannedLink] = field(default_factory=list)
@@ -111,32 +113,33 @@ class Route:
 
 
 class _ConsumerDemand:
-    """What was found out about consumers of one destination at one broker."""
+    """The demand of all consumers of one destination at one broker."""
 
     def __init__(self) -> None:
         self.demand: Final[dict[str, list[Demand]]] = {}
-        self.all_demand: Final[dict[str, list[Demand]]] = {}  # with what is there without any consumer
+        self.all_demand: Final[dict[str, list[Demand]]] = {}  # with static subscriptions
         self.refusals: Final[list[Refusal]] = []
         self.refusal_keys: Final[set[str]] = set()
         self._best: Final[dict[str, list[Demand]]] = {}
         self._all_best: Final[dict[str, list[Demand]]] = {}
 
     def best_at(self, name: str) -> list[Demand]:
-        """Of what a broker has because of these consumers, the best of each link."""
+        """Return the best subscription of each link at a broker, for these consumers."""
         if name not in self._best:
             self._best[name] = _best_of_links(self.demand.get(name, []))
         return self._best[name]
 
     def ways_from(self, name: str) -> list[Demand]:
-        """The same with what is there without any consumer. Whether a link is open to a message does not depend on
-        which of its subscriptions that is for.
+        """Return the best subscription of each link at a broker, also the static ones.
+
+        A link's rules for messages are the same for all of its subscriptions.
         """
         if name not in self._all_best:
             self._all_best[name] = _best_of_links(self.all_demand.get(name, []))
         return self._all_best[name]
 
     def add_refusal(self, refusal: Refusal) -> None:
-        """A link makes no subscription; each is told once for each reason."""
+        """Note that a link makes no subscription; each reason is noted once per link."""
         key = f"{refusal.link.key} {refusal.reason}"
         if key not in self.refusal_keys:
             self.refusal_keys.add(key)
@@ -144,7 +147,7 @@ class _ConsumerDemand:
 
 
 class NetworkPlan:
-    """Brokers and the links between them. A broker is known by its name."""
+    """The brokers of a network and their links. A broker is known by its name."""
 
     def __init__(self, brokers: list[PlannedBroker], links: list[PlannedLink]) -> None:
         self.brokers: Final[dict[str, PlannedBroker]] = {broker.name: broker for broker in brokers}
@@ -155,15 +158,15 @@ class NetworkPlan:
         self._cache: Final[dict[tuple[str, str], _ConsumerDemand]] = {}
 
     def demand(self, destination: Destination, consumer_at: str) -> dict[str, list[Demand]]:
-        """Which subscriptions a consumer at one broker leads to, by the broker where they are; best priority first."""
+        """Return the subscriptions for a consumer at one broker, by their broker; best priority first."""
         return self._consumer_demand(destination, consumer_at).demand
 
     def best_demand(self, destination: Destination, consumer_at: str, near: str) -> list[Demand]:
-        """Of those at the broker ``near`` the best one of each link."""
+        """Return the best subscription of each link at the broker ``near``."""
         return self._consumer_demand(destination, consumer_at).best_at(near)
 
     def refusals(self, destination: Destination, consumer_at: str) -> list[Refusal]:
-        """Which links make no subscription for it, and why."""
+        """Return the links without a subscription, and the reasons."""
         return self._consumer_demand(destination, consumer_at).refusals
 
     def _consumer_demand(self, destination: Destination, consumer_at: str) -> _ConsumerDemand:
@@ -204,7 +207,7 @@ class NetworkPlan:
             by_broker[name].sort(key=_worst_last)
 
     def _refuses_demand(self, link: PlannedLink, destination: Destination, path: tuple[str, ...]) -> Refusal | None:
-        """Why the consumer behind ``path`` is no demand for ``link``; None when it is."""
+        """Return the reason against a subscription for the consumer behind ``path``; None for no reason."""
         settings, near, far = link.settings, self.brokers[link.near], self.brokers[link.far]
         if near.broker_id == far.broker_id:
             reason = f"both brokers have the id {near.broker_id}, so each takes the other for itself"
@@ -234,7 +237,7 @@ class NetworkPlan:
         return False
 
     def _add_static(self, destination: Destination, consumer_demand: _ConsumerDemand) -> None:
-        """The subscriptions that there are whether or not anybody consumes, with the others."""
+        """Add the static subscriptions, which need no consumer."""
         consumer_demand.all_demand.update(
             {name: list(subscriptions) for name, subscriptions in consumer_demand.demand.items()}
         )
@@ -247,8 +250,10 @@ class NetworkPlan:
                 subscriptions.sort(key=_worst_last)
 
     def route(self, start: str, destination: Destination, consumer_at: str, path: tuple[str, ...] = NO_PATH) -> Route:
-        """The way of a message from ``start``, to which it came along ``path``, to a consumer at ``consumer_at``: at
-        each broker the best subscription whose bridge may take it, with a way on from there.
+        """Return the way of a message from ``start`` to a consumer at ``consumer_at``.
+
+        At each broker the message takes the best subscription with an open link and a way on from there. ``path`` are
+        the brokers before ``start``.
         """
         if start == consumer_at:
             return Route(arrived=True)
@@ -262,8 +267,9 @@ class NetworkPlan:
     def shares(
         self, start: str, destination: Destination, consumers: dict[str, int], messages: int
     ) -> dict[str, float]:
-        """How many of so many messages sent at ``start`` each broker's ``consumers`` of a queue get together, when all
-        of them have room. What is on its way to nobody is in no share.
+        """Return the messages for each broker's ``consumers`` of a queue, of so many sent at ``start``.
+
+        All consumers have room. Messages on the way to nobody are in no share.
         """
         demand: dict[str, list[tuple[str, Demand]]] = {}
         for name in consumers:
@@ -289,7 +295,7 @@ class NetworkPlan:
     def _best(
         self, name: str, path: tuple[str, ...], consumers: dict[str, int], demand: list[tuple[str, Demand]]
     ) -> list[tuple[PlannedLink | None, int]]:
-        """Who gets messages at this broker, and as how many consumers: None stands for those right here."""
+        """Return the targets of messages at this broker with their consumers; None for the broker itself."""
         candidates: list[tuple[int, PlannedLink | None, int]] = []
         if consumers.get(name, 0) > 0:
             candidates.append((0, None, consumers[name]))
@@ -307,7 +313,7 @@ class NetworkPlan:
         return [(link, count) for priority, link, count in candidates if priority == highest]
 
     def filter_of(self, link: PlannedLink) -> NetworkFilter:
-        """What its bridge asks of each message."""
+        """Return the message filter of a link's bridge."""
         settings = link.settings
         return NetworkFilter(
             self.brokers[link.far].broker_id, settings.message_ttl, settings.excluded, settings.let_through
@@ -315,7 +321,7 @@ class NetworkPlan:
 
 
 class _Walk:
-    """One message on its way to a consumer at ``goal``."""
+    """The search for one message's way to a consumer at ``goal``."""
 
     def __init__(
         self, plan: NetworkPlan, destination: Destination, consumer_demand: _ConsumerDemand, goal: str
@@ -328,15 +334,15 @@ class _Walk:
         self._refusal_keys: Final[set[str]] = set(consumer_demand.refusal_keys)
         self._goal: Final[str] = goal
         self._consumer_demand: Final[_ConsumerDemand] = consumer_demand
-        self._dead_ends: set[str] | None = None  # brokers, where it can arrive nowhere
-        self._visited: Final[list[str]] = []  # a message that goes back and forth arrives nowhere
+        self._dead_ends: set[str] | None = None  # visited brokers of a search for refusals alone
+        self._visited: Final[list[str]] = []  # the brokers of this way; a message does not go back and forth
         self._steps = 0
 
     def begin(self, start: str, path: tuple[str, ...]) -> None:
-        """Go on from broker ``start``, to which the message came along ``path``.
+        """Search from broker ``start``, with the brokers of ``path`` behind.
 
-        A message that has been at its goal never comes there again unless it may go back somewhere; then what is left
-        to find is who refuses it, for which each broker is looked at once instead of all ways through all of them.
+        After its goal a message only returns if some broker allows replay. Without replay the search looks for refusals
+        alone, and visits each broker once instead of all ways through all brokers.
         """
         brokers = self._plan.brokers
         if brokers[self._goal].broker_id in path:
@@ -345,7 +351,7 @@ class _Walk:
         self.follow(start, path)
 
     def follow(self, name: str, path: tuple[str, ...]) -> bool:
-        """Go on from broker ``name``, to which the message came along ``path``."""
+        """Search from broker ``name``, with the brokers of ``path`` behind. Returns True at the goal."""
         if name == self._goal:
             self.route.arrived = True
             return True
@@ -389,7 +395,7 @@ class _Walk:
         return None
 
     def tell_others(self) -> None:
-        """At each broker on the way: the links that are open as well, and that another was preferred to."""
+        """Note, for each broker on the way, the open links with a lower or the same priority."""
         taken = [link.key for link in self.route.links]
         refused = {refusal.link.key for refusal in self.route.refusals}
         for link, priority in zip(self.route.links, self.route.priorities, strict=True):
@@ -413,7 +419,7 @@ class _Walk:
 
 
 def _best_of_links(demand: list[Demand]) -> list[Demand]:
-    """The first of each link, in their order."""
+    """Return the first subscription of each link, in order."""
     best: list[Demand] = []
     seen: set[int] = set()
     for one in demand:

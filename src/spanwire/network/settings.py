@@ -1,4 +1,4 @@
-"""What one network connector is told. The names and defaults are those of ActiveMQ's ``networkConnector``."""
+"""Settings of one network connector, with the names and defaults of ActiveMQ's ``networkConnector``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.routing import DEFAULT_PRIORITY_BASE, demand_passes, lets_through, network_priority
 from spanwire.model.secret import Secret
 
-DEFAULT_NAME: Final = "NC"  # ActiveMQ's own
+DEFAULT_NAME: Final = "NC"  # ActiveMQ has the same default
 DEFAULT_PREFETCH: Final = 1_000
 DEFAULT_TTL: Final = 1
 CONSUMER_ADVISORIES: Final = "ActiveMQ.Advisory.Consumer."
@@ -19,15 +19,16 @@ TEMPORARY_ADVISORIES: Final = "ActiveMQ.Advisory.TempQueue,ActiveMQ.Advisory.Tem
 
 @dataclass(frozen=True)
 class BridgeSettings:
-    """How the bridges of one network connector behave; the same for each broker that they lead to.
+    """The settings of all bridges of one network connector.
 
-    ``user_name`` and ``password`` log in at both ends, ``remote_user_name`` and ``remote_password`` replace them at the
-    other one. ``excluded`` destinations are never forwarded, whatever else names them; of ``included`` ones, if there
-    are any, no others are but the ``static`` ones, which go whether or not anybody consumes. ``advisory_filter`` is
-    ActiveMQ's destinationFilter, ``virtual_demand`` its useVirtualDestSubs, ``check_duplicates`` its
-    checkDuplicateMessagesOnDuplex: what the other end of a duplex link repeats is known by its makers, as from a broker
-    of another kind. With ``tells_failures`` an advisory tells of each message that could not be forwarded, with
-    ``compresses`` (useCompression) bodies cross compressed.
+    ``user_name`` and ``password`` log in at both ends; ``remote_user_name`` and ``remote_password`` replace them at the
+    remote end. ``excluded`` destinations are never forwarded. If there are ``included`` destinations, no others are
+    forwarded except the ``static`` ones. ``static`` destinations are forwarded even without consumers.
+
+    ``advisory_filter`` is ActiveMQ's destinationFilter, ``virtual_demand`` its useVirtualDestSubs, ``check_duplicates``
+    its checkDuplicateMessagesOnDuplex: duplicates from the other end of a duplex link are found by producer, as for a
+    broker of another kind. With ``tells_failures`` an advisory reports each message not forwarded. With ``compresses``
+    (useCompression) bodies are forwarded compressed.
     """
 
     name: str = DEFAULT_NAME
@@ -63,11 +64,11 @@ class BridgeSettings:
 
     @property
     def let_through(self) -> tuple[Destination, ...]:
-        """Of what is not excluded, only these pass; all if there are none."""
+        """The only destinations to be forwarded, apart from ``excluded``; empty for all destinations."""
         return (*self.included, *self.static) if self.included else ()
 
     def advisory_topics(self) -> str:
-        """What to subscribe to at the remote broker, as a composite topic; empty for a static bridge."""
+        """Return the composite topic of the remote advisories to subscribe to; "" for a static bridge."""
         if self.static_bridge:
             return ""
         topics = self._consumer_advisories()
@@ -91,15 +92,19 @@ class BridgeSettings:
         return ",".join(topics_)
 
     def is_forced_durable(self, destination: Destination) -> bool:
-        """Whether the subscription for a consumer of this topic is durable even when the consumer is not."""
+        """Return True if consumers of this topic always get a durable subscription."""
         return any(pattern.matches(destination) for pattern in self.forced_durable)
 
     def is_suppressed(self, destination: Destination) -> bool:
-        """Whether of several routes to one consumer of ``destination`` only the best is taken."""
+        """Return True if only the best of several routes to a consumer of ``destination`` is taken."""
         return self.suppress_queue_duplicates if destination.is_queue else self.suppress_topic_duplicates
 
     def demand_part(self, destination: Destination, path: tuple[str, ...], own_broker_id: str) -> Destination | None:
-        """What of ``destination`` is demand: of a composite the parts that `is_demand` takes; None for nothing."""
+        """Return the part of ``destination`` with demand.
+
+        Returns:
+            Of a composite destination the parts with demand; None without such a part.
+        """
         parts = destination.parts()
         wanted = [part for part in parts if self.is_demand(part, path, own_broker_id)]
         if len(wanted) == len(parts):
@@ -109,15 +114,15 @@ class BridgeSettings:
         return Destination(destination.kind, ",".join([part.qualified_name for part in wanted]))
 
     def is_demand(self, destination: Destination, path: tuple[str, ...], own_broker_id: str) -> bool:
-        """Whether a consumer of ``destination`` beyond the brokers of ``path`` is demand for this bridge."""
+        """Return True if a consumer of ``destination`` beyond ``path`` is demand for this bridge."""
         if destination.is_advisory or not demand_passes(path, own_broker_id, self.consumer_ttl):
             return False
         return self.bridge_temporary if destination.is_temporary else self.is_permitted(destination)
 
     def is_permitted(self, destination: Destination) -> bool:
-        """Whether the lists of the connector let ``destination`` through."""
+        """Return True if the destination lists of the connector permit ``destination``."""
         return lets_through(destination, self.excluded, self.let_through)
 
     def priority(self, asked: int, path: tuple[str, ...]) -> int:
-        """The priority here of a consumer that asked for ``asked`` beyond the brokers of ``path``."""
+        """Return the local priority of a consumer with priority ``asked`` beyond the brokers of ``path``."""
         return network_priority(path, self.priority_base) if self.decrease_priority else asked

@@ -1,5 +1,7 @@
-"""Bridges: each forwards messages that consumers of a remote broker want to that broker. Pure.
+"""Bridges: each forwards messages from its own broker to the consumers of a remote broker. Pure.
 
-The *local broker* is the end where the bridge takes messages, the *remote broker* the one where it sends them; a duplex
-link carries a bridge for each direction.
+- The *local broker* is the source of the messages, the *remote broker* their target.
+- A *duplex* link carries a bridge for each direction.
+- A message is *in flight* from its dispatch until the local broker has its acknowledgement.
+- A message is *confirmed* once the remote broker has answered.
 """

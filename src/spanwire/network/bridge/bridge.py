@@ -1,18 +1,18 @@
 """A bridge to one remote broker, without a socket: bytes and time in, bytes out.
 
-Here it is a client of the broker, in process; there it is an OpenWire connection (`RemoteBroker`). Advisories tell it
-of the remote consumers, for which it subscribes here; what it gets goes there and is acknowledged here when the remote
-broker has answered. So the remote broker's pace closes the window here, and what was not answered when the link breaks
-is dispatched again, marked as redelivered.
+At the local broker the bridge is a client in process. At the remote broker it is an OpenWire connection
+(`RemoteBroker`). Advisories announce the remote consumers, and the bridge subscribes for them at the local broker. Each
+dispatched message is sent to the remote broker, and acknowledged locally after the remote broker's answer. So the
+remote broker's pace limits the local window. When the link breaks, the local broker dispatches messages without an
+answer again, marked as redelivered.
 
-    NEGOTIATING  both sides send a WireFormatInfo
-    IDENTIFYING      the BrokerInfo of the remote broker has to come
-    STARTING     both connections are opened; login and subscription have to be answered
+    NEGOTIATING  both brokers send a WireFormatInfo
+    IDENTIFYING  waits for the BrokerInfo of the remote broker
+    STARTING     both connections are open; login and subscription wait for their answers
     RUNNING      demand and messages
-    CLOSED       ``reason`` says why
+    CLOSED       ``reason`` has the cause
 
-What leads from one to the next is in `TRANSITIONS`, and nowhere else. A bridge that is closed stays so; the connector
-makes the next one.
+`TRANSITIONS` has all changes of the state. A closed bridge stays closed; the connector makes the next one.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ from spanwire.protocols.openwire.codec.schema import DataStructure
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from spanwire.protocols.openwire.inactivity import InactivityMonitor
 
-START_DEADLINE: Final = 15.0  # seconds from the socket to a running bridge; ActiveMQ waits as long for a WireFormatInfo
-ADVISORY_DEADLINE: Final = 60.0  # seconds in which consumers there, if there are any, were told of
+START_DEADLINE: Final = 15.0  # seconds from connect to RUNNING; ActiveMQ waits as long for a WireFormatInfo
+ADVISORY_DEADLINE: Final = 60.0  # seconds; a broker with consumers has announced them by then
 
 logger = logging.getLogger(__name__)
 
 
 class State(Enum):
-    """Where a bridge stands."""
+    """The state of a bridge."""
 
     NEGOTIATING = 0
     IDENTIFYING = 1
@@ -69,7 +69,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What may happen to a bridge; the values are the words of the documentation."""
+    """The events of a bridge; the values are the words of the documentation."""
 
     NEGOTIATED = "its WireFormatInfo"
     BROKER_INFO_RECEIVED = "its BrokerInfo"
@@ -96,7 +96,7 @@ CLOSING_EVENTS: Final = (
     Event.STOPPED,
     Event.LOCAL_ERROR,
 )
-# What is absent for a state that lives is a broken protocol.
+# An event without an entry for an open state is a protocol error.
 TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
     (State.NEGOTIATING, Event.NEGOTIATED): State.IDENTIFYING,
     (State.IDENTIFYING, Event.BROKER_INFO_RECEIVED): State.STARTING,
@@ -109,10 +109,10 @@ TRANSITIONS: Final[dict[tuple[State, Event], State]] = {
 
 
 class NetworkBridge(ClientConnection, ProtocolConnection):
-    """One link to one broker, from the first byte to the break; for the next link there is another one.
+    """One link to one broker, from the first byte to the break.
 
-    Connecting and coming back is left to the connector, encoding to `RemoteBroker`, messages to `Forwarder`, and the
-    other direction of a duplex link to `InboundBridge`.
+    The connector connects and reconnects, `RemoteBroker` encodes, `Forwarder` forwards messages, and `InboundBridge`
+    serves the other direction of a duplex link.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self.running_since = 0.0  # monotonic seconds
         self.closed_since = 0.0
         self.logs_no_demand = True
-        self.has_no_demand = False  # of any consumer there, for so long that there is none or advisories are off
+        self.has_no_demand = False  # no consumer was announced in time: there is none, or advisories are off
         self._broker: Final[Broker] = broker
         self._broker_url: Final[str] = broker_url
         self._routes: Final[NetworkRoutes] = routes if routes is not None else NetworkRoutes()
@@ -152,45 +152,45 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
 
     @property
     def remote_name(self) -> str:
-        """The remote broker's name, once it is known."""
+        """The remote broker's name, "" before its BrokerInfo."""
         return self._remote.name
 
     @property
     def demand_count(self) -> int:
-        """How many subscriptions the bridge has here."""
+        """The number of subscriptions of the bridge at the local broker."""
         return 0 if self._forwarder is None or self.closed else len(self._forwarder.local.demand.subscriptions)
 
     def destinations(self, at_most: int) -> tuple[str, ...]:
-        """What the remote broker wants messages of."""
+        """Return at most ``at_most`` names of destinations with demand."""
         return () if self._forwarder is None or self.closed else self._forwarder.local.demand.destinations(at_most)
 
     def ways(self, at_most: int) -> tuple[tuple[str, ...], ...]:
-        """The brokers on the way to consumers that are farther than the remote broker."""
+        """Return at most ``at_most`` paths of brokers to consumers beyond the remote broker."""
         return () if self._forwarder is None or self.closed else self._forwarder.local.demand.ways(at_most)
 
     @property
     def forwarded(self) -> int:
-        """How many messages were sent to the remote broker."""
+        """The number of messages sent to the remote broker."""
         return 0 if self._forwarder is None else self._forwarder.forwarded
 
     @property
     def acknowledged(self) -> int:
-        """How many messages were acknowledged here."""
+        """The number of messages acknowledged at the local broker."""
         return 0 if self._forwarder is None else self._forwarder.acknowledged
 
     @property
     def in_flight(self) -> int:
-        """How many messages are on their way: forwarded and not answered."""
+        """The number of forwarded messages without an answer."""
         return 0 if self._forwarder is None else self._forwarder.in_flight
 
     def statistics(self) -> BridgeStatistics:
-        """What crossed, and what did not, since the link is up."""
+        """Return the counters of this bridge."""
         statistics = BridgeStatistics() if self._forwarder is None else self._forwarder.statistics()
         statistics.received = 0 if self._inbound is None else self._inbound.received
         return statistics
 
     def receive_data(self, data: bytes, now: Time) -> None:
-        """Take bytes from the remote broker and act on every complete frame in them."""
+        """Act on every complete frame in the bytes of the remote broker."""
         if self.state is State.CLOSED:
             return
         if self._monitor is not None:
@@ -208,7 +208,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
                 self._forwarder.settle(now)
         except RemoteProtocolError as error:
             self._fail(Event.PROTOCOL_ERROR, f"the remote broker broke the protocol: {error}", now)
-        except (JmsError, StoreError) as refusal:  # the names differ because a compiled variable has one type
+        except (JmsError, StoreError) as refusal:
             self._fail(Event.LOCAL_ERROR, local_reason(refusal, self.settings.user_name), now)
 
     def go_on(self, now: Time) -> None:
@@ -216,21 +216,21 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
 
     @property
     def holds_requests(self) -> bool:
-        """Return False: what the other broker sends is acted on at once."""
+        """False: commands of the remote broker are executed at once."""
         return False
 
     def receive_eof(self, now: Time) -> None:
-        """The link is broken: what was not answered goes back in line."""
+        """Close the bridge after the connection. Messages without an answer return to their queues."""
         self._fail(Event.DISCONNECTED, "the connection was closed", now)
 
     def data_to_send(self) -> list[bytes]:
-        """Take what is to be written."""
+        """Take the output."""
         chunks = self._remote.output.take()
         self._wrote = self._wrote or len(chunks) > 0
         return chunks
 
     def unsent(self, count: int) -> None:
-        """The transport still holds ``count`` bytes."""
+        """Note that ``count`` bytes of the output are unsent."""
         self._remote.output.unsent(count)
         forwarder = self._forwarder
         if forwarder is None or self.closed:
@@ -244,7 +244,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             self._inbound.unsent(count, now)
 
     def next_timeout(self) -> float | None:
-        """The deadline of the start, then what the keep-alives and messages that were refused ask for."""
+        """Return the deadline of the start, then the next time of a keep-alive or of a retry."""
         if self.closed:
             return None
         monitor, forwarder = self._monitor, self._forwarder
@@ -256,7 +256,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         return min([due for due in dues if due is not None], default=None)
 
     def handle_timeout(self, now: Time) -> None:
-        """Send a keep-alive, and what was refused once more; give up a link that is silent."""
+        """Send a keep-alive and due retries; close a silent link."""
         if self.closed:
             return
         monitor, forwarder = self._monitor, self._forwarder
@@ -276,26 +276,26 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
 
     @property
     def wants_read(self) -> bool:
-        """Answers and advisories can always be taken, and messages that find no room wait."""
+        """True: answers and advisories are always read, and messages without room wait."""
         return True
 
     @property
     def closed(self) -> bool:
-        """True once the transport should write what is left and close the socket."""
+        """True once the transport should write the remaining output and close the socket."""
         return self.state is State.CLOSED
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes held of a frame whose end has not come yet."""
+        """The bytes of an incomplete frame."""
         return self._remote.pending_bytes
 
     def completed(self, token: int, error: SpanwireError | None) -> None:
-        """What the other direction has sent is stored; this one asks for nothing that is answered later."""
+        """Answer a stored message of the other direction; this direction waits for no stored message."""
         if self._inbound is not None and not self.closed:
             self._inbound.completed(token, error)
 
     def close_with(self, error: SpanwireError) -> None:
-        """This broker stops, or its store failed."""
+        """Close the bridge, because the local broker stops or its store failed."""
         if self.closed:
             return
         self._remote.send(wire.ShutdownInfo())
@@ -317,7 +317,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             self._handle_rare(command, now)
 
     def _take_inbound(self, inbound: InboundBridge, command: wire.Command, now: Time) -> bool:
-        """What the remote broker's bridge says over a duplex link; False for what is none of it."""
+        """Execute a command of the remote broker's bridge on a duplex link; False for other commands."""
         if isinstance(command, wire.ConnectionInfo):
             if self.state is not State.STARTING:
                 raise OpenWireProtocolError("a ConnectionInfo came before the brokers had met")
@@ -357,8 +357,10 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             raise OpenWireProtocolError(f"a {name} is nothing that a bridge is sent")
 
     def _shutdown_reason(self) -> str:
-        """Why the remote broker has taken its leave. An ActiveMQ gives no reason when its direction of a duplex link
-        cannot begin, as for a second broker of one name.
+        """Return the reason for the remote broker's shutdown command.
+
+        ActiveMQ gives no reason when its direction of a duplex link cannot begin, such as for a second broker of one
+        name.
         """
         reason = "the remote broker is stopping"
         if self.was_running or not self.settings.duplex or self._broker.name != UNNAMED:
@@ -376,7 +378,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         )
 
     def _on_broker_info(self, command: wire.BrokerInfo, now: Time) -> None:
-        """Both brokers know each other: log in here and there."""
+        """Log in at both brokers after the first BrokerInfo."""
         is_first = self.state is State.IDENTIFYING
         self._transition(Event.BROKER_INFO_RECEIVED)
         if not is_first:
@@ -397,12 +399,12 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self._login_id = remote.log_in_as_configured(settings, name_elsewhere(broker.broker_id, broker.name))
         if settings.duplex and settings.sync_durable and wire_format is not None:
             if wire_format.version >= FIRST_VERSION:
-                remote.send(subscription_info(broker, settings))  # after the login, for it may be large
-                remote.on_login_accepted()  # and so may be what the other end tells before it begins its direction
+                remote.send(subscription_info(broker, settings))  # after the login, because it may be large
+                remote.on_login_accepted()  # the other end's subscription info may be large, too
         self._subscribe_id = remote.subscribe(settings.advisory_topics(), not settings.duplex)
 
     def _unmatched(self, run: AnswerRun) -> list[int]:
-        """What is answered besides messages, most often nothing."""
+        """Return the answers of a run to other commands than messages; usually none."""
         forwarder = self._forwarder
         return run.correlation_ids if forwarder is None else forwarder.on_responses(run.correlation_ids)
 
@@ -418,7 +420,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             self._on_subscribed(now)
 
     def _on_login_accepted(self, now: Time) -> None:
-        """The remote broker has let this one in."""
+        """Start the local side, because the remote broker has accepted the login."""
         self._transition(Event.LOGIN_ACCEPTED)
         self._remote.on_login_accepted()
         if self._forwarder is not None:
@@ -434,7 +436,10 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
                     self._broker.name, self._remote.name)  # fmt: skip
 
     def _report_no_advisory(self) -> None:
-        """A broker tells at once of the consumers that it has, and a broker without advisories never does."""
+        """Log the absence of advisories.
+
+        A broker announces its consumers at once, and a broker without advisories never does.
+        """
         self._awaits_advisories = False
         self.has_no_demand = True
         if self.logs_no_demand:
@@ -465,7 +470,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self.state = successor
 
     def _fail(self, event: Event, reason: str, now: Time) -> None:
-        """The first reason counts."""
+        """Close the bridge; the first reason counts."""
         if self.state is State.CLOSED:
             return
         self._transition(event)
@@ -478,7 +483,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
 
 
 def local_reason(refusal: SpanwireError, user_name: str | None) -> str:
-    """Why the broker here ends its own bridge; for a login or a right that is missing, with what to do."""
+    """Return the reason why the local broker closes its own bridge, with a remedy for logins and rights."""
     if isinstance(refusal, AuthenticationError):
         return (
             f"this broker refuses its own bridge: {refusal} Give the networkConnector the userName and password of a "

@@ -1,8 +1,8 @@
-"""The other direction of a duplex link at the end that was connected to: this broker's bridge over the peer's link.
+"""This broker's bridge over a link opened by another broker, and the acceptor of such links.
 
-The peer's connector brings the settings along in its BrokerInfo. A connector is known as ``name@brokerId``: a newer
-link of the same name replaces the older one, unless it is another process that opens it and the older one answers. Then
-two brokers have one id and name, and the second is refused as long as the first is there.
+The peer's connector sends its settings in the BrokerInfo. A connector is known as ``name@brokerId``. A newer link of a
+connector replaces the older one. If another process opens it while the older link answers, two brokers have one id and
+name; then the newer link is refused.
 """
 
 from __future__ import annotations
@@ -35,19 +35,18 @@ from spanwire.protocols.openwire.duplex import NetworkAcceptor, ReverseBridge
 from spanwire.protocols.openwire.output import OutputBuffer
 
 ADVISORY_PREFIX: Final = "ActiveMQ.Advisory."
-MAX_DUPLEX_LINKS: Final = 1_000  # of one broker
-ANSWER_PATIENCE: Final = 5.0  # seconds in which an older link has to show that it lives, three tries of a newer one
-MAX_UNLIMITED_LOGINS: Final = (
-    4  # bridges that tell of subscriptions at length before their login: 4 MiB from anybody at most
-)
+MAX_DUPLEX_LINKS: Final = 1_000  # links of one broker; as many closed links are remembered
+ANSWER_PATIENCE: Final = 5.0  # seconds in which an older link must answer, about three attempts of a newer one
+MAX_UNLIMITED_LOGINS: Final = 4  # bridges with a large list before their login; bounds unauthenticated input to 4 MiB
 
 logger = logging.getLogger(__name__)
 
 
 class AcceptedLink:
-    """The links of one connector of a remote broker, one after the other: the one there is, and what was before.
+    """The successive links of one connector of a remote broker.
 
-    ``changed_at`` is when it came up or broke, in monotonic seconds, ``reason`` why it broke.
+    ``changed_at`` is the time of the last connect or break in monotonic seconds, ``reason`` the cause of the last
+    break.
     """
 
     def __init__(self, name: str, remote_name: str, address: str) -> None:
@@ -61,14 +60,14 @@ class AcceptedLink:
         self._earlier: Final[BridgeStatistics] = BridgeStatistics()
 
     def on_link_up(self, bridge: DuplexBridge, address: str, now: Time) -> None:
-        """There is a link again."""
+        """Note a new link."""
         self.bridge = bridge
         self.address = address
         self.connection_count += 1
         self.changed_at = now.monotonic
 
     def on_link_down(self, bridge: DuplexBridge, reason: str, now: Time) -> None:
-        """It is over."""
+        """Note the end of a link."""
         if self.bridge is bridge:
             self.bridge = None
             self.reason = reason
@@ -76,7 +75,7 @@ class AcceptedLink:
         self._earlier.add(bridge.statistics())
 
     def statistics(self) -> BridgeStatistics:
-        """Of all of them."""
+        """Return the counters of all successive links."""
         statistics = BridgeStatistics()
         statistics.add(self._earlier)
         if self.bridge is not None:
@@ -85,7 +84,7 @@ class AcceptedLink:
 
 
 class DuplexBridge(ReverseBridge):
-    """This broker's bridge over a link that the remote broker has opened."""
+    """This broker's bridge over a link opened by the remote broker."""
 
     def __init__(
         self,
@@ -113,23 +112,23 @@ class DuplexBridge(ReverseBridge):
         self.received = 0
 
     def statistics(self) -> BridgeStatistics:
-        """What crossed, and what did not, since the link is up."""
+        """Return the counters of this bridge."""
         statistics = self.forwarder.statistics()
         statistics.received = self.received
         return statistics
 
     @property
     def address(self) -> str:
-        """Where the peer is."""
+        """The address of the peer."""
         return self.forwarder.local.client.info.remote_address
 
     @property
     def reason(self) -> str:
-        """Why it is over; empty while it lives."""
+        """The reason of the end; "" while the bridge is open."""
         return self._reason
 
     def take(self, command: wire.Command, now: Time) -> bool:
-        """Act on an answer or an advisory of the peer; False for what a client sends."""
+        """Execute an answer or an advisory of the peer; False for a client's command."""
         forwarder = self.forwarder
         if isinstance(command, (AnswerRun, wire.Response)):
             self._take_answer(command, now)
@@ -162,7 +161,7 @@ class DuplexBridge(ReverseBridge):
             self._reason = f"the remote broker refused a request: {exception_text(command.exception)}"
 
     def probe(self, now: Time) -> bool:
-        """Whether the peer is there, as far as one can know: it is asked, and the answer may be on its way."""
+        """Ask the peer for a keep-alive; False if an earlier question is unanswered for `ANSWER_PATIENCE`."""
         if not self._has_answered:
             return now.monotonic < self._probed_at + ANSWER_PATIENCE
         self._has_answered = False
@@ -171,24 +170,24 @@ class DuplexBridge(ReverseBridge):
         return True
 
     def settle(self, now: Time) -> None:
-        """Everything that came in one piece was taken."""
+        """Acknowledge confirmed messages after all commands of one read."""
         self._has_answered = True
         self.forwarder.settle(now)
 
     def unsent(self, count: int, now: Time) -> None:
-        """The transport still holds ``count`` bytes."""
+        """Note that ``count`` bytes of the output are unsent."""
         self.forwarder.unsent(count, now)
 
     def next_timeout(self) -> float | None:
-        """When messages that were refused are to be sent again."""
+        """Return the time of the next retry, in monotonic seconds."""
         return self.forwarder.next_timeout()
 
     def handle_timeout(self, now: Time) -> None:
-        """Send them again."""
+        """Resend all due messages."""
         self.forwarder.handle_timeout(now)
 
     def leave(self, reason: str, now: Time) -> None:
-        """The connection is over."""
+        """Close the bridge after its connection."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -197,8 +196,9 @@ class DuplexBridge(ReverseBridge):
 
 
 class DuplexAcceptor(NetworkAcceptor):
-    """Makes the bridges of one broker that go over links of others, ``most`` at a time, and knows them; ``links`` are
-    also those that were, for an operator: as many of these at most.
+    """Makes this broker's bridges over links opened by others, ``most`` at a time.
+
+    ``links`` also has at most as many closed links, for an operator.
     """
 
     def __init__(self, broker: Broker, routes: NetworkRoutes, most: int = MAX_DUPLEX_LINKS) -> None:
@@ -218,7 +218,7 @@ class DuplexAcceptor(NetworkAcceptor):
         wire_format: WireFormat,
         now: Time,
     ) -> ReverseBridge:
-        """The bridge that a duplex BrokerInfo asks for; it speaks at once. Raises `JmsError`."""
+        """Return the bridge for a duplex BrokerInfo; it logs in at once. Raises `JmsError`."""
         broker = self._broker
         notes: list[str] = []
         settings = settings_of(info.network_properties or "", notes)
@@ -249,7 +249,11 @@ class DuplexAcceptor(NetworkAcceptor):
         return bridge
 
     def _replace(self, older: DuplexBridge, state: ConnectionState, process: str, now: Time) -> None:
-        """The older link of a connector makes room for a newer one. Raises `JmsError` when it has not to."""
+        """Close the older link of a connector in favour of a newer one.
+
+        Raises:
+            JmsError: the older link stays
+        """
         key = printable(older.key)
         if older.user != state.principal.name:
             raise JmsError(f"duplex link {key} is there already and another user's")
@@ -265,8 +269,9 @@ class DuplexAcceptor(NetworkAcceptor):
         older.leave("replaced by a newer link", now)
 
     def remote_brokers(self) -> list[tuple[str, str]]:
-        """Return address and name of each broker whose duplex link is up. An address is what the broker says of itself,
-        and left out unless clients can connect there.
+        """Return address and name of each broker with an open duplex link.
+
+        The address is the broker URL in the BrokerInfo. Brokers are left out if clients cannot connect to it.
         """
         brokers: list[tuple[str, str]] = []
         for bridge in self.bridges.values():
@@ -276,12 +281,13 @@ class DuplexAcceptor(NetworkAcceptor):
         return brokers
 
     def now(self) -> Time:
-        """The time at this broker."""
+        """Return the time at this broker."""
         return self._broker.environment.now()
 
     def hears_out(self, connection: ClientConnection) -> bool:
-        """Whether a bridge may tell of its durable subscriptions at length before its login, up to `falls_silent`.
-        Others try again later.
+        """Return True if a bridge may send a large list of durable subscriptions before its login.
+
+        `falls_silent` ends the permission. Other bridges try again later.
         """
         if len(self._unlimited_logins) >= MAX_UNLIMITED_LOGINS:
             return False
@@ -289,29 +295,33 @@ class DuplexAcceptor(NetworkAcceptor):
         return True
 
     def falls_silent(self, connection: ClientConnection) -> None:
-        """It has logged in, or is gone."""
+        """End the permission of `hears_out` after login or disconnect."""
         self._unlimited_logins.remove(connection)
 
     def enter(self, info: wire.BrokerInfo) -> None:
-        """A bridge of the remote broker came in. Raises `JmsError` when another broker has its id or name."""
+        """Register the link of a remote broker's bridge.
+
+        Raises:
+            JmsError: another broker has the same id or name
+        """
         broker, broker_id = self._broker, _id_of(info)
         if broker_id:
             name = printable(info.broker_name or broker_id)
             self._routes.remote_brokers.add_link(broker_id, name, broker.broker_id, broker.name)
 
     def left(self, info: wire.BrokerInfo) -> None:
-        """It is gone."""
+        """Remove the link of a remote broker's bridge."""
         self._routes.remote_brokers.remove_link(_id_of(info))
 
     def subscriptions(self, info: wire.BrokerInfo, version: int) -> wire.BrokerSubscriptionInfo | None:
-        """What the connector of the remote broker asks to be told of durable subscriptions; None for nothing."""
+        """Return the durable subscriptions here, if the remote connector asks for them."""
         text = info.network_properties or ""
         if version < FIRST_VERSION or not syncs_durable(text):
             return None
         return subscription_info(self._broker, settings_of(text, []))
 
     def forget(self, bridge: DuplexBridge, reason: str, now: Time) -> None:
-        """The link of ``bridge`` is over."""
+        """Forget the closed ``bridge``."""
         if self.bridges.get(bridge.key) is bridge:
             del self.bridges[bridge.key]
         link = self.links.get(bridge.key)
@@ -319,7 +329,7 @@ class DuplexAcceptor(NetworkAcceptor):
             link.on_link_down(bridge, printable(reason), now)
 
     def _link(self, key: str, name: str, remote_name: str) -> AcceptedLink:
-        """What is known of the links of this connector; a broker that has come back with another id is the same."""
+        """Return the record of a connector's links, also for a broker that came back with another id."""
         known = self.links.pop(key, None)
         closed = [old for old, link in self.links.items() if link.bridge is None]
         for old in closed:
@@ -334,8 +344,9 @@ class DuplexAcceptor(NetworkAcceptor):
 
 
 def process_of(connection_id: str) -> str:
-    """What the ids of all connections of one process begin with: ``ID:host-port-millis``, without its last two numbers
-    (ActiveMQ, "IdGenerator"). Empty for an id of another form, which tells nothing.
+    """Return the common prefix of all connection ids of one process (ActiveMQ, "IdGenerator").
+
+    The prefix is ``ID:host-port-millis``; "" for ids of another form.
     """
     return connection_id.rpartition(":")[0].rpartition("-")[0]
 
@@ -345,7 +356,7 @@ def _id_of(info: wire.BrokerInfo) -> str:
 
 
 def advisory_in(command: wire.MessageFrame) -> wire.Message | None:
-    """The advisory in a message that crosses the link; None for a message for somebody else."""
+    """Return the advisory inside a message on the link; None for other messages."""
     if command.type_id() != wire.ACTIVE_MQ_MESSAGE:
         return None
     message = decode_message(command.raw, command.version)
@@ -356,7 +367,7 @@ def advisory_in(command: wire.MessageFrame) -> wire.Message | None:
 
 
 def _login(broker: Broker, settings: BridgeSettings, label: str, peer: ConnectionInfo) -> ConnectionInfo:
-    """The bridge acts here with the rights of whoever opened the link."""
+    """Return the login of the bridge here, with the rights of the link's opener."""
     return ConnectionInfo(
         connection_id=broker.ids.next_id(),
         client_id=settings.client_id_token.join([settings.name, label, "inbound", broker.name]),

@@ -1,6 +1,7 @@
-"""Messages that the remote broker has refused: when each is sent there again, and when no more.
+"""Retries of messages refused by the remote broker: the time of each attempt, and the last attempt.
 
-A refusal is no end of the link: other messages go on. The window here closes when all that is out was refused.
+A refusal does not end the link, and other messages are still forwarded. If all messages in flight were refused, the
+window is closed.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from typing import Final
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.network.demand.demand import InFlightMessage
 
-FIRST_PAUSE: Final = 1.0  # seconds, and each one is twice as long, as between the attempts of a link
-MAX_TRIES: Final = 6  # of one message over one link: 31 seconds, in which an operator or a restart may mend it
-NO_ROOM: Final = "javax.jms.ResourceAllocationException"  # nothing is wrong with such a message: it is tried for ever
+FIRST_PAUSE: Final = 1.0  # seconds; each later pause is twice as long, as between the attempts of a link
+MAX_TRIES: Final = 6  # attempts over one link within 31 seconds; a restart or an operator may remove the cause
+NO_ROOM: Final = "javax.jms.ResourceAllocationException"  # a full broker; the message is valid and retried for ever
 
 
 class RefusedMessage:
-    """A message that waits to be sent again at ``due``, in monotonic seconds; sent ``tries`` times."""
+    """A message to be sent again at ``due``, in monotonic seconds, after ``tries`` attempts."""
 
     __slots__ = ("due", "entry", "reference", "tries")
 
@@ -29,7 +30,7 @@ class RefusedMessage:
 
 
 class ForwardRetries:
-    """Those of one link, never more than are out on it. Sending and giving up is left to the caller."""
+    """The refused messages of one link, never more than are in flight. The caller sends and gives up."""
 
     def __init__(self) -> None:
         self.messages: Final[dict[InFlightMessage, RefusedMessage]] = {}
@@ -37,11 +38,15 @@ class ForwardRetries:
 
     @property
     def scheduled_count(self) -> int:
-        """How many are not sent now."""
+        """The number of messages waiting for their next attempt."""
         return sum([len(queue) for queue in self._queues])
 
     def schedule(self, message: RefusedMessage, cause: str | None, now: float) -> bool:
-        """It was refused, by an exception of the class ``cause``. False when it was often enough."""
+        """Schedule the next attempt after a refusal by an exception of the class ``cause``.
+
+        Returns:
+            False after `MAX_TRIES` attempts.
+        """
         message.tries += 1
         if message.tries >= MAX_TRIES:
             if cause != NO_ROOM:
@@ -53,15 +58,15 @@ class ForwardRetries:
         return True
 
     def forget(self, entry: InFlightMessage) -> bool:
-        """It is not to be sent again; False when it was never refused."""
+        """Forget a message. Returns False if it was never refused."""
         return self.messages.pop(entry, None) is not None
 
     def next_timeout(self) -> float | None:
-        """When the next is due; None when there is none."""
+        """Return the time of the next attempt; None if there is none."""
         return min([queue[0].due for queue in self._queues if queue], default=None)
 
     def take_due(self, now: float) -> list[RefusedMessage]:
-        """Those that are to be sent now."""
+        """Remove and return the messages due for an attempt."""
         due: list[RefusedMessage] = []
         for queue in self._queues:
             while queue and queue[0].due <= now:
@@ -69,14 +74,14 @@ class ForwardRetries:
         return due
 
     def clear(self) -> None:
-        """The link is over."""
+        """Forget all messages."""
         self.messages.clear()
         for queue in self._queues:
             queue.clear()
 
 
 def pause_after(tries: int) -> float:
-    """Seconds until a message is sent again that was sent that often."""
+    """Return the seconds until the next attempt after ``tries`` attempts."""
     pause = FIRST_PAUSE
     for _ in range(tries - 1):
         pause *= 2

@@ -1,7 +1,6 @@
-"""One direction of a link: what subscriptions here get is sent there, and acknowledged here when it was answered there.
+"""One direction of a link: forwards messages, and acknowledges them after the remote answer.
 
-Opening the link and what else is said on it is left to `spanwire.network.bridge.bridge` and
-`spanwire.network.bridge.duplex_bridge`.
+`spanwire.network.bridge.bridge` and `spanwire.network.bridge.duplex_bridge` open the link and handle other commands.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.schema import DataStructure
 from spanwire.protocols.openwire.messages.message_format import OpenWireMessageFormat, format_id_of
 
-FLAGGED: Final = 1  # deliveries before, as the next broker is told: breaks of a link alone make no poisoned message
+FLAGGED: Final = 1  # largest forwarded redelivery count; breaks of links alone must not poison a message
 GONE_DESTINATION: Final = "org.apache.activemq.DestinationDoesNotExistException"
 MAX_LOGGED_REFUSALS: Final = 10  # messages of one link; a remote broker that refuses all must not fill the log
 
@@ -48,7 +47,10 @@ logger = logging.getLogger(__name__)
 
 
 class Forwarder(DemandBridge):
-    """The messages of one bridge on their way; ``connection`` is who the broker here tells that there is output."""
+    """Forwards the messages of one bridge and acknowledges them.
+
+    The broker marks ``connection`` when there is output.
+    """
 
     def __init__(
         self,
@@ -95,11 +97,11 @@ class Forwarder(DemandBridge):
 
     @property
     def in_flight(self) -> int:
-        """How many messages are on their way: forwarded and not answered."""
+        """The number of forwarded messages without an answer."""
         return len(self._unanswered) + len(self._unflushed) + self._retries.scheduled_count
 
     def statistics(self) -> BridgeStatistics:
-        """What crossed and what did not; what is received is the business of the link."""
+        """Return the counters of this direction; the link counts received messages."""
         statistics = BridgeStatistics()
         statistics.sent = self.forwarded
         statistics.answered = self.acknowledged
@@ -116,7 +118,7 @@ class Forwarder(DemandBridge):
         demand.in_flight.append(entry)
         local = self.local
         if message.destination.is_advisory or (demand.is_durable and not local.demand.passes(message)):
-            self._confirm(entry)  # each broker tells its own advisories; a durable subscription has no filter
+            self._confirm(entry)  # advisories stay at their broker; a durable subscription has no filter of its own
             return
         command_id = self._remote.next_command_id()
         answered = message.persistent or self._settings.always_sync_send
@@ -135,20 +137,20 @@ class Forwarder(DemandBridge):
             self._unflushed.append(entry)
 
     def on_demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
-        """The destination of ``demand`` is gone here."""
+        """Forget ``demand``, because the local broker has removed its destination."""
         self.local.on_demand_ended(demand)
 
     def replace_demand(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
-        """There is a better route to what ``demand`` is for; gives those to be reconsidered when it is made."""
+        """End ``demand`` in favour of a better route. Returns the remote consumers to reconsider then."""
         return [] if self._is_closed else self.local.take_back(demand, now)
 
     def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
-        """The better route to a consumer that this bridge told of is gone."""
+        """Serve a consumer again, because its better route is gone."""
         if not self._is_closed:
             self.local.reconsider(consumer, now)
 
     def on_response(self, correlation_id: int) -> bool:
-        """A Response came; False when it is none to a message."""
+        """Confirm the message of this Response. Returns False if no message has this id."""
         entry = self._unanswered.pop(correlation_id, None)
         if entry is None:
             return False
@@ -158,7 +160,7 @@ class Forwarder(DemandBridge):
         return True
 
     def on_responses(self, correlation_ids: list[int]) -> list[int]:
-        """Responses came; gives those that are none to messages."""
+        """Confirm the messages of several Responses. Returns the ids of no message."""
         sent = self._unanswered
         others: list[int] = []
         for correlation_id in correlation_ids:
@@ -172,8 +174,9 @@ class Forwarder(DemandBridge):
         return others
 
     def on_refusal(self, command: wire.ExceptionResponse, now: Time) -> bool:
-        """An ExceptionResponse came; False when it is none to a message. The message is sent again after a while, and
-        goes to the dead letters when that was of no use.
+        """Schedule a retry for a refused message. Returns False if the refused command is no message.
+
+        After `MAX_TRIES` the message goes to the dead letter queue.
         """
         entry = self._unanswered.pop(command.correlation_id, None)
         if entry is None:
@@ -181,13 +184,13 @@ class Forwarder(DemandBridge):
         words = exception_text(command.exception)
         kind = None if command.exception is None else command.exception.class_name
         if kind == GONE_DESTINATION:
-            self._give_up(entry, words)  # whoever waited for it there is gone, which is nobody's fault
+            self._give_up(entry, words)  # the temporary destination is gone, so a retry is useless
             return True
         message = self._retries.messages.get(entry)
         if message is None:
             reference = self._reference_of(entry)
             if reference is None:
-                return True  # it is out no more: its subscription has ended
+                return True  # the subscription has ended
             message = RefusedMessage(entry, reference)
             entry.demand.refused_count += 1
             self._report_failure(entry, words)
@@ -198,17 +201,17 @@ class Forwarder(DemandBridge):
         return True
 
     def _confirm(self, entry: InFlightMessage) -> None:
-        """The remote broker has this message."""
+        """Note the remote broker's answer for a message."""
         entry.is_confirmed = True
         self._touch(entry.demand)
 
     def _give_up(self, entry: InFlightMessage, cause: str) -> None:
-        """This message can never be forwarded."""
+        """Give up a message without any prospect."""
         self._report_failure(entry, cause)
         self._send_to_dlq(entry, cause)
 
     def _report_failure(self, entry: InFlightMessage, cause: str) -> None:
-        """This message could not be forwarded, now at least: count it, and tell whoever listens to that."""
+        """Count a failure, and publish an advisory if the settings ask for one."""
         self.failed += 1
         advisories = self._broker.advisories
         if advisories is None or not self._settings.tells_failures:
@@ -218,11 +221,11 @@ class Forwarder(DemandBridge):
             advisories.forward_failed(reference.message, cause)
 
     def _send_to_dlq(self, entry: InFlightMessage, cause: str) -> None:
-        """What has failed is not tried again: it goes to the dead letters."""
+        """Send a message to the dead letter queue with the next `settle`."""
         self._undeliverable.append((entry, cause))
 
     def _reference_of(self, entry: InFlightMessage) -> MessageReference | None:
-        """Where a message that is out stands here; None when it is out no more."""
+        """Return the local reference of a message; None if no longer in flight."""
         subscription = entry.demand.subscription
         if subscription is None or subscription.removed:
             return None
@@ -240,11 +243,11 @@ class Forwarder(DemandBridge):
                            self._remote.name, printable(str(entry.message_id)), printable(words), more)  # fmt: skip
 
     def next_timeout(self) -> float | None:
-        """When to call `handle_timeout`, in monotonic seconds."""
+        """Return the time of the next retry, in monotonic seconds."""
         return self._retries.next_timeout()
 
     def handle_timeout(self, now: Time) -> None:
-        """Send again what was refused long enough ago."""
+        """Resend all due messages."""
         for message in self._retries.take_due(now.monotonic):
             self._resend(message)
 
@@ -261,15 +264,18 @@ class Forwarder(DemandBridge):
         self._unanswered[command_id] = entry
 
     def on_advisory(self, subject: DataStructure | None, now: Time) -> None:
-        """An advisory came."""
+        """Pass an advisory on to the local demand."""
         self.local.on_advisory(subject, now)
 
     def on_subscription_info(self, command: wire.BrokerSubscriptionInfo, now: Time) -> None:
-        """The remote broker told of its durable subscriptions."""
+        """Pass the remote broker's durable subscriptions on to the local demand."""
         self.local.on_subscription_info(command, now)
 
     def unsent(self, count: int, now: Time) -> None:
-        """The transport still holds ``count`` bytes."""
+        """Note the unsent bytes of the transport.
+
+        At 0 all messages without a demanded answer count as confirmed.
+        """
         local = self.local
         if count == 0 and self._unflushed:
             for entry in self._unflushed:
@@ -279,7 +285,7 @@ class Forwarder(DemandBridge):
         self.settle(now)
 
     def settle(self, now: Time) -> None:
-        """Acknowledge here what was answered there."""
+        """Acknowledge the confirmed messages at the local broker."""
         if self._is_closed:
             return
         client = self.local.client
@@ -305,7 +311,7 @@ class Forwarder(DemandBridge):
                 self.local.end(demand, now)
 
     def _acknowledge_out_of_order(self, subscription: Subscription, demand: DemandSubscription, now: Time) -> None:
-        """A message that was refused does not hold up those behind it, which would fill the window."""
+        """Acknowledge confirmed messages behind a refused one, which would otherwise fill the window."""
         unconfirmed: list[InFlightMessage] = []
         for entry in demand.in_flight:
             if entry.is_confirmed:
@@ -316,7 +322,7 @@ class Forwarder(DemandBridge):
         demand.in_flight.extend(unconfirmed)
 
     def _acknowledge_poison(self, client: ConnectionState, entry: InFlightMessage, cause: str, now: Time) -> None:
-        """A message that can never be forwarded: the dead letter queue keeps it."""
+        """Acknowledge a message as poisoned, so that the local broker sends it to the dead letter queue."""
         shown = printable(str(entry.message_id))
         logger.warning("message %s cannot be forwarded to %s: %s", shown, self._remote.name, printable(cause))
         demand = entry.demand
@@ -346,11 +352,11 @@ class Forwarder(DemandBridge):
                 self.local.client, subscription, INDIVIDUAL_ACK, None, message_id, 1, None, NO_TOKEN, now
             )
             self.acknowledged += 1
-        except SpanwireError as error:  # it goes there again, flagged
+        except SpanwireError as error:  # the message is forwarded again, flagged as redelivered
             logger.debug("message %s cannot be acknowledged at the end of a bridge: %s", message_id, error)
 
     def close(self, now: Time) -> None:
-        """The link is over. A second call does nothing."""
+        """Close this direction. A second call does nothing."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,14 +1,14 @@
-"""A message on its way to the next broker: the octets it has here, with another sender and one more broker in its path.
+"""Encodes messages for the next broker: stored octets with another producer and a longer path.
 
     type 1 | command id 4 | response required 1 | producer | destination | transaction | original destination | id …
-             '---------------- ours --------------'            as it is     null          as it is
+             '----------------- replaced ------------------'   unchanged      null            unchanged
     … | content | properties | structure | target | compressed 1 | redelivery counter 4 | broker path | …
-        as it is               '------- as it is -------'          of this broker         + this broker
+        '----------------------- unchanged -------------------'      of this broker       + this broker
 
-In the id the place of the broker's sequence holds the number by which the next broker knows a repetition
-(`spanwire.broker.persistence.producer_audit`). Everything else stays: id, body and properties are the same octets in
-every broker. The head is cut where the message before was cut when the octets up to there are the same, a tail that is
-the same as before is made once. A connector with useCompression has the body deflated, if it was not.
+The broker sequence in the id holds a number by which the next broker finds a duplicate
+(`spanwire.broker.persistence.producer_audit`). Id, body and properties are the same octets in every broker. If the head
+begins with the octets of the message before, its split offset is reused; an unchanged tail is encoded once. With
+useCompression an uncompressed body is deflated.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ NUMBER_OCTETS: Final = 8
 
 
 class ForwardEncoder:
-    """Writes messages of one bridge into its output. ``producer_id`` is the bridge's producer at the remote broker,
-    ``largest`` the bytes of the largest frame that broker takes. With ``compresses`` bodies cross compressed.
+    """Encodes the messages of one bridge into its output.
+
+    ``producer_id`` is the bridge's producer at the remote broker, ``largest`` the largest frame of the remote broker in
+    bytes. With ``compresses`` bodies are compressed.
     """
 
     def __init__(
@@ -69,14 +71,17 @@ class ForwardEncoder:
     def append(
         self, output: OutputBuffer, message: Message, command_id: int, answered: bool, count: int, number: i64
     ) -> None:
-        """Write ``message``, delivered ``count`` times before, with its ``number`` there; raises `JmsError`
-        or `ProtocolError` when it cannot be brought into the remote broker's format, or would be too large there.
+        """Encode ``message`` with a redelivery counter of ``count`` and its ``number`` for duplicates.
+
+        Raises:
+            JmsError: the message is too large for the remote broker
+            ProtocolError: the message cannot be converted into the remote broker's format
         """
         own = self._in_format(message)
         if self._compresses:
             output.append(self._compressed(own, command_id, answered, count, number))
             return
-        if own.size + (len(own.head) if own.head is not None else 0) > self._largest:  # its overhead stands for the hop
+        if own.size + (len(own.head) if own.head is not None else 0) > self._largest:  # the size has room for a hop
             raise JmsError(f"it is larger than the {self._largest} bytes that broker takes")
         raw = own.raw
         start = own.tail_start
@@ -109,13 +114,13 @@ class ForwardEncoder:
         output.writer.write(tail)
 
     def _front_of(self, head: bytes) -> bytes:
-        """Producer, destination and transaction, made once for messages that are alike up to there."""
+        """Return producer, destination and transaction, reused while the heads begin alike."""
         scanner = self._scanner
         scanner.scan_route(head)
         if not scanner.same_route or not self._front:
             destination = head[scanner.destination_start : scanner.transaction_start]
             self._front = self._producer + destination + NULL_TRANSACTION
-        scanner.data = b""  # nobody keeps a large message for the sake of the next one
+        scanner.data = b""  # do not keep a large message in memory
         return self._front
 
     def _in_format(self, message: Message) -> Message:
@@ -127,11 +132,11 @@ class ForwardEncoder:
         else:
             own = self._formats.converted(message, self._format.format_id)
         if leading is None and message.destination.is_queue:
-            message.converted = None  # it goes one way only, and while it is out, another form would take room for two
+            message.converted = None  # a queue's message is forwarded once; a second form would double its memory
         return own
 
     def _tail(self, message: Message, count: int) -> bytes:
-        """The tail with ``count`` and one more hop."""
+        """Return the tail with ``count`` and one more hop."""
         tail = message.raw[message.tail_start :]
         if tail == self._old_tail and count == self._old_count:
             return self._new_tail
@@ -156,7 +161,7 @@ class ForwardEncoder:
         return self._new_tail
 
     def _compressed(self, message: Message, command_id: int, answered: bool, count: int, number: int) -> wire.Message:
-        """The same with its body deflated; one that is compressed already, or has no body, is as it is."""
+        """Return the message with a deflated body, if it has an uncompressed one."""
         structure = self._rewritten(message, command_id, answered, count, number)
         content = structure.content
         size = message.size
@@ -171,7 +176,7 @@ class ForwardEncoder:
         return structure
 
     def _rewritten(self, message: Message, command_id: int, answered: bool, count: int, number: int) -> wire.Message:
-        """The same by its fields, for what is rare: messages that carry a structure, tight connections."""
+        """Return the message rebuilt from its fields, for tight connections and messages with a structure."""
         structure = decode_message(message.encoded(), CANONICAL_VERSIONS[message.format_id])
         structure.command_id = command_id
         structure.response_required = answered
@@ -186,7 +191,7 @@ class ForwardEncoder:
 
 
 def _path_end(tail: bytes, hops: int) -> int:
-    """Where the broker path in a tail ends; its octets were checked when the message came."""
+    """Return the end of the broker path in a tail, which was checked when the message arrived."""
     position = PATH_START + 3
     for _ in range(hops):
         if tail[position] == 0:

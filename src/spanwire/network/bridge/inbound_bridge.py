@@ -1,7 +1,7 @@
-"""The other direction of a duplex link at the end that opened it: the remote broker's bridge is a client here.
+"""The other direction of a duplex link at its opener: the remote broker's bridge is a client here.
 
-Its commands come over the link like answers and advisories do. It is logged in with the user of the connector, for the
-connector is what lets it in; from then on it is served like the bridge of any other broker.
+Its commands arrive over the link like answers and advisories. The bridge is logged in with the user of the connector,
+and served like the bridge of any other broker.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from spanwire.protocols.openwire.exceptions import throwable_of
 from spanwire.protocols.openwire.messages.identities import connection_id_of
 from spanwire.protocols.openwire.messages.message_format import OpenWireMessageFormat, format_id_of
 
-MAX_LOGGED_REFUSALS: Final = 10  # of one link; a peer must not fill the log
+MAX_LOGGED_REFUSALS: Final = 10  # refused requests of one link; a peer must not fill the log
 MAX_ID_LENGTH: Final = 1024  # characters of a connection or client id, as of any client
 
 logger = logging.getLogger(__name__)
 
 
 class InboundBridge:
-    """Carries out what the remote broker's bridge says; ``connection`` is the link, which is told of late answers."""
+    """Executes the commands of the remote broker's bridge; ``connection`` is the link, for late answers."""
 
     def __init__(
         self, broker: Broker, settings: BridgeSettings, remote: RemoteBroker, connection: ClientConnection
@@ -49,11 +49,11 @@ class InboundBridge:
 
     @property
     def is_logged_in(self) -> bool:
-        """Whether the remote broker has begun its direction."""
+        """True once the remote broker's bridge has logged in."""
         return self._client is not None
 
     def log_in(self, command: wire.ConnectionInfo, now: Time) -> None:
-        """The remote bridge begins. Raises `JmsError` when it cannot be a client here."""
+        """Log in the remote broker's bridge. Raises `JmsError` if it cannot be a client here."""
         if self._client is not None:
             raise OpenWireProtocolError("a second ConnectionInfo came over one link")
         connection_id = connection_id_of(command.connection_id)
@@ -86,7 +86,7 @@ class InboundBridge:
             self._remote.output.respond(command.command_id)
 
     def take(self, command: wire.Command, now: Time) -> bool:
-        """Act on a command of a client; False for what only a broker's own connection is sent."""
+        """Execute a client's command; False for a command to a broker's own connection."""
         client = self._client
         if client is None:
             return False
@@ -128,10 +128,10 @@ class InboundBridge:
         if command.response_required and not client.withheld:
             self._remote.output.respond(command.command_id)
         if client.left:
-            self._client = None  # what it says from now on is out of order
+            self._client = None  # further commands are protocol errors
 
     def completed(self, token: int, error: SpanwireError | None) -> None:
-        """A send whose answer was withheld is done."""
+        """Answer a send after its message was stored."""
         client = self._client
         if client is None or token == NO_TOKEN:
             return
@@ -152,7 +152,7 @@ class InboundBridge:
             self._remote.output.answer(wire.ConnectionError(exception=throwable))
 
     def unsent(self, count: int, now: Time) -> None:
-        """The transport still holds ``count`` bytes."""
+        """Note that ``count`` bytes of the output are unsent."""
         client = self._client
         if client is not None:
             if client.undelivered:
@@ -160,7 +160,7 @@ class InboundBridge:
             self._broker.output_progress(client.state, count, now)
 
     def leave(self, now: Time) -> None:
-        """The link is over."""
+        """End the connection of the remote broker's bridge."""
         client, self._client = self._client, None
         if client is not None:
             self._broker.remove_connection(client.state, now)

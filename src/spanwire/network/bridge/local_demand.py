@@ -1,7 +1,6 @@
-"""The near end of a bridge: what it does at its own broker, where it is a client in process.
+"""Demand of a bridge at its own broker: subscribes there for the consumers of the remote broker.
 
-Advisories of the remote broker become subscriptions here; what those get is the bridge's to forward, and is
-acknowledged here when the remote broker has answered.
+The bridge is a client of the local broker in process. Advisories of the remote broker become subscriptions here.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.schema import DataStructure
 
-MAX_LOGGED_REFUSALS: Final = 10  # of one bridge; a peer must not fill the log
+MAX_LOGGED_REFUSALS: Final = 10  # refused consumers of one bridge; a peer must not fill the log
 
 logger = logging.getLogger(__name__)
 
 
 class LocalDemand:
-    """The subscriptions of one bridge at its own broker; ``client`` is its connection there.
+    """The subscriptions of one bridge at its own broker; ``client`` is the bridge's connection there.
 
-    Which remote consumers are demand is asked of `BridgeSettings`, encoding and answers are left to the bridge.
+    `BridgeSettings` decides about demand. The bridge forwards and acknowledges messages.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class LocalDemand:
         )
 
     def start(self, now: Time) -> None:
-        """The remote broker has accepted the bridge: what goes there whether or not anybody consumes."""
+        """Subscribe to standing demand, because the remote broker has accepted the bridge."""
         self._has_started = True
         settings = self._settings
         if self._broker.advisories is not None:
@@ -108,7 +107,7 @@ class LocalDemand:
             self._log_refusal(error)
 
     def on_advisory(self, subject: DataStructure | None, now: Time) -> None:
-        """An advisory of the remote broker came."""
+        """Act on an advisory of the remote broker with this data structure."""
         try:
             if isinstance(subject, wire.ConsumerInfo):
                 consumer = self._reader.consumer(subject, self._remote.broker_id)
@@ -126,7 +125,7 @@ class LocalDemand:
             self._log_refusal(error)
 
     def _on_unsubscribe(self, key: str, now: Time) -> None:
-        """A durable subscription of the remote broker has ended, and with it those here that stand for it alone."""
+        """End the subscriptions for an ended durable subscription of the remote broker."""
         for demand in self.demand.remove_subscriber(key):
             self._remove(demand, now)
         remote = self._broker.remote_subscribers
@@ -139,14 +138,15 @@ class LocalDemand:
                     self._broker.unsubscribe(self.client, terms.name, now)
 
     def on_subscription_info(self, command: wire.BrokerSubscriptionInfo, now: Time) -> None:
-        """The remote broker has told which durable subscriptions it has: those are served, also while nobody is there,
-        and those here that stand for none of them end.
+        """Compare the durable subscriptions with the remote broker's list (``syncDurableSubs``).
+
+        Durable subscribers in the list are served even while they are away. Subscriptions without any subscriber end.
         """
         settings = self._settings
         if not settings.sync_durable or settings.dynamic_only:
             return
         if not self._has_started:
-            self._early_subscription_info = command  # to be compared with the subscriptions that are not taken up yet
+            self._early_subscription_info = command  # compared after `start`, which restores durable subscriptions
             return
         remote_keys: set[str] = set()
         for info in subscriptions_in(command, settings):
@@ -165,11 +165,13 @@ class LocalDemand:
                     self._remove(demand, now)
 
     def _compare(self, demand: DemandSubscription, remote_keys: set[str]) -> None:
-        """``remote_keys`` are all durable subscriptions of the remote broker's own clients; others are no longer
-        behind ``demand``. It does not tell of those of its bridges.
+        """Remove from ``demand`` the subscribers missing in ``remote_keys``.
+
+        ``remote_keys`` are all durable subscriptions of the remote broker's own clients. The list has none of its
+        bridges.
         """
         remote, key = self._broker.remote_subscribers, self._stored_key(demand)
-        demand.is_standing = False  # it was kept for want of knowledge
+        demand.is_standing = False  # the subscribers are known now
         remote.begin(key)
         for subscriber in list(demand.subscribers):
             if subscriber not in remote_keys and not is_of_a_bridge(subscriber):
@@ -209,8 +211,10 @@ class LocalDemand:
         self._replace(worse, made, consumer, now)
 
     def _end_same_durable(self, made: ConsumerInfo, now: Time) -> None:
-        """End at once the subscription of the same durable name as ``made``, which cannot serve its consumer: it is
-        leaving, or the durable subscription of the remote broker has another selector now.
+        """End at once a subscription with the durable name of ``made``.
+
+        It cannot serve the consumer of ``made``: it is ending, or the remote durable subscription has another selector
+        now.
         """
         demand = self.demand.same_durable(made.subscription_name)
         if demand is None:
@@ -223,8 +227,10 @@ class LocalDemand:
         self.end(demand, now)
 
     def _is_best(self, consumer: RemoteConsumer, made: ConsumerInfo, worse: list[DemandSubscription]) -> bool:
-        """Return True if no other route serves this consumer as well; those that are worse are added to ``worse``. A
-        durable subscription stays what it is, for messages wait in it, and so it takes in whoever may join it.
+        """Return True if no other route serves this consumer as well; add worse routes to ``worse``.
+
+        Messages wait in a durable subscription. So a durable subscription is never replaced, and serves all joinable
+        consumers.
         """
         joinable = self.demand.joinable(consumer)
         if any(own.is_durable for own in joinable):
@@ -241,8 +247,9 @@ class LocalDemand:
     def _replace(
         self, worse: list[DemandSubscription], info: ConsumerInfo | None, consumer: RemoteConsumer, now: Time
     ) -> None:
-        """End subscriptions, with a new one for ``consumer`` in their place unless ``info`` is None; what else they
-        served is looked at anew.
+        """End the ``worse`` subscriptions, and subscribe for ``consumer`` instead unless ``info`` is None.
+
+        The other consumers of the ended subscriptions are reconsidered.
         """
         displaced: list[RemoteConsumer] = []
         bridges: list[DemandBridge] = []
@@ -271,7 +278,7 @@ class LocalDemand:
         self._broker.start_consumer(made, now)
 
     def _recall_subscribers(self, demand: DemandSubscription) -> None:
-        """Take over what is known of the durable subscriptions behind one that was here before the bridge."""
+        """Restore the known durable subscribers behind a durable subscription older than the bridge."""
         known = self._broker.remote_subscribers.of(self._stored_key(demand))
         if known is not None:
             demand.is_standing = False
@@ -297,7 +304,7 @@ class LocalDemand:
                 self._routes.lose_route(demand, consumer, now)
 
     def take_back(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
-        """End ``demand``; gives the remote consumers that it served."""
+        """End ``demand`` and return its remote consumers."""
         consumers = list(demand.consumers.values())
         self.demand.remove(demand)
         demand.consumers.clear()
@@ -307,14 +314,14 @@ class LocalDemand:
         return consumers
 
     def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
-        """This consumer may be served by this bridge after all."""
+        """Serve this consumer after all, if there is demand."""
         try:
             self._add(consumer, now)
         except JmsError as error:
             self._log_refusal(error)
 
     def _remove(self, demand: DemandSubscription, now: Time) -> None:
-        """Take nothing more; the subscription ends when the last of its messages is answered."""
+        """Take no more messages; the subscription ends after the last answer for its messages."""
         subscription = demand.subscription
         if subscription is None or subscription.removed:
             return
@@ -325,7 +332,7 @@ class LocalDemand:
             self.end(demand, now)
 
     def end(self, demand: DemandSubscription, now: Time) -> None:
-        """Remove ``demand`` and its subscription; none of its messages is in flight any more."""
+        """Remove ``demand`` and its subscription. Call only without messages in flight."""
         self.demand.remove(demand)
         info = demand.info
         if str(info.consumer_id) in self.client.consumers:
@@ -335,13 +342,14 @@ class LocalDemand:
         self._temporaries.on_demand_ended(info.destination, now)
 
     def on_demand_ended(self, demand: DemandSubscription) -> None:
-        """The broker ended ``demand``: its destination is gone here."""
+        """Forget ``demand``, because the broker has removed its destination."""
         demand.is_ending = True
         self.demand.remove(demand)
 
     def close(self, now: Time) -> None:
-        """The bridge is over. What the remote broker has is not to go there again, also when messages before it were
-        not answered; the rest goes back in line.
+        """End all subscriptions, because the bridge is closed.
+
+        Confirmed messages are acknowledged, even behind others without an answer. The others return to their queues.
         """
         for subscription in self.client.consumers.values():
             subscription.started = False

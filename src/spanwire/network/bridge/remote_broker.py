@@ -1,14 +1,14 @@
-"""The far end of a bridge: getting to know the remote broker, and what is said there (OpenWire, Networks of Brokers).
+"""The remote end of a bridge: identifies the remote broker and encodes commands.
 
-    here → there                               there → here
+    local → remote                             remote → local
     WireFormatInfo                             WireFormatInfo, BrokerInfo
     BrokerInfo (network connection)
     ConnectionInfo (answered), SessionInfo, ProducerInfo
     ConsumerInfo of the advisories (answered)  Response, Response, dispatches of advisories …
     messages (answered)                        Response each
 
-It is the sequence of ActiveMQ's own bridges, except that the login and the subscription ask for an answer, so that a
-refusal has a reason.
+ActiveMQ's own bridges use the same sequence (OpenWire, Networks of Brokers), but without answers for login and
+subscription. With an answer a refusal has a reason.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from spanwire.protocols.openwire.exceptions import throwable_text
 from spanwire.protocols.openwire.messages.identities import wire_producer_id
 from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES, OutputBuffer
 
-MAX_REMOTE_FRAME_BYTES: Final = 4 * MIB  # a remote broker sends a bridge answers and advisories, no messages
+MAX_REMOTE_FRAME_BYTES: Final = 4 * MIB  # a remote broker sends answers and advisories to a bridge, no messages
 ADVISORY_PREFETCH: Final = 1_000
 ADVISORY_ACK_AT: Final = ADVISORY_PREFETCH * 3 // 4  # ActiveMQ's advisoryAckPercentage
 INVALID_CLIENT_ID: Final = ".InvalidClientIDException"
-LAST_COMMAND_ID: Final = 0x7FFFFFFF  # a Java int; then the numbers begin anew
+LAST_COMMAND_ID: Final = 0x7FFFFFFF  # the largest Java int; ids begin at 1 again after it
 
 
 class RemoteBroker:
-    """Says what a bridge has to say and numbers it; deciding is left to the bridge.
+    """Numbers and encodes the commands of a bridge. The bridge decides.
 
-    ``name``, fit for a log, and ``broker_id`` are those of the remote broker once its BrokerInfo came. Over a link that
-    the remote broker has opened, ``output`` and ``wire_format`` are that connection's, and nothing is decoded here.
+    ``name``, fit for a log, and ``broker_id`` are those of the remote broker after its BrokerInfo. On a link opened by
+    the remote broker, ``output`` and ``wire_format`` belong to its connection, and nothing is decoded here.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class RemoteBroker:
         self.wire_format: WireFormat | None = wire_format
         self.name = ""
         self.broker_id = ""
-        self.url = ""  # where it says that it is
-        self.is_inbound: Final[bool] = preferences is None  # it opened the link
+        self.url = ""  # the broker URL in its BrokerInfo
+        self.is_inbound: Final[bool] = preferences is None  # the remote broker opened the link
         self.producer_id: Final[wire.ProducerId] = wire_producer_id(ProducerId(connection_id, BRIDGE_SESSION, 1))
         self._connection_id: Final[str] = connection_id
         self._consumer_id: Final[wire.ConsumerId] = wire.ConsumerId(
@@ -80,15 +80,18 @@ class RemoteBroker:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes held of a frame whose end has not come yet."""
+        """The bytes of an incomplete frame."""
         return self._decoder.pending_bytes
 
     def decode(self, data: bytes) -> list[wire.Command]:
-        """What ``data`` completes. Call again with nothing until nothing comes; raises `OpenWireProtocolError`."""
+        """Return the commands completed by ``data``.
+
+        Call again with no bytes until no command is returned. Raises `OpenWireProtocolError`.
+        """
         return self._decoder.feed(data)
 
     def negotiate(self, command: wire.WireFormatInfo) -> WireFormat:
-        """The remote broker's offer came."""
+        """Return the wire format for the remote broker's offer."""
         wire_format = negotiate(answer_preferences(self._preferences, command), command)
         self.wire_format = wire_format
         self._decoder.negotiated(wire_format)
@@ -97,7 +100,7 @@ class RemoteBroker:
         return wire_format
 
     def identify(self, command: wire.BrokerInfo) -> None:
-        """The remote broker said who it is. Raises `OpenWireProtocolError` when it did not."""
+        """Take id and name of the remote broker from its BrokerInfo; raises `OpenWireProtocolError`."""
         if command.broker_id is None or not command.broker_id.value:
             raise OpenWireProtocolError("the remote broker has no id")
         self.broker_id = command.broker_id.value
@@ -105,32 +108,32 @@ class RemoteBroker:
         self.url = command.broker_url or ""
 
     def on_login_accepted(self) -> None:
-        """The login was accepted: advisories may have their full size."""
+        """Accept frames of full size, because the login was accepted."""
         self._decoder.authenticated()
 
     def next_command_id(self) -> int:
-        """The number of the next command."""
+        """Return the id of the next command."""
         self._command_id = 1 if self._command_id == LAST_COMMAND_ID else self._command_id + 1
         return self._command_id
 
     def send(self, command: wire.BaseCommand, answered: bool = False) -> int:
-        """Sends one command; gives its number."""
+        """Send one command and return its id."""
         command.command_id = self.next_command_id()
         command.response_required = answered
         self.output.append(command)
         return command.command_id
 
     def answer_keep_alive(self) -> None:
-        """Sends a keep-alive that was asked for."""
+        """Send a keep-alive as an answer."""
         self.output.answer(wire.KeepAliveInfo(command_id=self.next_command_id()))
 
     def check_answers(self) -> None:
-        """Raises `OpenWireProtocolError` when the remote broker asks for more than it reads."""
+        """Raise `OpenWireProtocolError` if the remote broker leaves too many answers unread."""
         if self.output.unread_answers > MAX_UNREAD_ANSWER_BYTES:
             raise OpenWireProtocolError(f"{self.output.unread_answers} bytes of answers were not read")
 
     def send_broker_info(self, settings: BridgeSettings, broker_id: str, broker_name: str, broker_url: str) -> None:
-        """Sends who we are."""
+        """Send the BrokerInfo of the local broker."""
         self.send(
             wire.BrokerInfo(
                 broker_id=wire.BrokerId(broker_id),
@@ -143,8 +146,9 @@ class RemoteBroker:
         )
 
     def log_in_as_configured(self, settings: BridgeSettings, broker_name: str) -> int:
-        """Logs in with the user of the connector; gives the number of the ConnectionInfo. The other end of a duplex
-        link is a bridge itself, which answers messages alone.
+        """Log in with the user of the connector and return the id of the ConnectionInfo.
+
+        The other end of a duplex link is a bridge itself and answers messages alone.
         """
         user = settings.remote_user_name
         if user is None:
@@ -154,7 +158,7 @@ class RemoteBroker:
     def log_in(
         self, settings: BridgeSettings, broker_name: str, user: str | None, password: Secret | None, answered: bool
     ) -> int:
-        """Sends the ConnectionInfo; gives its number."""
+        """Send the ConnectionInfo and return its id."""
         return self.send(
             wire.ConnectionInfo(
                 connection_id=wire.ConnectionId(self._connection_id),
@@ -167,8 +171,10 @@ class RemoteBroker:
         )
 
     def subscribe(self, topics: str, answered: bool) -> int:
-        """Announces session, producer and the consumer of the advisory ``topics``, if there are any; gives the number
-        of the last.
+        """Announce session, producer and the consumer of the advisory ``topics``, if any.
+
+        Returns:
+            The id of the last command.
         """
         session_id = wire.SessionId(connection_id=self._connection_id, value=BRIDGE_SESSION)
         self.send(wire.SessionInfo(session_id=session_id))
@@ -186,12 +192,12 @@ class RemoteBroker:
         )
 
     def acknowledge_dispatch(self, dispatch: wire.MessageDispatch) -> None:
-        """An advisory was read; most of a window is acknowledged at once."""
+        """Acknowledge the advisory in a dispatch."""
         if dispatch.message is not None:
             self.acknowledge_advisory(dispatch.message)
 
     def acknowledge_advisory(self, message: wire.Message) -> None:
-        """The same for an advisory that the other end of a duplex link forwards like a message."""
+        """Count an advisory, and acknowledge all after most of a window."""
         self._unacknowledged += 1
         if self._unacknowledged < ADVISORY_ACK_AT:
             return
@@ -208,7 +214,7 @@ class RemoteBroker:
 
 
 def refusal_text(exception: Throwable | None) -> str:
-    """Return what the remote broker gave as a reason, and what to do about a client id that another connection has."""
+    """Return the reason of a refusal, with a remedy if another connection has the client id."""
     words = exception_text(exception)
     if exception is None or not (exception.class_name or "").endswith(INVALID_CLIENT_ID):
         return words
@@ -216,5 +222,5 @@ def refusal_text(exception: Throwable | None) -> str:
 
 
 def exception_text(exception: Throwable | None) -> str:
-    """What the remote broker gave as a reason."""
+    """Return the text of an exception of the remote broker."""
     return "no reason" if exception is None else throwable_text(exception)

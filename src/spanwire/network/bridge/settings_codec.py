@@ -1,7 +1,7 @@
-"""The settings of a network connector as text: what a BrokerInfo carries to the other end of a duplex link.
+"""Settings of a network connector as text in a BrokerInfo, for the other end of a duplex link.
 
-They are in Java's properties format under the names of ActiveMQ's ``networkConnector``; lists of destinations look like
-``[queue://A, topic://T?forceDurable=true]``. No password is among them.
+The text is in Java's properties format, with the names of ActiveMQ's ``networkConnector``. Lists of destinations look
+like ``[queue://A, topic://T?forceDurable=true]``. Passwords are left out.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from spanwire.model.errors import InvalidDestinationError, JmsError
 from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MAX_PATH, MIN_CONSUMER_PRIORITY
 from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
 
-MAX_TEXT: Final = 64 * 1024  # characters of them that a peer may send; with the login it has 16 KiB for all it says
-MAX_NAME: Final = 255  # characters of a connector's name that a peer may choose
+MAX_TEXT: Final = 64 * 1024  # characters of a peer's settings; before its login a peer may send 16 KiB in all
+MAX_NAME: Final = 255  # characters of a peer's connector name
 MAX_LISTED: Final = 1_000  # destinations in one list
 FORCE_DURABLE: Final = "?forceDurable=true"
 TRUE: Final = "true"
-MAX_DIGITS: Final = 19  # of a number, as many as a Java long has
-SHOWN: Final = 20  # characters of a value that a note repeats
+MAX_DIGITS: Final = 19  # digits of the largest Java long
+SHOWN: Final = 20  # characters of a value in a note
 
 
 def properties_of(settings: BridgeSettings, broker_name: str) -> str:
-    """The settings for the remote broker."""
+    """Return the settings as text for the remote broker."""
     entries = {
         "brokerName": broker_name,
         "name": settings.name,
@@ -63,10 +63,13 @@ def properties_of(settings: BridgeSettings, broker_name: str) -> str:
 
 
 def settings_of(text: str, notes: list[str]) -> BridgeSettings:
-    """Return what a remote broker's connector asks of this end of the link.
+    """Return the settings in the text of a remote broker's connector.
 
-    A number out of bounds becomes the nearest one within them, one that cannot be read the default; ``notes`` get a
-    line for each. Raises `JmsError` for a name or a list of destinations that cannot be taken as it is.
+    A number out of bounds becomes the nearest bound, and an unreadable number the default. ``notes`` get a line for
+    each.
+
+    Raises:
+        JmsError: a name or a list of destinations is invalid
     """
     entries = _entries(text)
     forced: list[Destination] = []
@@ -137,7 +140,7 @@ def _list(entries: dict[str, str], name: str, forced: list[Destination] | None) 
 
 
 def _number(entries: dict[str, str], notes: list[str], name: str, default: int, lowest: int, highest: int) -> int:
-    """A whole number; ``notes`` tell if another one is taken than stands there."""
+    """Return a whole number; ``notes`` get a line if another value is used instead."""
     text = entries.get(name, "").strip()
     if not text:
         return default
@@ -174,7 +177,7 @@ def _escaped(text: str) -> str:
 
 
 def _entries(text: str) -> dict[str, str]:
-    """Names and values; lines that begin with # or ! are remarks. Raises `JmsError` for a text that is too long."""
+    """Return names and values; lines with a leading # or ! are comments. Raises `JmsError` for long texts."""
     if len(text) > MAX_TEXT:
         raise JmsError(f"the settings of a network connector have {len(text)} characters, {MAX_TEXT} are the most")
     entries: dict[str, str] = {}

@@ -1,1 +1,1 @@
-"""Network connectors: the sockets of bridges, connected again whenever a link breaks."""
+"""Network connectors: open the sockets of bridges, and connect again after each break."""

@@ -1,8 +1,8 @@
-"""The links of a network connector to brokers that an agent has found.
+"""The links of a network connector to discovered brokers.
 
-A found broker is a claim of whoever is in reach. So it gets a link only at an address that makes sense, of a transport
-that brokers use, with TLS as this broker's own configuration says; few of them, and few new ones at a time. A login is
-sent to nobody whom TLS has not verified, unless the configuration says so.
+Anybody in reach can announce a broker. So a link needs a valid address of a transport for brokers, with TLS as in this
+broker's own configuration. The number of links and of new links is limited. Without TLS verification no login is sent,
+unless the configuration permits it.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from spanwire.network.connector.link import (
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.transports.loop.turn import Turn
 
-MAX_LINKS: Final = 100  # of one connector, as many as a static: uri may list
-MAX_NEW_LINKS: Final = 20  # in a second: a beacon costs its sender less than the connection that it asks for
-MAX_REASONS: Final = 1_000  # that are remembered so that a line does not come again with each try
-MAX_REPORTS: Final = 20  # lines about what was found and is not used
+MAX_LINKS: Final = 100  # links of one connector, as many as a static: uri may list
+MAX_NEW_LINKS: Final = 20  # attempts a second; a beacon costs its sender less than a connection costs this broker
+MAX_REASONS: Final = 1_000  # remembered reasons, so that each is logged once and not at every attempt
+MAX_REPORTS: Final = 20  # log lines about unused addresses; anybody can announce addresses
 
 logger = logging.getLogger(__name__)
 
 
 class Finder(Protocol):
-    """The part of an agent that its listener uses."""
+    """The part of an agent used by its listener."""
 
     def failed(self, uri: str, uptime_s: float) -> None:
-        """What was found there could not be used, or only for ``uptime_s`` seconds."""
+        """Note that a broker could not be used, or only for ``lived`` seconds."""
         ...
 
     def ignore(self, uri: str) -> None:
-        """This broker is there itself: it is not found."""
+        """Never report this address, the broker's own."""
         ...
 
 
 class DiscoveredLink(Link):
-    """One life of a link; whether there is another is up to the agent."""
+    """One attempt of a link; the agent decides about another attempt."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class DiscoveredLink(Link):
 
     @property
     def leads_to_itself(self) -> bool:
-        """Whether it has led back to this broker."""
+        """True if the link leads back to this broker."""
         return self._leads_to_itself
 
     async def _wait_for_retry(self, uptime_s: float) -> bool:
@@ -80,7 +80,7 @@ class DiscoveredLink(Link):
 
 
 class DiscoveredLinks(DiscoveryListener):
-    """All links of one connector to brokers that were found. `set_agent` before the first is found."""
+    """Owns the links of one connector to discovered brokers. Call `set_agent` before the first discovery."""
 
     def __init__(
         self,
@@ -100,17 +100,17 @@ class DiscoveredLinks(DiscoveryListener):
         self._routes: Final = routes
         self._agent: Finder | None = None
         self._reasons: Final[dict[str, str]] = {}
-        self._unlinked: Final[dict[str, str]] = {}  # what is announced and has no link, and why
+        self._unlinked: Final[dict[str, str]] = {}  # announced addresses without a link, and the reasons
         self._report_count = 0
         self._second = 0
         self._new_links = 0
 
     def set_agent(self, agent: Finder) -> None:
-        """The agent that finds, and is told of what could not be used."""
+        """Set the agent of the discoveries, to be told of unusable brokers."""
         self._agent = agent
 
     def on_found(self, uri: str) -> None:
-        """A link, if the address is one and there is room."""
+        """Open a link, if the address is valid and there is room."""
         address = read_address(uri)
         obstacle = "it is no address of a broker that speaks OpenWire" if address is None else self._obstacle(address)
         if address is None or obstacle:
@@ -130,19 +130,19 @@ class DiscoveredLinks(DiscoveryListener):
             uri, self, self._settings, remote, self._broker, self._broker_url, self._turn, self._routes
         )
         self.links[uri] = link
-        if uri not in self._reasons:  # what has failed is tried again without a line each time
+        if uri not in self._reasons:  # repeated attempts are not logged
             logger.info("Establishing network connection between from vm://%s to %s", self._broker.name, address.uri)
         link.start()
 
     def on_lost(self, uri: str) -> None:
-        """Its link ends, at once."""
+        """Close the link at once."""
         self._unlinked.pop(uri, None)
         link = self.links.pop(uri, None)
         if link is not None:
             link.end()
 
     def on_link_ended(self, link: DiscoveredLink, uptime_s: float) -> None:
-        """A link is over after so many seconds of use."""
+        """Tell the agent about a link closed after so many seconds of use."""
         if self.links.pop(link.discovered_uri, None) is None:
             return
         if link.leads_to_itself and self._agent is not None:
@@ -151,7 +151,10 @@ class DiscoveredLinks(DiscoveryListener):
             self._report_failure(link.discovered_uri, uptime_s)
 
     def note_failure(self, uri: str, reason: str, uptime_s: float) -> bool:
-        """Whether a link that ended is worth a line: not for the reason for which the one before it did not come up."""
+        """Note the reason of a failure. Returns True if it deserves a log line.
+
+        The reason of the attempt before gets no second line, unless the link was up meanwhile.
+        """
         self._note_unlinked(uri, reason)
         if uptime_s <= 0.0 and self._reasons.get(uri) == reason:
             return False
@@ -161,18 +164,18 @@ class DiscoveredLinks(DiscoveryListener):
         return True
 
     def stop(self) -> None:
-        """Connect no more; open sockets are closed with all others."""
+        """Stop connecting; open sockets stay open."""
         for link in self.links.values():
             link.stop()
 
     def end(self) -> None:
-        """Connect no more, and close what is open."""
+        """Stop connecting, and close open sockets."""
         for link in self.links.values():
             link.end()
         self.links.clear()
 
     def views(self) -> list[LinkView]:
-        """One per link; one of the connector itself while there is none, with what was discovered in vain."""
+        """Return a view per link, or one view of the connector with the unused addresses if there is no link."""
         if self.links:
             return [link.view() for link in self.links.values()]
         reason = "; ".join([f"{uri}: {reason}" for uri, reason in self._unlinked.items()])[:MAX_REASON]
@@ -192,11 +195,11 @@ class DiscoveredLinks(DiscoveryListener):
         ]
 
     def _obstacle(self, address: DiscoveredAddress) -> str:
-        """Why there must be no link, whoever listens there."""
+        """Return the reason against any link to an address; "" for none."""
         bridge, discovery = self._settings.bridge, self._discovery
         has_login = any(
             (bridge.user_name, bridge.password, bridge.remote_user_name, bridge.remote_password)
-        )  # that of this end is sent there, too, as long as there is no other
+        )  # the local login is sent to the remote broker, too, unless there is another one
         if not has_login or discovery.sends_login:
             return ""
         if not address.is_encrypted:
@@ -212,7 +215,7 @@ class DiscoveredLinks(DiscoveryListener):
         return ""
 
     def _is_crowded(self, address: DiscoveredAddress) -> bool:
-        """Whether there are enough links, in all, to this address, or in this second."""
+        """Return True if there are enough links in all, to this address, or in this second."""
         if len(self.links) >= MAX_LINKS:
             return True
         if any(link.address == (address.host, address.port) for link in self.links.values()):

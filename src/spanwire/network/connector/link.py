@@ -1,9 +1,7 @@
-"""A network connector: one link to each of its brokers, connected again whenever it breaks.
+"""Links of a network connector, each to one remote broker, connected again after every break.
 
-    connector = NetworkConnector(settings, broker, broker_url, turn)
-    connector.start(); …; connector.stop()
-
-All sockets are opened here and carried by the same pump as those of clients; what is said is the bridge's business.
+Here all sockets of bridges are opened. The pump of client connections serves them, too; `NetworkBridge` has the
+protocol.
 """
 
 from __future__ import annotations
@@ -37,11 +35,11 @@ from spanwire.transports.loop.turn import Turn
 
 logger = logging.getLogger(__name__)
 
-MAX_SHOWN: Final = 100  # destinations of one link in a view
-MAX_REASON: Final = 1_000  # characters of why none of several brokers could be used
-STOPPED: Final = "stopped"  # the state of a link that nobody has started, or that an operator has stopped
+MAX_SHOWN: Final = 100  # destinations and paths of one link in a view
+MAX_REASON: Final = 1_000  # characters of the reasons of several addresses
+STOPPED: Final = "stopped"  # the state of a link not started, or stopped by an operator
 CONNECT_TIMEOUT: Final = 30.0  # seconds for a socket and its TLS handshake, ActiveMQ's connectionTimeout
-LEAST_CONNECT_TIMEOUT: Final = 15.0  # of links that are to try again sooner, as long as the greeting may take
+LEAST_CONNECT_TIMEOUT: Final = 15.0  # seconds for links with short pauses, as long as the start of a bridge may take
 
 _TLS_REFUSALS: Final = {
     "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the remote broker wants a client certificate; give <sslContext> a keyStore",
@@ -51,8 +49,9 @@ _TLS_REFUSALS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class RemoteAddress:
-    """Where one remote broker listens. ``tls`` None means that nothing is encrypted. With ``others``, the link goes to
-    the first of all that can be used, in this order or, if ``shuffled``, in any.
+    """The address of one remote broker. ``tls`` None means no encryption.
+
+    With ``others`` the link uses the first usable address, in this order or, if ``shuffled``, in a random one.
     """
 
     uri: str
@@ -67,8 +66,9 @@ class RemoteAddress:
 
 @dataclass(frozen=True, slots=True)
 class DiscoverySettings:
-    """Where to look for brokers that nobody has listed, and how to connect to them. A login is sent to those alone that
-    TLS has verified with the ``tls.trust_store``, or to anybody if ``sends_login``.
+    """The discovery of brokers of one connector, and the connections to them.
+
+    A login is sent only to brokers verified by TLS with ``tls.trust_store``, or to all if ``sends_login``.
     """
 
     agent: AgentSettings
@@ -79,8 +79,10 @@ class DiscoverySettings:
 
 @dataclass(frozen=True, slots=True)
 class NetworkConnectorSettings:
-    """One ``networkConnector``: which brokers, how its bridges behave, when they try again. ``line`` is where it stands
-    in its file. With ``discovery`` the brokers are those that it finds. Without ``auto_start`` an operator starts it.
+    """The settings of one ``networkConnector``: addresses, bridges and reconnecting.
+
+    ``line`` is its line in the file. With ``discovery`` the addresses are discovered. Without ``auto_start`` an
+    operator starts it.
     """
 
     bridge: BridgeSettings
@@ -93,10 +95,12 @@ class NetworkConnectorSettings:
 
 @dataclass(frozen=True, slots=True)
 class LinkView:
-    """What an operator may know of one link. ``reason`` is why it is not up, or was not the last time,
-    ``destinations`` are those that the remote broker wants messages of; ``since_s`` is how long it is in its ``state``,
-    ``reconnects`` how often it was up before. The counts are those of `BridgeStatistics`, ``filtered`` by reason,
-    ``ways`` are the ids of brokers on the way to consumers that are farther than the remote broker, the nearest first.
+    """An operator's view of one link.
+
+    ``reason`` is the cause of the present or last break. ``destinations`` have demand at the remote broker. ``since_s``
+    is the age of the ``state`` in seconds, ``reconnects`` the number of connections before this one. The counters are
+    those of `BridgeStatistics`, ``filtered`` by reason. ``ways`` are the paths of broker ids to consumers beyond the
+    remote broker, nearest first.
     """
 
     name: str
@@ -120,8 +124,9 @@ class LinkView:
 
 
 def accepted_view(link: AcceptedLink, now: float) -> LinkView:
-    """The same of a duplex link that the remote broker has opened, ``now`` in monotonic seconds. While there is none it
-    is waiting: only the remote broker can connect.
+    """Return the view of a link opened by the remote broker; ``now`` in monotonic seconds.
+
+    A broken link is waiting, because only the remote broker can connect.
     """
     bridge = link.bridge
     forwarder = None if bridge is None else bridge.forwarder
@@ -150,7 +155,7 @@ def accepted_view(link: AcceptedLink, now: float) -> LinkView:
 
 
 class Link:
-    """One remote broker: connects, waits for the end, waits, connects again."""
+    """A link to one remote broker: connects, waits for the end, pauses, connects again."""
 
     def __init__(
         self,
@@ -177,13 +182,13 @@ class Link:
         self._closed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._remote_name = ""
-        self._was_running = False  # a long wait for an answer that never came is no life
+        self._was_running = False  # waiting for an answer in vain is no use of the link
         self._state = STOPPED
         self._reason = ""
-        self._earlier: Final = BridgeStatistics()  # of earlier bridges
+        self._earlier: Final = BridgeStatistics()  # the counters of earlier bridges
         self._connection_count = 0
         self._logged_no_demand = False
-        self._changed_at = 0.0  # when the state began, in monotonic seconds
+        self._changed_at = 0.0  # the time of the last change of state, in monotonic seconds
 
     def start(self) -> None:
         """Begin to connect."""
@@ -191,7 +196,7 @@ class Link:
         self._task.add_done_callback(self._on_task_done)
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        """The life of the link is over: as it should be, or by an error of ours, after which it goes on as well."""
+        """Start the link again after an unexpected error."""
         error = None if task.cancelled() else task.exception()
         if error is None or self._task is not task:
             return
@@ -209,7 +214,7 @@ class Link:
         await self._run()
 
     def stop(self) -> None:
-        """Connect no more; a socket that is open is closed with all others."""
+        """Stop connecting; an open socket stays open."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -217,13 +222,13 @@ class Link:
         self._changed_at = self._turn.clock.now().monotonic
 
     def end(self) -> None:
-        """Connect no more, and close the socket if it is open."""
+        """Stop connecting, and close an open socket."""
         self.stop()
         if self._pump is not None:
             self._pump.close(self._turn.clock.now())
 
     def view(self) -> LinkView:
-        """State and counters; those of earlier bridges of this link are included."""
+        """Return state and counters, including those of earlier bridges."""
         bridge = self._bridge
         state = self._current_state()
         statistics = BridgeStatistics()
@@ -257,7 +262,7 @@ class Link:
         if bridge is None or self._state == STOPPED:
             return self._state
         if bridge.closed:
-            return "waiting"  # the socket may take a moment to close
+            return "waiting"  # the socket closes a moment later
         return "running" if bridge.state is State.RUNNING else "starting"
 
     def _state_age(self, state: str, bridge: NetworkBridge | None) -> float:
@@ -268,14 +273,14 @@ class Link:
             began = bridge.closed_since
         return max(0.0, round(self._turn.clock.now().monotonic - began, 3))
 
-    # The pump's side
+    # The methods of the pump's Acceptor.
 
     def accept(self, transport: StreamTransport, now: Time) -> ProtocolConnection | None:
-        """The socket is open."""
+        """Return a new bridge for the open socket."""
         remote = self._address
         connected = transport.get_extra_info("socket")
         if connected is not None:
-            remote.options.tune(cast(socket.socket, connected))  # asyncio wraps it, uvloop too
+            remote.options.tune(cast(socket.socket, connected))  # asyncio and uvloop return a wrapper of the socket
         wire_format = remote.options.wire_format
         preferences = replace(
             wire_format, max_inactivity_ms=remote.max_inactivity_ms, host=wire_format.host or remote.host
@@ -287,10 +292,10 @@ class Link:
         return self._bridge
 
     def release(self, transport: StreamTransport) -> None:
-        """The socket is closed."""
+        """Note that the socket is closed."""
         self._closed.set()
 
-    # The life of a link
+    # The task of the link.
 
     async def _run(self) -> None:
         while True:
@@ -305,7 +310,7 @@ class Link:
                 return
 
     async def _wait_for_retry(self, uptime_s: float) -> bool:
-        """After a life of so many seconds: waits for the next try; True if there is none."""
+        """Wait for the next attempt after ``uptime_s`` seconds of use. Returns True if there is none."""
         delay = self._reconnect.failed(uptime_s)
         name, uri = self._settings.bridge.name, self._address.uri
         if delay is None:
@@ -322,7 +327,7 @@ class Link:
         return False
 
     async def _connect_and_wait(self) -> str:
-        """One attempt at each address until one is of use, and its life; gives the reason why that is over."""
+        """Try each address until one is usable, and wait for the end. Returns the reason of the end."""
         reasons: list[str] = []
         for remote in self._addresses():
             self._address = remote
@@ -345,13 +350,13 @@ class Link:
         return self._pump
 
     async def _attempt(self, remote: RemoteAddress) -> str:
-        """One attempt at one address, and the life of the link if it succeeds."""
+        """Connect to one address, and wait for the end. Returns the reason of the end."""
         self._closed.clear()
         timeout = remote.options.connect_timeout_ms / 1000 or self._connect_timeout
         try:
             context = None if remote.tls is None else client_context(remote.tls)
             connecting = asyncio.get_running_loop().create_connection(
-                lambda: cast(asyncio.BaseProtocol, self._new_pump()),  # by shape
+                lambda: cast(asyncio.BaseProtocol, self._new_pump()),  # has the shape of one
                 remote.host,
                 remote.port,
                 ssl=context,
@@ -378,14 +383,15 @@ class Link:
 
 
 def connect_timeout(settings: ReconnectSettings) -> float:
-    """Seconds for a socket: an attempt takes no longer than the longest wait behind it, so that a link is up again
-    within two of these after whatever was wrong.
+    """Return the timeout of one attempt in seconds.
+
+    It is at most the longest pause between attempts, so a link is up within two of these after the cause is gone.
     """
     return min(CONNECT_TIMEOUT, max(LEAST_CONNECT_TIMEOUT, settings.max_delay_ms / 1000))
 
 
 def connect_reason(error: Exception) -> str:
-    """Why a socket could not be opened, in words."""
+    """Return the reason for a failed connect as text."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the certificate of the remote broker is refused: {error.verify_message}"
     if isinstance(error, ssl.SSLError):

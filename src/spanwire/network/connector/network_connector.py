@@ -1,4 +1,4 @@
-"""A network connector: a link to each of the brokers that are listed, or to each that its agent finds.
+"""A network connector: links to listed brokers, or to brokers found by its agent.
 
 connector = NetworkConnector(settings, broker, broker_url, turn, routes)
 await connector.start(own_uris); …; connector.stop()
@@ -23,8 +23,9 @@ logger = logging.getLogger(__name__)
 
 
 class NetworkConnector:
-    """All links of one connector. Started once. ``routes`` are those of all connectors of its broker. Raises
-    `ConfigurationError` when its agent needs what is not installed.
+    """Owns the links of one connector. Raises `ConfigurationError` if its agent needs a missing package.
+
+    ``routes`` are shared by all connectors of the broker.
     """
 
     def __init__(
@@ -43,8 +44,12 @@ class NetworkConnector:
             self._discovered.set_agent(self._agent)
 
     async def start(self, own_uris: Iterable[str] = ()) -> None:
-        """Begin to connect; does not wait for it, for a remote broker may be down for long. ``own_uris`` are where this
-        broker listens. Raises `ConfigurationError` when the group of the agent cannot be joined.
+        """Begin to connect, without waiting for the remote brokers.
+
+        ``own_uris`` are the addresses of the local broker.
+
+        Raises:
+            ConfigurationError: the group of the agent cannot be joined
         """
         self.is_started = True
         bridge = self.settings.bridge
@@ -61,7 +66,7 @@ class NetworkConnector:
             await self._agent.start()
 
     def stop(self) -> None:
-        """Look for brokers and connect no more; may be called twice. Sockets stay open."""
+        """Stop discovery and connecting; may be called twice. Sockets stay open."""
         self.is_started = False
         if self._agent is not None:
             self._agent.stop()
@@ -71,7 +76,7 @@ class NetworkConnector:
             link.stop()
 
     def end(self) -> None:
-        """The same, and close the links that are open; what they had not forwarded goes back in line."""
+        """Stop, and close open links; their messages in flight return to their queues."""
         self.stop()
         if self._discovered is not None:
             self._discovered.end()
@@ -79,7 +84,7 @@ class NetworkConnector:
             link.end()
 
     def views(self) -> list[LinkView]:
-        """One per link."""
+        """Return a view per link."""
         discovered = [] if self._discovered is None else self._discovered.views()
         views = [link.view() for link in self._links] + discovered
         return views if self.is_started else [replace(view, state=STOPPED, reason="") for view in views]

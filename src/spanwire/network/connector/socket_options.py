@@ -1,4 +1,4 @@
-"""Options of one remote address: what its socket and its wire format are to be like."""
+"""Options of one remote address for its socket and wire format."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 
 @dataclass(frozen=True, slots=True)
 class SocketOptions:
-    """What an address asks for beyond a host and a port. A ``connect_timeout_ms`` of 0 leaves the time to the
-    connector, a ``buffer_size`` of 0 leaves both buffers to the system.
+    """The options of an address beyond host and port.
+
+    A ``connect_timeout_ms`` of 0 leaves the timeout to the connector, a ``buffer_size`` of 0 leaves both buffers to the
+    system.
     """
 
     connect_timeout_ms: int = 0
@@ -21,7 +23,7 @@ class SocketOptions:
     wire_format: WireFormatPreferences = field(default_factory=WireFormatPreferences)
 
     def tune(self, connected: socket.socket) -> None:
-        """Set the options on a socket that is connected."""
+        """Set the options on a connected socket."""
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(self.tcp_no_delay))
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, int(self.keep_alive))
         if self.buffer_size > 0:

@@ -1,4 +1,4 @@
-"""What the advisories of a remote broker tell a bridge: consumers and temporary destinations that come and go."""
+"""Reads advisories of a remote broker about consumers and temporary destinations."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.messages.identities import consumer_id_of, destination_of
 
 REMOVE_OPERATION: Final = 1
-MAX_REMEMBERED: Final = 1_000  # connections, destinations and paths that consumers may have in common; then anew
+MAX_REMEMBERED: Final = 1_000  # shared connection ids, destinations and paths; then sharing starts anew
 
 
 class AnnouncedDestination:
-    """A temporary destination of a remote client, and the brokers that told of it before the remote one."""
+    """A temporary destination of a remote client, and the brokers on the way before the remote one."""
 
     __slots__ = ("destination", "path")
 
@@ -28,9 +28,10 @@ class AnnouncedDestination:
 
 
 class AdvisoryReader:
-    """Reads the structures that advisories carry. Raises `JmsError` for paths that are too long, which a client of the
-    remote broker may have forged: its consumer is no demand, and the bridge lives on. What many consumers have in
-    common, such as their connection, is kept once.
+    """Reads the data structures of advisories and shares equal parts, such as connection ids.
+
+    Raises `JmsError` for long paths, which a client of the remote broker may have forged. Such a consumer is no demand,
+    and the bridge stays open.
     """
 
     def __init__(self) -> None:
@@ -39,7 +40,7 @@ class AdvisoryReader:
         self._paths: Final[dict[tuple[str, ...], tuple[str, ...]]] = {}
 
     def consumer(self, subject: wire.ConsumerInfo, remote_broker_id: str) -> RemoteConsumer | None:
-        """A consumer that came; None for one whose destination cannot exist here."""
+        """Return the announced consumer; None if its destination cannot exist here."""
         try:
             destination = self._destination(subject.destination)
         except InvalidDestinationError:
@@ -59,7 +60,7 @@ class AdvisoryReader:
         return RemoteConsumer(info, self._path((*path_of(subject.broker_path), remote_broker_id)))
 
     def removed_consumer_id(self, subject: wire.RemoveInfo) -> ConsumerId | None:
-        """The consumer that left; None when something else did."""
+        """Return the id of the removed consumer; None if another object was removed."""
         object_id = subject.object_id
         return consumer_id_of(object_id) if isinstance(object_id, wire.ConsumerId) else None
 
@@ -91,7 +92,7 @@ class AdvisoryReader:
 
 
 def announced_destination(subject: wire.DestinationInfo) -> AnnouncedDestination | None:
-    """The temporary destination that is meant; None for another."""
+    """Return the announced temporary destination; None for other destinations."""
     try:
         destination = destination_of(subject.destination)
     except InvalidDestinationError:
@@ -102,12 +103,12 @@ def announced_destination(subject: wire.DestinationInfo) -> AnnouncedDestination
 
 
 def is_removal(subject: wire.DestinationInfo) -> bool:
-    """Whether it is gone, not new."""
+    """Return True if the destination was removed."""
     return subject.operation_type == REMOVE_OPERATION
 
 
 def path_of(ids: list[wire.BrokerId] | None) -> tuple[str, ...]:
-    """A broker path; raises `JmsError` for one that is too long."""
+    """Return a broker path. Raises `JmsError` for long paths."""
     if ids is None:
         return ()
     if len(ids) > MAX_PATH:

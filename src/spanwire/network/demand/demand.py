@@ -1,7 +1,7 @@
-"""What the consumers of a remote broker ask for, as subscriptions of a bridge here.
+"""Demand of the consumers of a remote broker, as subscriptions of a bridge.
 
-A `DemandSubscription` is a consumer of this broker like any other: it gets a message, has it forwarded, and the bridge
-acknowledges when the remote broker has answered. A conduit one stands for all remote consumers of its destination.
+A `DemandSubscription` is a consumer of the local broker like any other. Its messages are forwarded, and acknowledged
+after the remote broker's answer. With a conduit one subscription serves all remote consumers of its destination.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from spanwire.model.routing import BRIDGE_DURABLE_PREFIX, MAX_PATH, NetworkFilte
 from spanwire.network.settings import BridgeSettings
 
 BRIDGE_SESSION: Final = 1  # at both ends
-NO_SUBSCRIBERS: Final[set[str]] = set()  # behind a subscription that is not durable; shared, and always empty
-MAX_DEMAND: Final = 10_000  # remote consumers of one bridge: ten connections' worth of the most consumers one may have
+NO_SUBSCRIBERS: Final[set[str]] = set()  # shared by all subscriptions without durable subscribers, always empty
+MAX_DEMAND: Final = 10_000  # remote consumers of one bridge; ten times the most consumers of one connection
 
 
 @mypyc_attr(acyclic=True)
 class InFlightMessage:
-    """A message that is forwarded, or about to be given up here. ``is_confirmed``: it may be acknowledged.
+    """A message forwarded, or about to be given up; acknowledged only once ``is_confirmed``.
 
-    It stands in the list of its demand, from where it is taken in the end, so that no cycle is left (``acyclic``).
+    In the end only the list of its demand refers to it, so there is no reference cycle (``acyclic``).
     """
 
     __slots__ = ("demand", "is_confirmed", "message_id")
@@ -43,12 +43,12 @@ class InFlightMessage:
 
 
 class DemandBridge(Protocol):
-    """The bridge, as its subscriptions see it."""
+    """The interface of a bridge to its demand subscriptions."""
 
     def forward(
         self, demand: DemandSubscription, message: Message, reference: MessageReference, redelivery_count: int
     ) -> None:
-        """Send a message on and remember it in ``demand.in_flight``; ``reference`` tells where it stands here."""
+        """Forward a message and remember it in ``demand.in_flight``; ``reference`` is its local reference."""
         ...
 
     def acknowledge_confirmed(self, subscription: Subscription, demand: DemandSubscription, now: Time) -> None:
@@ -56,24 +56,24 @@ class DemandBridge(Protocol):
         ...
 
     def on_demand_ended(self, demand: DemandSubscription, reason: JmsError) -> None:
-        """The broker here ended this subscription."""
+        """Forget ``demand``, because the local broker has removed it."""
         ...
 
     def replace_demand(self, demand: DemandSubscription, now: Time) -> list[RemoteConsumer]:
-        """There is a better route to what ``demand`` is for; gives those to be reconsidered when it is made."""
+        """End ``demand`` in favour of a better route. Returns the remote consumers to reconsider then."""
         ...
 
     def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
-        """The better route to a consumer that this bridge told of is gone."""
+        """Serve a consumer again, because its better route is gone."""
         ...
 
 
 class DemandSubscription(MessageConsumer):
-    """One consumer here for one or more remote ones; ``in_flight`` are its messages in the order in which they came.
+    """A local consumer for one or more remote consumers.
 
-    ``consumers`` are those remote ones, by id, ``subscribers`` the durable subscriptions behind a durable one. One
-    that ``is_standing`` serves whether or not anybody consumes: its destination is a static one, or it is durable and
-    the store knows no subscribers behind it.
+    ``consumers`` are the remote consumers by id, ``in_flight`` the messages in the order of dispatch, and
+    ``subscribers`` the remote durable subscriptions behind a durable one. A standing subscription serves even without
+    consumers, because its destination is static, or because its durable subscribers are unknown.
     """
 
     def __init__(self, bridge: DemandBridge, info: ConsumerInfo, from_network: bool, is_standing: bool = False) -> None:
@@ -84,23 +84,23 @@ class DemandSubscription(MessageConsumer):
         self.is_standing = is_standing
         self.in_flight: Final[list[InFlightMessage]] = []
         self.subscription: Subscription | None = None
-        self.refused_count = 0  # of its messages that are out, so many are to be sent again
+        self.refused_count = 0  # messages in flight that were refused and are sent again
         self.touched = False
         self.is_ending = False
         self._bridge: Final[DemandBridge] = bridge
 
     @property
     def is_durable(self) -> bool:
-        """Whether messages wait here for it while the link is down."""
+        """True if messages wait for this subscription while the link is down."""
         return self.info.subscription_name is not None
 
     @property
     def bridge(self) -> DemandBridge:
-        """Whose it is."""
+        """The bridge of this subscription."""
         return self._bridge
 
     def add_consumer(self, consumer: RemoteConsumer) -> None:
-        """One more remote consumer gets its messages through this subscription."""
+        """Serve one more remote consumer."""
         info = consumer.info
         self.consumers[consumer.key] = consumer
         if info.subscription_name is not None and self.is_durable:
@@ -115,18 +115,18 @@ class DemandSubscription(MessageConsumer):
         self._bridge.forward(self, message, subscription.newest(), redelivery_count)
 
     def dispatch_end(self) -> None:
-        """Only for pulls and browses; a bridge does neither."""
+        """Do nothing: a bridge neither pulls nor browses."""
 
     def close(self, reason: JmsError) -> None:
-        """The broker ended this consumer: its destination is gone."""
+        """End the subscription, because the broker has removed its destination."""
         self._bridge.on_demand_ended(self, reason)
 
     def told_to_pull(self) -> bool:
-        """A bridge never pulls."""
+        """Return False: a bridge never pulls."""
         return False
 
     def take_confirmed(self) -> list[InFlightMessage]:
-        """The messages in front that may be acknowledged now."""
+        """Remove and return the confirmed messages at the front."""
         entries = self.in_flight
         count = 0
         for entry in entries:
@@ -139,7 +139,7 @@ class DemandSubscription(MessageConsumer):
 
 
 class RemoteConsumer:
-    """A consumer of the remote broker, as an advisory told of it; ``destination`` is what of its own is demand here."""
+    """A consumer announced by the remote broker; ``destination`` is the part with demand here."""
 
     __slots__ = ("destination", "info", "key", "path")
 
@@ -150,16 +150,19 @@ class RemoteConsumer:
         self.path: Final[tuple[str, ...]] = path  # ends with the remote broker
 
     def aliases(self) -> list[str]:
-        """The ids of all consumers that it stands for, its own last: what two routes to one consumer have in common."""
+        """Return the ids of all consumers behind this consumer, its own last.
+
+        Two routes to one consumer have an id in common.
+        """
         matches = [str(one) for one in self.info.network_consumer_path]
         matches.append(self.key)
         return matches
 
 
 class DemandTable:
-    """The remote consumers of one bridge and the subscriptions that serve them.
+    """The remote consumers of one bridge, and the subscriptions for them.
 
-    Which of them is demand at all is asked of the `BridgeSettings`; making the subscriptions is left to the bridge.
+    `BridgeSettings` decide about demand, and the bridge makes the subscriptions.
     """
 
     def __init__(
@@ -175,13 +178,15 @@ class DemandTable:
         self._number = 0
         self._remote: Final[dict[str, list[DemandSubscription]]] = {}
         self.subscriptions: Final[list[DemandSubscription]] = []
-        self._named: Final[dict[str, list[DemandSubscription]]] = {}  # those of them without a wildcard, by destination
-        self._patterns: Final[list[DemandSubscription]] = []  # the others
+        self._named: Final[dict[str, list[DemandSubscription]]] = {}  # subscriptions without a wildcard, by destination
+        self._patterns: Final[list[DemandSubscription]] = []  # subscriptions with a wildcard
         self._durable: Final[dict[str, DemandSubscription]] = {}  # by the name of the durable subscription
 
     def passes(self, message: Message) -> bool:
-        """Whether a message that a durable subscription has may go to the remote broker. What may not, must not wait
-        in the subscription for ever; so that is asked only when it is about to go.
+        """Return True if a message of a durable subscription may go to the remote broker.
+
+        A durable subscription has no filter, because messages must not wait in it for ever. So the filter is applied
+        here, before the message is forwarded.
         """
         if not self._filter.passes(message.broker_path):
             return False
@@ -192,22 +197,23 @@ class DemandTable:
 
     @property
     def refusals(self) -> Refusals:
-        """Which messages were held back."""
+        """The counters of messages not forwarded, by reason."""
         return self._filter.refusals
 
     @property
     def remote_count(self) -> int:
-        """How many remote consumers there are."""
+        """The number of remote consumers."""
         return len(self._remote)
 
     def destinations(self, at_most: int) -> tuple[str, ...]:
-        """What is subscribed to, by name; ``at_most`` so many."""
+        """Return the names of at most ``at_most`` subscribed destinations."""
         names = {demand.info.destination.qualified_name for demand in self.subscriptions}
         return tuple(sorted(names)[:at_most])
 
     def ways(self, at_most: int) -> tuple[tuple[str, ...], ...]:
-        """The ids of brokers on the way to consumers that are farther than the remote broker, the nearest first;
-        ``at_most`` so many ways. Of consumers that are behind one conduit the first tells its way.
+        """Return at most ``at_most`` paths of broker ids to consumers beyond the remote broker, nearest first.
+
+        Of several consumers behind one conduit, the first has announced its path.
         """
         matches: set[tuple[str, ...]] = set()
         for demand in self.subscriptions:
@@ -217,27 +223,29 @@ class DemandTable:
         return tuple(sorted(matches))
 
     def is_known(self, consumer_id: ConsumerId) -> bool:
-        """Whether this remote consumer is served already."""
+        """Return True if this remote consumer is served."""
         return str(consumer_id) in self._remote
 
     def serving(self, consumer_id: ConsumerId) -> list[DemandSubscription]:
-        """The subscriptions that serve this remote consumer."""
+        """Return the subscriptions for this remote consumer."""
         return self._remote.get(str(consumer_id), [])
 
     def is_full(self) -> bool:
-        """Whether one more remote consumer is too many."""
+        """Return True if the bridge serves as many remote consumers as it may."""
         return len(self._remote) >= MAX_DEMAND
 
     def needs_durable(self, consumer: RemoteConsumer) -> bool:
-        """Whether messages for this consumer have to wait here while the link is down."""
+        """Return True if messages for this consumer must wait while the link is down."""
         destination = consumer.destination
         if destination.is_queue or destination.is_temporary:
             return False
         return consumer.info.subscription_name is not None or self._settings.is_forced_durable(destination)
 
     def joinable(self, consumer: RemoteConsumer) -> list[DemandSubscription]:
-        """Return the subscriptions that may serve this consumer, too: with a conduit those that cover its destination,
-        without one the durable one that was made for it before.
+        """Return the subscriptions able to serve this consumer, too.
+
+        With a conduit they cover its destination. Without a conduit only the consumer's earlier durable subscription
+        does.
         """
         durable = self.needs_durable(consumer)
         if durable and not self._settings.conduit:
@@ -250,7 +258,7 @@ class DemandTable:
         return [demand for demand in self.covering(consumer.destination) if demand.is_durable or not durable]
 
     def same_durable(self, name: str | None) -> DemandSubscription | None:
-        """Return the subscription that is the consumer of the durable subscription of this name."""
+        """Return the subscription of the durable subscription ``name``."""
         return None if name is None else self._durable.get(name)
 
     def _durable_name(self, consumer: RemoteConsumer) -> str:
@@ -258,15 +266,15 @@ class DemandTable:
         return durable_name(self._broker_name, consumer.destination, info)
 
     def _selector(self, consumer: RemoteConsumer) -> str | None:
-        """Return the selector of a subscription for this consumer: none where other consumers may share it."""
+        """Return the selector of a subscription for this consumer; None if other consumers may share it."""
         info = consumer.info
         if self._settings.conduit or (info.subscription_name is None and self.needs_durable(consumer)):
             return None
         selector = info.selector.strip() if info.selector is not None else ""
-        return selector or None  # as the durable subscription has it
+        return selector or None  # a durable subscription has None in place of ""
 
     def join(self, consumer: RemoteConsumer) -> bool:
-        """Let all that are `joinable` serve this consumer. False if there is none."""
+        """Let all `joinable` subscriptions serve this consumer. Returns False if there is none."""
         matches = self.joinable(consumer)
         if not matches:
             return False
@@ -281,9 +289,10 @@ class DemandTable:
         return not info.network_subscription or not info.destination.is_queue or self._settings.conduit_network_queues
 
     def farther(self, consumer: RemoteConsumer) -> list[DemandSubscription]:
-        """Where one subscription would serve this consumer, too: that one, if it was made for consumers that are
-        farther. Others are told how far away its first consumer was, and those that are too far from that one may be
-        near enough to this one; so it has to make way for one that tells of this consumer.
+        """Return the shareable subscriptions made for consumers farther away, if all are.
+
+        Other brokers know the distance of a subscription's first consumer only. For a nearer consumer they may be
+        within consumerTTL, so a subscription announcing the nearer consumer must replace the older one.
         """
         if not self._can_share(consumer.info) or self.needs_durable(consumer):
             return []
@@ -300,19 +309,19 @@ class DemandTable:
         return matches
 
     def covering(self, destination: Destination) -> list[DemandSubscription]:
-        """The subscriptions that serve everything in ``destination`` and may serve more than one consumer."""
+        """Return the subscriptions to all of ``destination`` that may serve more than one consumer."""
         matches: list[DemandSubscription] = []
         for demand in [*self._named.get(destination.qualified_name, []), *self._patterns]:
             if demand.is_ending or (demand.from_network and not self._settings.conduit_network_queues):
                 continue
             if demand.info.selector is not None:
-                continue  # durable, from a time when the connector was no conduit
+                continue  # a durable subscription made before the connector became a conduit
             if _covers(demand.info.destination, destination):
                 matches.append(demand)
         return matches
 
     def local_info(self, consumer: RemoteConsumer) -> ConsumerInfo:
-        """The announcement here of a new subscription for this consumer."""
+        """Return the ConsumerInfo of a new subscription for this consumer."""
         settings = self._settings
         info = consumer.info
         name = self._durable_name(consumer) if self.needs_durable(consumer) else None
@@ -333,7 +342,7 @@ class DemandTable:
     def static_info(
         self, destination: Destination, subscription_name: str | None = None, selector: str | None = None
     ) -> ConsumerInfo:
-        """The announcement here of a subscription that serves whether or not anybody consumes."""
+        """Return the ConsumerInfo of a standing subscription."""
         settings = self._settings
         consumer_id = self._next_id()
         return ConsumerInfo(
@@ -354,7 +363,7 @@ class DemandTable:
         return ConsumerId(self._connection_id, BRIDGE_SESSION, self._number)
 
     def add(self, demand: DemandSubscription, consumer: RemoteConsumer | None) -> None:
-        """``demand`` was made for this consumer; a static one for none."""
+        """Add ``demand``, made for this consumer; None for a standing subscription."""
         if consumer is not None:
             self._remote[consumer.key] = [demand]
             demand.add_consumer(consumer)
@@ -368,17 +377,17 @@ class DemandTable:
             self._named.setdefault(destination.qualified_name, []).append(demand)
 
     def remove_consumer(self, consumer_id: ConsumerId) -> list[DemandSubscription]:
-        """A remote consumer left; gives the subscriptions that served it, which have it still."""
+        """Remove a remote consumer. Returns its subscriptions, with the consumer still listed."""
         return self._remote.pop(str(consumer_id), [])
 
     def is_idle(self, demand: DemandSubscription) -> bool:
-        """Whether it serves nobody; a durable one serves also durable subscribers that are away."""
+        """Return True if ``demand`` serves nobody, not even a durable subscriber that is away."""
         if demand.is_standing or demand.consumers:
             return False
         return not demand.subscribers or self._settings.dynamic_only
 
     def remove_subscriber(self, key: str) -> list[DemandSubscription]:
-        """A durable subscription is gone there; gives the durable ones that nobody needs any more."""
+        """Remove a durable subscriber. Returns the durable subscriptions without any need now."""
         needless: list[DemandSubscription] = []
         for demand in self.subscriptions:
             if key in demand.subscribers:
@@ -388,7 +397,7 @@ class DemandTable:
         return needless
 
     def remove(self, demand: DemandSubscription) -> None:
-        """``demand`` has ended."""
+        """Remove ``demand``."""
         if demand in self.subscriptions:
             self.subscriptions.remove(demand)
             self._unlist(demand)
@@ -413,7 +422,7 @@ class DemandTable:
 
 
 def local_login(settings: BridgeSettings, connection_id: str, broker_name: str, remote_name: str) -> ConnectionInfo:
-    """With which a bridge logs in at its own broker, in process."""
+    """Return the login of a bridge at its own broker, in process."""
     password = settings.password
     return ConnectionInfo(
         connection_id=connection_id,
@@ -427,8 +436,9 @@ def local_login(settings: BridgeSettings, connection_id: str, broker_name: str, 
 
 
 def durable_name(broker_name: str, topic: Destination, info: ConsumerInfo | None) -> str:
-    """The name here of a durable subscription for remote ones; without a conduit each has its own. It is the same
-    after every reconnect, so that the bridge finds what waits.
+    """Return the local name of a durable subscription for remote ones; without a conduit each has its own.
+
+    The name is the same after every reconnect, so the bridge finds the waiting messages.
     """
     if info is None or info.subscription_name is None:
         return f"{BRIDGE_DURABLE_PREFIX}{broker_name}_{topic.name}"
@@ -436,13 +446,13 @@ def durable_name(broker_name: str, topic: Destination, info: ConsumerInfo | None
 
 
 def subscriber_key(client_id: str | None, name: str) -> str:
-    """One durable subscription of the remote broker."""
+    """Return the key of one durable subscription of the remote broker."""
     client = client_id or ""
     return f"{len(client)}:{client}:{name}"
 
 
 def is_of_a_bridge(key: str) -> bool:
-    """Return True if the durable subscription of this `subscriber_key` was made by a bridge of the remote broker."""
+    """Return True if a bridge of the remote broker made the durable subscription of this `subscriber_key`."""
     length, _, rest = key.partition(":")
     return rest[int(length) + 1 :].startswith(BRIDGE_DURABLE_PREFIX)
 

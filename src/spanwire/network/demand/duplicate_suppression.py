@@ -1,7 +1,7 @@
-"""Several routes to one consumer: which of them the bridges of one broker take.
+"""Duplicate suppression: chooses among several routes of one broker's bridges to a consumer.
 
-In a network with loops a consumer is heard of through several neighbours. Where duplicates are suppressed, only the
-subscription of the best priority is made; the others are remembered, and are looked at again when it goes.
+In a network with loops several neighbours announce a consumer. With suppression only the subscription of the best
+priority is made. The other routes are remembered, and reconsidered after its end.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from spanwire.model.environment import Time
 from spanwire.network.demand.demand import DemandBridge, DemandSubscription, RemoteConsumer
 from spanwire.network.demand.remote_registry import RemoteBrokerRegistry
 
-MAX_PASSED_OVER: Final = 10_000  # of one broker, as many as the demand of one bridge; beyond, a break needs news
+MAX_PASSED_OVER: Final = 10_000  # consumers, as many as one bridge serves; beyond, another route needs a new advisory
 
 
 class PassedOverConsumer:
-    """A consumer that a bridge does not serve because there is a better route; ``number`` gives their order."""
+    """A consumer not served by a bridge because of a better route; ``number`` is their order."""
 
     __slots__ = ("aliases", "bridge", "consumer", "number")
 
@@ -28,8 +28,10 @@ class PassedOverConsumer:
 
 
 class NetworkRoutes:
-    """The subscriptions of all bridges of one broker, by the consumers that they stand for; ``max_passed_over`` are
-    remembered that a better route serves. ``remote_brokers`` are the brokers to which those bridges lead.
+    """The subscriptions of all bridges of one broker, by the consumers behind them.
+
+    At most ``max_passed_over`` consumers with a better route are remembered. ``remote_brokers`` are the brokers at the
+    other ends.
     """
 
     def __init__(self, max_passed_over: int = MAX_PASSED_OVER) -> None:
@@ -44,11 +46,11 @@ class NetworkRoutes:
 
     @property
     def passed_over(self) -> int:
-        """How many remote consumers are left to a better route."""
+        """The number of remote consumers left to a better route."""
         return sum([len(entries) for entries in self._passed_over.values()])
 
     def rivals(self, consumer: RemoteConsumer) -> list[DemandSubscription]:
-        """The subscriptions that serve one of the consumers that ``consumer`` stands for."""
+        """Return the subscriptions for any of the consumers behind ``consumer``."""
         rivals: list[DemandSubscription] = []
         for alias in consumer.aliases():
             for demand in self._serving.get(alias, []):
@@ -57,7 +59,7 @@ class NetworkRoutes:
         return rivals
 
     def remove_route(self, demand: DemandSubscription, consumer: RemoteConsumer) -> None:
-        """``demand`` is no route to this consumer any more."""
+        """Remove ``demand`` as a route to this consumer."""
         for alias in consumer.aliases():
             serving = self._serving.get(alias)
             if serving is not None and demand in serving:
@@ -66,14 +68,14 @@ class NetworkRoutes:
                     del self._serving[alias]
 
     def add_route(self, demand: DemandSubscription, consumer: RemoteConsumer) -> None:
-        """``demand`` is a route to this consumer."""
+        """Add ``demand`` as a route to this consumer."""
         for alias in consumer.aliases():
             serving = self._serving.setdefault(alias, [])
             if demand not in serving:
                 serving.append(demand)
 
     def pass_over(self, bridge: DemandBridge, consumer: RemoteConsumer) -> None:
-        """There is a better route to this consumer than by ``bridge``."""
+        """Remember that a better route than ``bridge`` leads to this consumer."""
         key = consumer.key
         self.forget(bridge, key)
         if self.passed_over >= self._max_passed_over:
@@ -85,7 +87,7 @@ class NetworkRoutes:
             self._by_alias.setdefault(alias, {})[entry] = None
 
     def forget(self, bridge: DemandBridge, consumer_id: str | None = None) -> None:
-        """A passed over consumer is gone; with None all that ``bridge`` told of."""
+        """Forget a passed over consumer; with None all consumers passed over by ``bridge``."""
         entries = self._passed_over.get(bridge)
         if entries is None:
             return
@@ -108,7 +110,7 @@ class NetworkRoutes:
                     del self._by_alias[alias]
 
     def lose_route(self, demand: DemandSubscription, consumer: RemoteConsumer, now: Time) -> None:
-        """``demand`` is no route to this consumer any more: others may be."""
+        """Remove ``demand`` as a route to this consumer, and let other bridges reconsider the consumer."""
         self.remove_route(demand, consumer)
         entries_by_number: dict[int, PassedOverConsumer] = {}
         for alias in consumer.aliases():

@@ -1,6 +1,6 @@
-"""At the start of a bridge the remote broker tells which durable subscriptions it has (``syncDurableSubs``).
+"""The exchange of durable subscriptions at the start of a bridge (``syncDurableSubs``).
 
-Subscribers may have come, and unsubscribed, while the link was down; those that are away are told of by no advisory.
+Subscribers may have subscribed or unsubscribed while the link was down, and no advisory announces absent subscribers.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.messages.identities import wire_consumer_id, wire_destination
 
-FIRST_VERSION: Final = 12  # of the wire format that knows a BrokerSubscriptionInfo
-MAX_SUBSCRIPTIONS: Final = 10_000  # subscriptions in one, as many as a broker may have
-SYNC_SESSION: Final = 0  # of consumer ids that no consumer has
+FIRST_VERSION: Final = 12  # the first version of OpenWire with a BrokerSubscriptionInfo
+MAX_SUBSCRIPTIONS: Final = 10_000  # subscriptions in one info, as many as a broker may have
+SYNC_SESSION: Final = 0  # the session in consumer ids without a consumer
 
 
 def subscription_info(broker: Broker, settings: BridgeSettings) -> wire.BrokerSubscriptionInfo:
-    """The durable subscriptions of clients of this broker, as far as the connector lets their topics through. Those of
-    bridges are left to the brokers behind them, which tell of their own.
+    """Return the durable subscriptions of clients of this broker to topics permitted by the connector.
+
+    Subscriptions of bridges are left out, because the brokers behind them send their own.
     """
     infos: list[wire.ConsumerInfo] = []
     connection_id = broker.ids.next_id()
@@ -46,7 +47,7 @@ def subscription_info(broker: Broker, settings: BridgeSettings) -> wire.BrokerSu
 
 
 def subscriptions_in(command: wire.BrokerSubscriptionInfo, settings: BridgeSettings) -> list[wire.ConsumerInfo]:
-    """The durable subscriptions that matter to a bridge: not those that this broker's own bridge has there."""
+    """Return the durable subscriptions of interest to a bridge, without those of this broker's own bridge."""
     infos: list[wire.ConsumerInfo] = []
     for info in (command.subscription_infos or [])[:MAX_SUBSCRIPTIONS]:
         name = info.subscription_name

@@ -1,11 +1,11 @@
-"""The brokers at the other ends of one broker's links: each has an id and a name of its own.
+"""The brokers at the other ends of one broker's links, each with an id and a name of its own.
 
-Loops are found by ids; client ids and durable subscriptions of bridges are made of names. Of two brokers that have one
-in common the second is refused, whichever end opened its link, for as long as the first is there.
+Loops are found by ids. Client ids and durable subscriptions of bridges contain names. If a broker has the id or name of
+a linked broker, its link is refused, whichever end opened it.
 
-Brokers that nobody has named are all called ``localhost``. They are told apart by their ids, and each gets a label for
-client ids here: ``localhost`` for the first, ``localhost-2`` for the next … while they are linked. An id that nobody
-has set is another one after a restart, so labels go by the order in which these brokers come.
+Brokers without a configured name are all called ``localhost``. Their ids differ, and each gets a label for client ids
+here: ``localhost``, ``localhost-2`` and so on, in the order of their links. Generated ids change at a restart, so they
+cannot be the labels.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class RemoteBrokerRegistry:
-    """Knows the brokers behind all links of one broker, of both directions, and counts the links to each."""
+    """Knows the brokers behind all links of one broker in both directions, and counts the links to each."""
 
     def __init__(self) -> None:
         self._names: Final[dict[str, str]] = {}
@@ -30,7 +30,11 @@ class RemoteBrokerRegistry:
         self._labels: Final[dict[str, str]] = {}
 
     def add_link(self, broker_id: str, name: str, own_id: str, own_name: str) -> None:
-        """One more link to the broker of this id and name. Raises `JmsError` when another has one of them."""
+        """Add a link to the broker of this id and name.
+
+        Raises:
+            JmsError: another broker has the id or the name
+        """
         if broker_id == own_id:
             raise JmsError("the remote broker is this broker itself, or one with the same brokerId")
         known_name = self._names.get(broker_id)
@@ -55,7 +59,7 @@ class RemoteBrokerRegistry:
             )
 
     def label(self, broker_id: str, name: str) -> str:
-        """Return the name of a broker for client ids here, which no other linked broker has."""
+        """Return the name of a broker for client ids here; no other linked broker has it."""
         if name != UNNAMED:
             return name
         label, number = UNNAMED, 1
@@ -65,7 +69,7 @@ class RemoteBrokerRegistry:
         return label
 
     def reserve_label(self, broker_id: str, name: str) -> None:
-        """The label of this broker is in use until its last link is over."""
+        """Reserve the label of this broker until its last link is closed."""
         label = self.label(broker_id, name)
         self._labels[label] = broker_id
         if label != name:
@@ -76,7 +80,7 @@ class RemoteBrokerRegistry:
             )  # fmt: skip
 
     def remove_link(self, broker_id: str) -> None:
-        """One link less."""
+        """Remove one link to a broker."""
         count = self._links.pop(broker_id, 0) - 1
         if count > 0:
             self._links[broker_id] = count
@@ -89,5 +93,5 @@ class RemoteBrokerRegistry:
 
 
 def name_elsewhere(broker_id: str, name: str) -> str:
-    """Return the name of this broker for its client ids at other brokers, where others may have the default name."""
+    """Return this broker's name for client ids at other brokers, where the default name may be taken."""
     return name if name != UNNAMED else f"{UNNAMED}-{broker_id}"

@@ -1,4 +1,4 @@
-"""Temporary destinations of clients of a remote broker, which are here so that replies find their way to them."""
+"""Local copies of temporary destinations of a remote broker's clients, for replies to them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 
 
 class TemporaryDestinations:
-    """Makes and removes them for one bridge, whose connection here, ``client``, owns them.
+    """Makes and removes these copies for one bridge; its local connection ``client`` owns them.
 
-    One that is gone there may still have a reply on its way: it is removed here when the bridge consumes from it no
-    more. When the bridge ends, the broker removes all that are left.
+    After the remote client has removed a destination, a reply may still be on its way. So the copy is removed after the
+    bridge's last subscription. At the end of the bridge the broker removes all copies.
     """
 
     def __init__(
@@ -27,10 +27,10 @@ class TemporaryDestinations:
         self._client: Final[ConnectionState] = client
         self._settings: Final[BridgeSettings] = settings
         self._remote_broker_id: Final[str] = remote_broker_id
-        self._pending_removals: Final[dict[str, Destination]] = {}  # some of those that ``client`` owns
+        self._pending_removals: Final[dict[str, Destination]] = {}  # copies that ``client`` still owns
 
     def on_advisory(self, subject: wire.DestinationInfo, now: Time) -> None:
-        """A client there made or removed one. Raises `JmsError` when it cannot be made here."""
+        """Make or remove the copy of a temporary destination. Raises `JmsError` if it cannot be made."""
         announced = announced_destination(subject)
         if announced is None:
             return
@@ -43,7 +43,7 @@ class TemporaryDestinations:
             self._broker.add_remote_temporary(self._client, destination, path, now)
 
     def on_demand_ended(self, destination: Destination, now: Time) -> None:
-        """The bridge has one subscription to ``destination`` less."""
+        """Remove the copy of ``destination`` if its removal waited for the end of a subscription."""
         departed = self._pending_removals.pop(destination.qualified_name, None)
         if departed is not None:
             self._remove(departed, now)
