@@ -1,6 +1,7 @@
-"""The client's side of OpenWire and of JMS, without a socket. Pure.
+"""The client's side of OpenWire and JMS, without sockets. Pure.
 
-- A *link* is one life of a connection on the wire; the *response correlator* knows who waits for which answer, over
-  links.
-- Sessions, producers and consumers say what is sent; the *state tracker* repeats it to a broker after a reconnect.
+- A *link* is one connection of a socket: handshake, frames, keep-alives. A connection outlives its links.
+- The *response correlator* numbers commands and matches responses to requests, over all links of a connection.
+- *Sessions*, *producers* and *consumers* follow JMS; the *state tracker* repeats them to a broker after a reconnect.
+- *Failover* chooses addresses; a *fanout hub* connects one client with several brokers.
 """

@@ -1,19 +1,19 @@
-"""The client's side of OpenWire without a socket: bytes and time in; bytes, answers and messages out.
+"""The client's side of an OpenWire connection, without a socket: takes bytes and time, returns bytes and messages.
 
-    connection.on_connected(address, now)                     # the shell has made a socket
-    connection.receive_data(data, now)                  # what came over it
+    connection.on_connected(address, now)                  # after the shell has opened a socket
+    connection.receive_data(data, now)                     # bytes from the broker
     write(connection.data_to_send()); connection.on_written(now)
-    connection.take_completed(); connection.take_woken()   # whom to wake
-    connection.on_disconnected(error, now)                 # the socket is gone
+    connection.take_completed(); connection.take_woken()   # calls to wake
+    connection.on_disconnected(error, now)                 # after the socket has closed
 
-    OFFLINE      there is no link; the shell makes one where `failover` says
-    NEGOTIATING  both sides say what they can
+    OFFLINE      no link; the shell connects to the address that `failover` chooses
+    NEGOTIATING  the WireFormatInfo of both sides is on its way
     LOGIN        the ConnectionInfo is on its way
-    ONLINE       sessions and all they have are known to the broker
-    CLOSED       the caller closed it, or it failed for good
+    ONLINE       the broker knows all sessions, producers and consumers
+    CLOSED       closed by the caller, or failed for good
 
-Nothing that a broker says ends this process or this connection but the end of its bytes (CVE-2014-3576, CVE-2015-7559);
-an answer that nobody asked for and a message for a consumer that is not there are dropped.
+No command of a broker ends the process or the connection (CVE-2014-3576, CVE-2015-7559). Responses without a request
+and messages for an unknown consumer are dropped.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from spanwire.protocols.openwire.codec.codec import FrameEncoder
 from spanwire.protocols.openwire.codec.schema import DataStructure, Throwable
 from spanwire.protocols.openwire.codec.wire_format import WireFormat
 
-MAX_LOGGED_ERRORS: Final = 10  # of one connection; a broker must not fill the log
-MAX_REPORTED_ERRORS: Final = 100  # of one-way commands; the oldest are forgotten
+MAX_LOGGED_ERRORS: Final = 10  # errors of one connection; a broker must not fill the log
+MAX_REPORTED_ERRORS: Final = 100  # errors of one-way commands; older errors are dropped
 REMOVE_DESTINATION: Final = 1
 
 logger = logging.getLogger(__name__)
 
 
 class State(Enum):
-    """Where a connection stands."""
+    """State of a connection."""
 
     OFFLINE = 0
     NEGOTIATING = 1
@@ -60,7 +60,7 @@ class State(Enum):
 
 
 class ClientConnection(LinkReceiver):
-    """One connection of an application, over as many links as it takes. Leaves sockets and waiting to the shells."""
+    """One connection of an application, over one link after another. The shells own sockets and waiting calls."""
 
     def __init__(self, url: BrokerUrl, environment: Environment) -> None:
         seed = int.from_bytes(environment.random_bytes(4), "big")
@@ -77,7 +77,7 @@ class ClientConnection(LinkReceiver):
         )
         self.state = State.OFFLINE
         self.broker_name: str | None = None
-        self.is_congested = False  # the shell says that the broker takes nothing: it is sent no answers to keep-alives
+        self.is_congested = False  # set by the shell while the socket is full: keep-alives get no response
         self.errors: Final[deque[JmsError]] = deque(maxlen=MAX_REPORTED_ERRORS)
         self.temporary: Final[dict[str, Destination]] = {}
         self.sessions: Final[dict[int, ClientSession]] = {}
@@ -93,26 +93,26 @@ class ClientConnection(LinkReceiver):
         self._last_consumer = 0
         self._last_temporary = 0
         self._watch: TemporaryWatch | None = None
-        self._acknowledge_at = 0.0  # when scheduled acknowledgements are due
+        self._acknowledge_at = 0.0  # monotonic seconds of the next scheduled acknowledgements
         self._now = environment.now()
 
     @property
     def failure(self) -> JmsError | None:
-        """Why the connection is over, if it is."""
+        """Error that ended the connection, or None."""
         return self.correlator.failure
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether a session has something that a lost connection would roll back."""
+        """True if a session has an open transaction that a lost connection would roll back."""
         return any(session.transaction.is_begun for session in self.sessions.values())
 
     @property
     def is_online(self) -> bool:
-        """Whether the broker hears what is sent now."""
+        """True if commands reach the broker."""
         return self.state == State.ONLINE
 
     def on_connected(self, address: BrokerAddress, now: Time) -> None:
-        """There is a way to the broker at ``address``: begin to talk."""
+        """Start the handshake over a new socket to ``address``."""
         self._now = now
         self._last_error = None
         self._reason_to_move = None
@@ -120,8 +120,11 @@ class ClientConnection(LinkReceiver):
         self.state = State.NEGOTIATING
 
     def receive_data(self, data: bytes, now: Time) -> None:
-        """Take bytes from the broker. Raises `RemoteProtocolError` when they are no OpenWire; the link is of no use
-        then.
+        """Take bytes from the broker.
+
+        Raises:
+            RemoteProtocolError: The bytes are not OpenWire; the link cannot be used any more.
+            JmsError: The broker refused the login, or the connection is to move to another broker.
         """
         self._now = now
         link = self.correlator.link
@@ -129,34 +132,34 @@ class ClientConnection(LinkReceiver):
             link.receive_data(data, now.monotonic)
 
     def data_to_send(self) -> bytes:
-        """What is to be written; the connection forgets it."""
+        """Return and remove the bytes to write."""
         link = self.correlator.link
         return b"" if link is None else link.take()
 
     def pending_bytes(self) -> int:
-        """How much `data_to_send` would give."""
+        """Return the size of the bytes to write."""
         link = self.correlator.link
         return 0 if link is None else len(link.out)
 
     def on_written(self, now: Time) -> None:
-        """The shell has written something."""
+        """Note that the shell has written bytes."""
         link = self.correlator.link
         if link is not None:
             link.on_written(now.monotonic)
 
     def take_completed(self) -> list[Request]:
-        """The requests that got their answers."""
+        """Return and remove the requests completed since the last call."""
         return self.correlator.take_completed()
 
     def take_woken(self) -> list[int]:
-        """The numbers of consumers for whom something came."""
+        """Return and remove the numbers of the consumers to wake."""
         woken = self.correlator.woken
         if woken:
             self.correlator.woken = []
         return woken
 
     def next_timeout(self) -> float | None:
-        """When `handle_timeout` is to be called, in monotonic seconds."""
+        """Return the time of the next `handle_timeout` in monotonic seconds, or None."""
         link = self.correlator.link
         if link is None:
             return None
@@ -166,7 +169,9 @@ class ClientConnection(LinkReceiver):
         return due
 
     def handle_timeout(self, now: Time) -> None:
-        """Send a keep-alive; raises `JmsError` when the broker has been silent for the negotiated time."""
+        """Send a keep-alive or scheduled acknowledgements if due. Raises `JmsError` if the broker was silent for too
+        long.
+        """
         self._now = now
         link = self.correlator.link
         if link is not None and not link.handle_timeout(now.monotonic):
@@ -179,9 +184,9 @@ class ClientConnection(LinkReceiver):
                 consumer.acknowledge_scheduled()
 
     def on_disconnected(self, error: JmsError, now: Time) -> bool:
-        """The link is gone, or was of no use. Whether another one is to be made; if not, the connection has failed.
+        """Note the end of a link. Returns True if the shell is to connect again; otherwise the connection has failed.
 
-        Before the connection was first online this is for the shell to decide, which is trying addresses.
+        Before the first login the result is True: the shell is trying addresses.
         """
         self._now = now
         was_online = self.state == State.ONLINE
@@ -204,13 +209,13 @@ class ClientConnection(LinkReceiver):
         return False
 
     def suspend(self, is_suspended: bool, now: Time) -> None:
-        """The shell does not read for a while, or does again."""
+        """Note that the shell stops or resumes reading."""
         link = self.correlator.link
         if link is not None:
             link.suspend(is_suspended, now.monotonic)
 
     def keep_alive(self) -> tuple[float, bytes]:
-        """Within how many seconds the broker wants to hear something, 0 for no limit, and what to say then."""
+        """Return the broker's inactivity limit in seconds, 0 for none, and an encoded KeepAliveInfo."""
         link = self.correlator.link
         if link is None:
             return 0.0, b""
@@ -218,14 +223,14 @@ class ClientConnection(LinkReceiver):
         return wire_format.max_inactivity_ms / 1000, FrameEncoder(wire_format).encode(wire.KeepAliveInfo())
 
     def login_timeout(self, address: BrokerAddress) -> float:
-        """Seconds from the first attempt of an address until its broker has accepted the login."""
+        """Return the seconds from a connection attempt until the broker must have accepted the login."""
         milliseconds = address.settings.connect_timeout_ms
         if 0 < self.settings.connect_timeout_ms < milliseconds:
             milliseconds = self.settings.connect_timeout_ms
         return milliseconds / 1000
 
     def link_error(self, reason: str) -> JmsError:
-        """The error for a link that ended, with the broker's last words when there were some."""
+        """Return the error of an ended link, with the last error that the broker reported if there was one."""
         last_words = self._last_error
         where = self.failover.address.url
         if last_words is not None:
@@ -233,7 +238,7 @@ class ClientConnection(LinkReceiver):
         return JmsError(f"the connection to {where} ended: {reason}")
 
     def fail(self, error: JmsError) -> None:
-        """Nothing works any more: everybody who waits gets ``error``."""
+        """Close the connection: all requests and consumers get ``error``."""
         if self.state == State.CLOSED:
             return
         self.state = State.CLOSED
@@ -246,7 +251,7 @@ class ClientConnection(LinkReceiver):
             consumer.fail(error)
 
     def add_session(self, acknowledge: str) -> ClientSession:
-        """A session; the broker is told at once and does not answer."""
+        """Create a session and announce it to the broker, which sends no response."""
         self.correlator.check_open()
         mode = mode_of(acknowledge)
         self._last_session += 1
@@ -257,32 +262,34 @@ class ClientConnection(LinkReceiver):
         return session
 
     def close_session(self, session: ClientSession) -> Request | None:
-        """The session leaves."""
+        """Remove a session. Returns the request, or None if the broker need not be told."""
         for number in session.consumers:
             self._consumers.pop(number, None)
         self.sessions.pop(session.number, None)
         return session.close()
 
     def next_producer(self) -> int:
-        """The number of a new producer."""
+        """Return the number of a new producer."""
         self._last_producer += 1
         return self._last_producer
 
     def next_consumer(self) -> int:
-        """The number of a new consumer."""
+        """Return the number of a new consumer."""
         self._last_consumer += 1
         return self._last_consumer
 
     def add_consumer(self, consumer: ClientConsumer) -> None:
-        """Messages for this consumer are his from now on."""
+        """Pass messages for this consumer to ``consumer``."""
         self._consumers[consumer.number] = consumer
 
     def remove_consumer(self, consumer: ClientConsumer) -> None:
-        """There is no such consumer any more."""
+        """Drop further messages for this consumer."""
         self._consumers.pop(consumer.number, None)
 
     def add_temporary(self, kind: int) -> tuple[Destination, Request]:
-        """A temporary queue or topic of this connection."""
+        """Create a temporary destination, of a type in `spanwire.model.destination`. Returns the destination and the
+        request.
+        """
         self.correlator.check_open()
         self._last_temporary += 1
         destination = Destination(kind, f"{self.connection_id}:{self._last_temporary}")
@@ -291,7 +298,9 @@ class ClientConnection(LinkReceiver):
         return destination, request
 
     def remove_temporary(self, destination: Destination) -> Request:
-        """Delete a temporary destination of this connection."""
+        """Delete a temporary destination. Raises `IllegalStateError` if the destination belongs to another
+        connection.
+        """
         if self.temporary.pop(destination.qualified_name, None) is None:
             raise IllegalStateError(f"{destination} is no temporary destination of this connection")
         info = temporary_info(self.connection_id, destination)
@@ -309,7 +318,7 @@ class ClientConnection(LinkReceiver):
         )
 
     def request_removal(self) -> Request | None:
-        """The connection leaves; None when the broker cannot be told."""
+        """Ask the broker to remove the connection. Returns None while there is no broker."""
         if self.state != State.ONLINE:
             return None
         for consumer in self._consumers.values():
@@ -320,17 +329,17 @@ class ClientConnection(LinkReceiver):
         return self.correlator.request(command)
 
     def shutdown(self) -> None:
-        """The last word; nothing is taken afterwards but `data_to_send`."""
+        """Send ShutdownInfo, the last command of a connection."""
         link = self.correlator.link
         if link is not None and self.state == State.ONLINE:
             link.send(wire.ShutdownInfo())
 
     def mark_closed(self) -> None:
-        """The caller has closed the connection."""
+        """Fail the connection because the caller has closed it."""
         self.fail(IllegalStateError("the connection is closed"))
 
     def on_negotiated(self, wire_format: WireFormat) -> None:
-        """Both sides have said what they can: log in."""
+        """Send the ConnectionInfo: the wire format is negotiated."""
         correlator = self.correlator
         link = correlator.link
         assert link is not None
@@ -346,7 +355,7 @@ class ClientConnection(LinkReceiver):
             client_id=self.client_id,
             user_name=self.settings.user_name,
             password=None if password is None else password.reveal(),
-            manageable=is_fault_tolerant,  # hears of other brokers
+            manageable=is_fault_tolerant,  # asks for ConnectionControl with the addresses of other brokers
             fault_tolerant=is_fault_tolerant,
             failover_reconnect=self._was_online,
         )
@@ -358,7 +367,7 @@ class ClientConnection(LinkReceiver):
     def on_dispatch(
         self, consumer: wire.ConsumerId | None, destination: bytes, raw: bytes, redelivery_count: int
     ) -> None:
-        """A message, or the end of a browse."""
+        """Pass a message, or the end of a browse, to its consumer."""
         if consumer is None or self.state != State.ONLINE:
             return
         receiver = self._consumers.get(consumer.value)
@@ -368,8 +377,10 @@ class ClientConnection(LinkReceiver):
             self._watch.on_dispatch(raw)
 
     def on_command(self, command: DataStructure) -> None:
-        """Any other command. A ControlCommand and a ShutdownInfo have no effect; raises `JmsError` when the connection
-        is to go to another broker.
+        """Handle any other command; ControlCommand and ShutdownInfo have no effect.
+
+        Raises:
+            JmsError: The broker refused the login, or the connection is to move to another broker.
         """
         if isinstance(command, wire.Response):
             self._on_response(command)
@@ -395,7 +406,7 @@ class ClientConnection(LinkReceiver):
         reason = self.failover.on_advice(control.connected_brokers, control.reconnect_to, control.rebalance_connection)
         if reason is not None and self.state == State.ONLINE:
             raise reason
-        self._reason_to_move = reason  # ActiveMQ says it before it answers the login
+        self._reason_to_move = reason  # ActiveMQ sends ConnectionControl before the response to the login
 
     def _on_producer_ack(self, producer_id: wire.ProducerId | None) -> None:
         session = None if producer_id is None else self.sessions.get(producer_id.session_id)
@@ -467,7 +478,7 @@ class ClientConnection(LinkReceiver):
                 if request.error is not None:
                     pair[0].fail(request.error)
                 elif pair[0].prefetch == 0:
-                    pair[0].wake()  # what it had asked for is asked again
+                    pair[0].wake()  # a waiting receive repeats its MessagePull
                 return
 
     def _forget_replays(self) -> None:
@@ -477,7 +488,7 @@ class ClientConnection(LinkReceiver):
         self._login = None
 
     def _report(self, thrown: Throwable | None) -> None:
-        """Something one-way was refused, or the broker is about to close the connection."""
+        """Keep and log an error that belongs to no request, or announces the end of the connection."""
         error = refusal(thrown)
         self._last_error = error
         self.errors.append(error)
@@ -487,5 +498,5 @@ class ClientConnection(LinkReceiver):
 
 
 def prefixed(generated_id: str, prefix: str | None) -> str:
-    """A made-up id with another beginning than ``ID:``."""
+    """Return a generated id with ``prefix`` in place of ``ID:``."""
     return generated_id if prefix is None else prefix + generated_id.removeprefix("ID:")

@@ -1,8 +1,8 @@
-"""A message consumer: what the broker has dispatched, what the application has got, and what is acknowledged of it.
+"""Consumer of the client core: dispatched messages, their delivery to the application, and acknowledgements.
 
-Follows ActiveMQ's client. In `AUTO` each message is acknowledged as it is handed over, in `DUPS_OK` half a prefetch
-at a time; in the other modes the session says when, and meanwhile "delivered" acknowledgements keep the window open.
-Rolled back messages come again from here, after the delay of the redelivery policy and at most as often as it allows.
+Follows ActiveMQ's client. `AUTO` acknowledges each delivered message, `DUPS_OK` half a prefetch at a time. In the other
+modes the session acknowledges, and DELIVERED_ACK keeps the prefetch window open meanwhile. Rolled back messages are
+redelivered from here, by the redelivery policy.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from spanwire.model.errors import IllegalStateError, JmsError, RemoteProtocolErr
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.messages.message_layout import MessageScanner
 
-TRANSACTED: Final = 0  # the numbers are those of javax.jms.Session, and ActiveMQSession's for INDIVIDUAL
+TRANSACTED: Final = 0  # numbers of javax.jms.Session; INDIVIDUAL is ActiveMQSession's
 AUTO: Final = 1
 CLIENT: Final = 2
 DUPS_OK: Final = 3
 INDIVIDUAL: Final = 4
 
-WINDOW_SLACK: Final = 1_000  # dispatches beyond two prefetches: the broker sends more than was asked for
-FOREVER: Final = 0  # the timeouts of a MessagePull
+WINDOW_SLACK: Final = 1_000  # dispatches beyond two prefetches that are tolerated
+FOREVER: Final = 0  # timeout of a MessagePull
 AT_ONCE: Final = -1
-OPTIMIZED_PERCENT: Final = 65  # of the prefetch, ActiveMQ's
-PULL_GRACE: Final = 10.0  # seconds for the broker to say that a pull found nothing
+OPTIMIZED_PERCENT: Final = 65  # of the prefetch, as in ActiveMQ
+PULL_GRACE: Final = 10.0  # seconds; time for the broker to report an empty pull
 
 
 class ClientConsumer:
-    """One consumer of a session.
+    """A consumer of a session.
 
-    ``waiting`` is set by a shell before it waits, and the consumer's number put into `Line.woken` when there is
-    something to look at.
+    A shell sets ``is_waiting`` before a wait; the consumer's number is added to `ResponseCorrelator.woken` to end the
+    wait.
     """
 
     def __init__(
@@ -64,15 +64,15 @@ class ClientConsumer:
         self.mode: Final[int] = DUPS_OK if info.browser else mode
         self.failure: JmsError | None = None
         self.is_waiting = False
-        self.is_ended = False  # of a browse, or nothing came for a pull
+        self.is_ended = False  # the browse has ended, or a pull found no message
         self.is_pulling = False
         self._pull_end: float | None = None
         self._announced: Request | None = None
         self.is_closed = False
         self.closes_with_transaction = False
-        self.is_leaving = False  # whoever waits for a message shall go without
-        self.is_listening = False  # AUTO: what is handed over is acknowledged when `on_listener_done` says so
-        self.last_batch_bytes = 0  # by the last `next_messages`
+        self.is_leaving = False  # waiting receives return None
+        self.is_listening = False  # AUTO: `on_listener_done` acknowledges
+        self.last_batch_bytes = 0  # bytes that the last `next_messages` returned
         self.last_delivered = LAST_DELIVERED_UNSET
         self._correlator: Final[ResponseCorrelator] = correlator
         self._settings: Final[ClientSettings] = settings
@@ -85,10 +85,10 @@ class ClientConsumer:
         self._buffer: Final[deque[Message]] = deque()
         self._redeliveries: Final[RedeliveryQueue] = RedeliveryQueue(settings)
         self._delivered: Final[DeliveredMessages] = DeliveredMessages(correlator, consumer_id)
-        self._new_count = 0  # dispatches in the buffer, without those rolled back
+        self._new_count = 0  # messages in the buffer without rolled back ones
 
     def announce(self) -> Request:
-        """Tell the broker, which may refuse and otherwise begins to dispatch."""
+        """Announce the consumer to the broker, which dispatches messages unless it refuses."""
         assert self.info.consumer_id is not None
         request = self._correlator.request(self.info, owner=self.info.consumer_id.session_id)
         self._announced = request
@@ -96,18 +96,21 @@ class ClientConsumer:
 
     @property
     def is_announced(self) -> bool:
-        """Whether the broker knows it."""
+        """True after the broker has accepted the consumer."""
         request = self._announced
         return request is not None and request.done and request.error is None
 
     @property
     def is_refused(self) -> bool:
-        """Whether the broker has said that it does not want it."""
+        """True after the broker has refused the consumer."""
         request = self._announced
         return request is not None and request.error is not None
 
     def on_dispatch(self, destination: bytes, raw: bytes, redelivery_count: int) -> None:
-        """The broker has sent a message, or with no octets the end. Raises `RemoteProtocolError`."""
+        """Take a dispatched message; empty ``raw`` is the end of a browse, or of a pull without a message.
+
+        Raises `RemoteProtocolError` for a message that cannot be read, or beyond the prefetch window.
+        """
         self.is_pulling = False
         if not raw:
             self.is_ended = True
@@ -134,7 +137,7 @@ class ClientConsumer:
             self.wake()
 
     def _put_by_priority(self, message: Message) -> None:
-        """Before those of a lower priority, behind what was rolled back."""
+        """Insert a message before messages of a lower priority, behind rolled back messages."""
         buffer = self._buffer
         index = len(buffer)
         first = index + 1 - self._new_count
@@ -143,25 +146,25 @@ class ClientConsumer:
         buffer.insert(index, message)
 
     def on_control(self, command: wire.ConsumerControl) -> None:
-        """The broker has chosen another prefetch, or closes the consumer."""
+        """Handle a ConsumerControl: a new prefetch, or the end of the consumer."""
         if command.close:
             self.fail(JmsError("the broker closed the consumer"))
         elif command.prefetch > 0:
             self.prefetch = min(command.prefetch, MAX_PREFETCH)
 
     def wake(self) -> None:
-        """Whoever waits shall look."""
+        """End the wait of the shell."""
         self.is_waiting = False
         self._correlator.woken.append(self.number)
 
     def fail(self, error: JmsError) -> None:
-        """Nothing more will come."""
+        """Store the error for the next receive, and end the wait of the shell."""
         if self.failure is None:
             self.failure = error
         self.wake()
 
     def on_interrupted(self) -> None:
-        """The link is gone: what is unacknowledged will be dispatched again, so nothing of it is kept."""
+        """Handle a lost link: the broker dispatches all unacknowledged messages again, so none is kept."""
         self._forget_buffer()
         self._delivered.clear()
         self.is_pulling = False
@@ -169,7 +172,12 @@ class ClientConsumer:
             self.fail(JmsError("the connection broke during the browse; begin again"))
 
     def next_message(self, now: Time) -> Message | None:
-        """The next message for the application; None when there is none to hand over now."""
+        """Return the next message for the application, or None.
+
+        Raises:
+            IllegalStateError: The consumer is closed.
+            JmsError: The consumer has failed.
+        """
         if self.is_closed:
             raise IllegalStateError("the consumer is closed")
         buffer = self._buffer
@@ -195,8 +203,9 @@ class ClientConsumer:
         return None
 
     def next_messages(self, max_count: int, max_bytes: int, now: Time) -> list[Message]:
-        """What there is to hand over now, as by so many calls of `next_message`: at most ``max_count``, and no more
-        when they have ``max_bytes``; `taken_bytes` tells how many they have.
+        """Return the next messages, at most ``max_count``, until they have ``max_bytes``; sets `last_batch_bytes`.
+
+        Raises what `next_message` raises if there is no message.
         """
         messages: list[Message] = []
         octets = 0
@@ -215,8 +224,9 @@ class ClientConsumer:
         return messages
 
     def discard_delivered(self) -> None:
-        """For a reader that never recovers: what it has had stays in no memory. Raises `IllegalStateError` when the
-        session's mode is not client acknowledgement.
+        """Do not retain delivered messages, for a reader that never recovers.
+
+        Raises `IllegalStateError` unless the session's mode is client acknowledgement.
         """
         if self.mode != CLIENT:
             raise IllegalStateError("only under client acknowledgement may a consumer forget what it has delivered")
@@ -224,11 +234,11 @@ class ClientConsumer:
 
     @property
     def resume_at(self) -> float:
-        """When rolled back messages may come again, in monotonic seconds; 0 for none."""
+        """Time of the next redelivery in monotonic seconds; 0 for none."""
         return self._redeliveries.resume_at
 
     def _requeue_due(self, now: float) -> bool:
-        """Rolled back messages whose time has come stand in front again. Whether anything may be handed over."""
+        """Put due redeliveries at the front of the buffer. Returns True if messages may be delivered."""
         rolled_back = self._redeliveries
         back = rolled_back.due(now)
         back.reverse()
@@ -245,7 +255,7 @@ class ClientConsumer:
         return True
 
     def _pull_again(self) -> None:
-        """The one message that a pull brought was not for the application: the shell looks again."""
+        """Let the shell pull again: the pulled message was not delivered to the application."""
         if self.prefetch == 0 and not self._buffer:
             self.is_ended = False
 
@@ -267,7 +277,7 @@ class ClientConsumer:
             delivered.extend(message)
 
     def _acknowledge_often_enough(self, now: float) -> None:
-        """``jms.optimizeAcknowledge``: at 65 percent of the prefetch, or when the last one is a while ago."""
+        """Acknowledge at 65 percent of the prefetch or after a timeout (``jms.optimizeAcknowledge``)."""
         timeout_ms = self._settings.optimize_acknowledge_timeout_ms
         is_late = timeout_ms > 0 and 1000 * (now - self._acknowledged_at) >= timeout_ms
         if is_late or 100 * len(self._delivered) >= OPTIMIZED_PERCENT * self.prefetch:
@@ -275,19 +285,19 @@ class ClientConsumer:
             self.acknowledge_delivered(NULL)
 
     def acknowledge_scheduled(self) -> None:
-        """``jms.optimizedAckScheduledAckInterval`` is over."""
+        """Acknowledge after ``jms.optimizedAckScheduledAckInterval``."""
         if self._optimized:
             self.acknowledge_delivered(NULL)
 
     def on_listener_done(self) -> None:
-        """A listener has done its work with the message that it got last."""
+        """Acknowledge the message that the listener has processed."""
         message = self._in_listener
         self._in_listener = None
         if message is not None and message.epoch == self._correlator.epoch:
             self._delivered.send(STANDARD_ACK, message, message, 1, NULL)
 
     def on_listener_failed(self, now: Time) -> None:
-        """A listener has raised. In the modes in which nobody else decides, what it had comes again."""
+        """Redeliver the message of a failed listener, except in the modes in which the application decides."""
         message = self._in_listener
         self._in_listener = None
         if message is not None:
@@ -296,7 +306,7 @@ class ClientConsumer:
             self.redeliver(self.take_delivered(), now)
 
     def pull(self, timeout_ms: int) -> None:
-        """Ask for one message, when this consumer has no prefetch and nothing at hand, and nothing is asked for yet."""
+        """Send a MessagePull if the prefetch is 0, the buffer is empty and no pull is pending."""
         if self.prefetch > 0 or self.is_pulling or self._buffer or not self._correlator.is_online:
             return
         if self.resume_at > 0.0 and self._redeliveries.is_blocking:
@@ -308,15 +318,16 @@ class ClientConsumer:
         )
 
     def begin_receive(self) -> None:
-        """The application wants a message: that an earlier pull found none does not count."""
+        """Forget that an earlier pull found no message."""
         if self.prefetch == 0:
             self.is_ended = False
 
     def pull_until(self, end: float | None, now: Time) -> float | None:
-        """Before each wait: without a prefetch ask the broker, unless that is done; with one nothing happens.
+        """Pull a message before a wait, if the consumer has no prefetch.
 
-        Gives until when to wait for ``end``, both in monotonic seconds: the broker says itself that a pull found
-        nothing, and has some time for that.
+        Returns:
+            The end of the wait in monotonic seconds. The broker reports an empty pull itself, so a pull has
+            `PULL_GRACE` more.
         """
         if self.prefetch > 0:
             return end
@@ -329,56 +340,54 @@ class ClientConsumer:
         return end + PULL_GRACE
 
     def prepare_wait(self) -> None:
-        """The application is about to wait: what it has had may be acknowledged now."""
+        """Acknowledge delivered messages before a wait, in `DUPS_OK` and with optimized acknowledgement."""
         if len(self._delivered) > 0 and (
             self.mode == DUPS_OK or (self._optimized and self._settings.scheduled_acknowledge_ms == 0)
         ):
             self.acknowledge_delivered(NULL)
 
     def _acknowledge_last(self) -> None:
-        """The consumer leaves: what the application has had without a word from it is acknowledged."""
+        """Acknowledge before the consumer closes the messages that the mode acknowledges by itself."""
         if self.mode == DUPS_OK or self._optimized:
             self.acknowledge_delivered(NULL)
 
     @property
     def has_delivered(self) -> bool:
-        """Whether something waits to be acknowledged."""
+        """True if messages wait for their acknowledgement."""
         return not self._delivered.is_empty
 
     def acknowledge_delivered(self, transaction: bytes) -> None:
-        """Everything that the application has got; inside a transaction it is kept until that is settled."""
+        """Acknowledge all delivered messages; in a transaction they are retained until its end."""
         self._delivered.acknowledge_all(transaction)
 
     def acknowledge_stored(self) -> Request | None:
-        """Everything that a reader that keeps nothing has got; the answer tells that the broker has that on its disk.
-        None when there is nothing to acknowledge, or its connection broke: the broker delivers it again.
-
-        One message goes last and is answered. ActiveMQ waits for its disk once for each message of an answered range,
-        and whatever it has written before is safe with the last (KahaDB: enableJournalDiskSyncs).
-        """
+        """Acknowledge as `DeliveredMessages.acknowledge_stored`."""
         return self._delivered.acknowledge_stored()
 
     def on_committed(self) -> None:
-        """What was delivered before the commit is acknowledged for good; more may have been since."""
+        """Remove the messages of a successful commit."""
         self._delivered.on_committed()
 
     def acknowledge_one(self, message: Message) -> None:
-        """One message; nothing when it is acknowledged already, or its connection broke meanwhile."""
+        """Acknowledge one message, unless it is acknowledged or came over an earlier link."""
         self._delivered.acknowledge_one(message)
 
     def rollback(self, now: Time) -> None:
-        """What was delivered comes again, or has had all its chances and goes to the dead letters."""
+        """Redeliver all delivered messages; messages beyond the redelivery limit go to the dead-letter queue."""
         if self._optimized:
-            self.acknowledge_delivered(NULL)  # the application has had them
+            self.acknowledge_delivered(NULL)  # optimized acknowledgement covers every delivered message
         else:
             self.redeliver(self.take_delivered(), now)
 
     def take_delivered(self) -> list[Message]:
-        """What the application has got and nobody has settled; the consumer forgets it."""
+        """Return and remove the delivered messages."""
         return self._delivered.take()
 
     def redeliver(self, messages: list[Message], now: Time) -> None:
-        """These come again, or go to the dead letters. Those of an earlier link do not: the broker sends them again."""
+        """Redeliver messages after their delay, or send them to the dead-letter queue.
+
+        Messages of an earlier link are skipped: the broker dispatches them again.
+        """
         policy = self._settings.redelivery
         again: list[Message] = []
         most = 0
@@ -390,7 +399,7 @@ class ClientConsumer:
             if policy.is_exceeded(before + 1):
                 self._poison(message)
                 continue
-            if before > 0:  # the first one is counted by the broker when the consumer leaves
+            if before > 0:  # the broker counts the first redelivery when the consumer closes
                 self._delivered.send(REDELIVERED_ACK, message, message, 1, NULL)
             again.append(message)
             most = max(most, before + 1)
@@ -398,7 +407,7 @@ class ClientConsumer:
             return
         dice = 0.0
         if policy.use_collision_avoidance:
-            dice = again[0].id_octets[-1] / 127.5 - 1.0  # as good as any: the messages of two consumers differ
+            dice = again[0].id_octets[-1] / 127.5 - 1.0  # differs between consumers, as their messages do
         self._redeliveries.put(again, now.monotonic, policy.delay_ms(most, dice))
         if self._redeliveries.resume_at <= now.monotonic:
             self._requeue_due(now.monotonic)
@@ -411,7 +420,7 @@ class ClientConsumer:
         self._pull_again()
 
     def close(self) -> Request | None:
-        """The consumer leaves. What was delivered and not acknowledged goes to others."""
+        """Close the consumer. The broker dispatches its unacknowledged messages to other consumers."""
         if self.is_closed:
             return None
         self.is_closed = True
@@ -422,7 +431,7 @@ class ClientConsumer:
         return self._correlator.remove(command, self.info.consumer_id.session_id)
 
     def leave_with_owner(self) -> None:
-        """Its session or connection leaves: if the application holds messages, say which, so that they come flagged."""
+        """Close with the session or connection. Reports the last delivered message, so that redeliveries are marked."""
         self._acknowledge_last()
         if (
             not self.is_closed
@@ -441,7 +450,7 @@ class ClientConsumer:
         self._new_count = 0
 
     def _last_rolled_back(self) -> Message | None:
-        """The last message, in the order of dispatch, that waits to come again."""
+        """Return the rolled back message that the broker dispatched last, or None."""
         rolled_back = len(self._buffer) - self._new_count
         last = self._redeliveries.last()
         if rolled_back > 0:
@@ -451,8 +460,10 @@ class ClientConsumer:
         return last
 
     def _removal(self) -> wire.RemoveInfo:
-        """Names the last message, in the order of dispatch, that the application has seen; it must still be out, or
-        the broker takes none for seen. One that was rolled back waits in the buffer, in front of those not seen yet.
+        """Return the RemoveInfo with the sequence of the last delivered message that is still unacknowledged.
+
+        With the sequence of an acknowledged message the broker would mark no message as delivered. Rolled back messages
+        stand in the buffer before those that were never delivered.
         """
         last = self.last_delivered
         rolled_back = self._last_rolled_back()

@@ -12,9 +12,7 @@ from spanwire.client.protocol.response_correlator import Request, ResponseCorrel
 from spanwire.model.acks import DELIVERED_ACK, INDIVIDUAL_ACK, POISON_ACK, STANDARD_ACK
 from spanwire.protocols.openwire.codec import _marshallers as wire
 
-CLASSIC_PAGE: Final = (
-    200  # messages; ActiveMQ's maxPageSize: it dispatches no more of a full queue without a MessageAck
-)
+CLASSIC_PAGE: Final = 200  # messages; ActiveMQ's maxPageSize, its limit of dispatches without a MessageAck
 
 
 class DeliveredMessages:

@@ -1,6 +1,6 @@
-"""From exceptions that a broker sends to our errors.
+"""Maps exceptions that a broker reports to errors of the client.
 
-A class name is compared with known ones and shown, nothing else: it never chooses code (CVE-2023-46604).
+A class name is only compared and shown; it never chooses code to run (CVE-2023-46604).
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from spanwire.model.text import printable
 from spanwire.protocols.openwire.codec.schema import Throwable
 
 SECURITY_NAMES: Final = ("SecurityException", "JMSSecurityException")
-PLAIN_NAMES: Final = ("", "JMSException", "Exception")  # their message says it all
-MAX_TEXT: Final = 1024  # characters of a broker's text in one of our errors
-MAX_CAUSES: Final = 8  # looked at, of the chain behind an exception
+PLAIN_NAMES: Final = ("", "JMSException", "Exception")  # not shown before the message
+MAX_TEXT: Final = 1024  # characters of a broker's text in an error of the client
+MAX_CAUSES: Final = 8  # causes of an exception that are read; a peer's chain may be endless
 
 
 def refusal(thrown: Throwable | None, logging_in: bool = False) -> JmsError:
-    """The error behind an exception of the broker; a security exception is about the login while ``logging_in``."""
+    """Return the error for a broker's exception.
+
+    A security exception becomes `AuthenticationError` while ``logging_in``, else `AuthorizationError`.
+    """
     if thrown is None:
         return JmsError("the broker refused the request without a reason")
     name = simple_name(thrown)
@@ -46,12 +49,14 @@ def refusal(thrown: Throwable | None, logging_in: bool = False) -> JmsError:
 
 
 def branch_refusal(error: JmsError | None) -> JmsError | None:
-    """The same for a step of a distributed transaction: not every broker says of an unknown branch that it is one."""
+    """Return the error for a step of a distributed transaction: some brokers report IllegalStateException for an
+    unknown id.
+    """
     return XaError(str(error)) if isinstance(error, IllegalStateError) else error
 
 
 def named_refusal(name: str, text: str, logging_in: bool) -> JmsError:
-    """The error for a class name without its package."""
+    """Return the error for a class name without its package."""
     if name in SECURITY_NAMES:
         return AuthenticationError(text) if logging_in else AuthorizationError(text)
     if name == "InvalidClientIDException":
@@ -74,17 +79,17 @@ def named_refusal(name: str, text: str, logging_in: bool) -> JmsError:
 
 
 def simple_name(thrown: Throwable) -> str:
-    """The class name without its package."""
+    """Return the class name without its package."""
     return one_line((thrown.class_name or "").rpartition(".")[2])
 
 
 def is_rolled_back(thrown: Throwable) -> bool:
-    """Whether the transaction is gone, told as XAException.XA_RBROLLBACK and its neighbours."""
+    """Return True for XAException.XA_RBROLLBACK and its neighbours."""
     return "xaErrorCode:10" in (thrown.message or "") or "rollback" in (thrown.message or "").lower()
 
 
 def deepest_text(thrown: Throwable) -> str:
-    """What the innermost cause says."""
+    """Return the message of the innermost cause."""
     innermost = thrown
     for _ in range(MAX_CAUSES):
         if innermost.cause is None:
@@ -94,5 +99,5 @@ def deepest_text(thrown: Throwable) -> str:
 
 
 def one_line(text: str) -> str:
-    """A broker's text on one line, without control characters, and not too long."""
+    """Return a broker's text on one line, without control characters, at most `MAX_TEXT` long."""
     return " ".join(printable(text[:MAX_TEXT], " ").split())

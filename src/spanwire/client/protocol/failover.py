@@ -1,12 +1,11 @@
-"""Where to connect next, and when: ActiveMQ's failover transport without its socket.
+"""Choice of the next address and of the delay before it: ActiveMQ's failover transport without sockets.
 
-One attempt is one way through the list of addresses. Between attempts the delay grows from the initial one to the
-largest, and the wait after a lost connection is a random one around it, so that the clients of a broker that starts
-anew do not come all at once. It goes on growing when a broker lets in and drops at once. After a lost connection the
-address that was lost stands last.
+One attempt tries each address of the list once. The delay between attempts grows from the initial to the maximum delay.
+After a lost connection the delay is random, so that the clients of a restarted broker do not reconnect at once; the
+delay keeps growing while connections are short, and the lost address is tried last.
 
-Brokers may suggest other brokers (`Advice`). Where a suggestion leads is checked as if a stranger had made it: a socket
-of the same kind, with the same TLS, as the caller's own addresses have.
+A broker may suggest other brokers (ConnectionControl). A suggestion is not trusted: it gets the options of the caller's
+own addresses, and a socket of the same kind, with the same TLS.
 """
 
 from __future__ import annotations
@@ -22,18 +21,19 @@ from spanwire.model.environment import Environment
 from spanwire.model.errors import JmsError
 
 NO_LIMIT: Final = -1
-STABLE_AFTER: Final = 5.0  # seconds after which a connection counts as one that lasts; ActiveMQ's minConnectTime
-MAX_MOVES: Final = 10  # in a row that brokers may ask for; then a client stays where it is for `STABLE_AFTER`
-MAX_ADVICE: Final = 16_384  # characters that a broker may suggest at once: `MAX_ADDRESSES` long ones
-MAX_LOGGED_REASONS: Final = 8  # addresses of a list that one line in the log names with their reasons
+STABLE_AFTER: Final = 5.0  # seconds; a shorter connection does not reset the delay; ActiveMQ's minConnectTime
+MAX_MOVES: Final = 10  # moves in a row; then brokers cannot move the client before `STABLE_AFTER`
+MAX_ADVICE: Final = 16_384  # characters of one suggestion; room for `MAX_ADDRESSES` long addresses
+MAX_LOGGED_REASONS: Final = 8  # addresses in one line of the log
 NO_ADDRESS: Final = BrokerAddress("discovery", "a broker that was not found")
 
 logger = logging.getLogger(__name__)
 
 
 class Failover:
-    """Chooses addresses. `begin`, then `next_address` until one works, telling `on_failed` of each that does not and
-    `on_connected` of one that does. Without any addresses they are looked for, and told with `set_addresses`.
+    """Chooses addresses: `begin`, then `next_address` with `on_failed` or `on_connected` for each address.
+
+    Without configured addresses the shell discovers brokers and calls `set_addresses`.
     """
 
     def __init__(self, addresses: tuple[BrokerAddress, ...], policy: ReconnectPolicy, environment: Environment) -> None:
@@ -43,7 +43,7 @@ class Failover:
         self.started_at = 0.0
         self.attempts = 0
         self.last_error: JmsError | None = None
-        self._reasons: list[str] = []  # of the first way through the list
+        self._reasons: list[str] = []  # errors of the first attempt
         self._addresses: tuple[BrokerAddress, ...] = addresses
         self._suggested: tuple[BrokerAddress, ...] = ()
         self._next_target: BrokerAddress | None = None
@@ -61,11 +61,11 @@ class Failover:
 
     @property
     def reconnects(self) -> bool:
-        """Whether a lost connection is made again."""
+        """True if a lost connection is opened again."""
         return self.policy.max_attempts != 0
 
     def begin(self, is_startup: bool, now: float) -> None:
-        """A connection is wanted: the first one, or another for one that was lost."""
+        """Start to connect: for the first time, or after a lost connection."""
         if is_startup and self.policy.tells:
             for address in self._addresses:
                 logger.info("Adding new broker connection URL: %s", address.url)
@@ -91,7 +91,7 @@ class Failover:
             self._queue = [target, *[address for address in self._queue if address != target]]
 
     def on_connected(self, now: float) -> None:
-        """The address works: the broker has let the client in."""
+        """Note that the broker has accepted the login."""
         if self.reconnects:
             logger.info("Successfully reconnected to %s", self.address.url)
         self._connected_at = now
@@ -99,27 +99,25 @@ class Failover:
         self._probe_at = now + self._probe_ms / 1000
 
     def sends_deadline(self) -> float | None:
-        """When sends that wait for an answer are given up unless there is a connection again; None for never."""
+        """Return the time in monotonic seconds at which pending sends are given up without a connection, or None."""
         return None if self.policy.timeout_ms < 0 else self.started_at + self.policy.timeout_ms / 1000
 
     def timeout_error(self) -> JmsError:
-        """Why a send was given up."""
+        """Return the error of a send that was given up."""
         return JmsError(f"there has been no connection for {self.policy.timeout_ms} ms, the timeout of failover")
 
     @property
     def needs_discovery(self) -> bool:
-        """Whether `set_addresses` comes before the next address: nobody has listed any, and those that were found last
-        are used up.
-        """
+        """True if `set_addresses` must precede the next address."""
         return self._is_discovery and not self._queue and not self._is_exhausted()
 
     def set_addresses(self, addresses: tuple[BrokerAddress, ...]) -> None:
-        """These are there now."""
+        """Set the addresses of discovered brokers."""
         self._addresses = addresses
         self._queue = self._order(self.address)
 
     def next_address(self) -> BrokerAddress | None:
-        """The address to try, no sooner than `due_at`; None when all attempts are used up."""
+        """Return the address to try, not before `due_at`, or None if all attempts are used up."""
         if not self._queue:
             if self._is_exhausted():
                 return None
@@ -131,11 +129,11 @@ class Failover:
         return self._limit != NO_LIMIT and self.attempts >= max(self._limit, 1)
 
     def due_at(self) -> float:
-        """Monotonic seconds before which the next address is not to be tried."""
+        """Return the time in monotonic seconds before which the next address must not be tried."""
         return self._not_before
 
     def on_failed(self, error: JmsError, now: float) -> None:
-        """The address did not work."""
+        """Note that the address did not work."""
         self.last_error = error
         if not self.attempts and len(self._reasons) <= MAX_LOGGED_REASONS:
             reason, url = str(error), self.address.url
@@ -155,7 +153,7 @@ class Failover:
         self._increase_delay()
 
     def _wait(self) -> float:
-        """Seconds before the next attempt. Those who have lost a connection are many, and come one after the other."""
+        """Return the seconds before the next attempt, random after a lost connection."""
         seconds = self._delay_ms / 1000
         if self._is_startup:
             return seconds
@@ -168,7 +166,7 @@ class Failover:
             self._delay_ms = int(min(max(self._delay_ms, 1) * policy.back_off_multiplier, policy.max_delay_ms))
 
     def exhausted_error(self) -> JmsError:
-        """Why there is no connection, for the one who wanted it."""
+        """Return the error for the caller after the last attempt."""
         error = self.last_error if self.last_error is not None else JmsError("no broker could be reached")
         if not self._addresses or (self.attempts <= 1 and len(self._addresses) == 1):
             return error
@@ -199,15 +197,15 @@ class Failover:
         return bool(self._addresses) and address == self._addresses[0]
 
     def probe_at(self) -> float | None:
-        """When to look whether a broker is back that is preferred to the one of now, in monotonic seconds; None when
-        there is none.
+        """Return the time in monotonic seconds to try a preferred broker, or None if the connection has a preferred
+        one.
         """
         if self._connected_at is None or not self.policy.prefers or self._is_preferred(self.address):
             return None
         return self._probe_at if any(self._is_preferred(one) for one in self._order(None)) else None
 
     def next_probe(self, now: float) -> BrokerAddress:
-        """Whose socket to try; only to be asked when `probe_at` is over."""
+        """Return the preferred address to try, at or after `probe_at`."""
         preferred = [address for address in self._order(None) if self._is_preferred(address)]
         self._probed += 1
         policy = self.policy
@@ -217,12 +215,16 @@ class Failover:
         return preferred[self._probed % len(preferred)]
 
     def prefer(self, address: BrokerAddress) -> JmsError:
-        """It is back: the next connection goes there. Gives the reason for which this one ends."""
+        """Choose a preferred address for the next connection. Returns the error that ends the present connection."""
         self._next_target = address
         return JmsError(f"{address.url} is back, which is preferred")
 
     def on_advice(self, connected_brokers: str | None, reconnect_to: str | None, rebalance: bool) -> JmsError | None:
-        """A broker tells of others. Gives the reason for which this connection ends, when it is to move."""
+        """Handle a broker's list of other brokers.
+
+        Returns:
+            The error that ends the connection if the client is to move to another broker, else None.
+        """
         if not self.reconnects or self._moves >= MAX_MOVES:
             return None
         target = "" if reconnect_to is None else reconnect_to.strip()
@@ -247,7 +249,7 @@ class Failover:
         return JmsError(reason)
 
     def _update(self, listed: str) -> bool:
-        """Take a new list; whether it is another one."""
+        """Replace the suggested addresses. Returns True if the list has changed."""
         suggestions: list[BrokerAddress] = []
         for uri in listed.split(",")[:MAX_ADDRESSES]:
             address = self._suggestion(uri.strip())
@@ -262,7 +264,9 @@ class Failover:
         return True
 
     def _suggestion(self, uri: str) -> BrokerAddress | None:
-        """An address with the options of the caller's own ones; None for a kind that the caller has not named."""
+        """Return a suggested address with the options of the caller's own addresses, or None for another kind of
+        socket.
+        """
         parsed = read_address(uri)
         if parsed is None:
             return None
@@ -276,17 +280,17 @@ class Failover:
 
 
 def is_among(address: BrokerAddress, others: list[BrokerAddress] | tuple[BrokerAddress, ...]) -> bool:
-    """Whether one of the others is the same place."""
+    """Return True if ``others`` contain the same host and port."""
     return any(address_key(one) == address_key(address) for one in others)
 
 
 def address_key(address: BrokerAddress) -> str:
-    """What tells two addresses apart."""
+    """Return host and port, or the URL of an address without a port."""
     return f"{address.host}:{address.port}" if address.port > 0 else address.url
 
 
 def is_same_address(address: BrokerAddress, uri: str) -> bool:
-    """Whether an address is what ``priorityURIs`` names."""
+    """Return True if ``uri``, of ``priorityURIs``, names the address."""
     parsed = read_address(uri)
     if parsed is None:
         return address.url == uri

@@ -1,12 +1,14 @@
-"""One connection to several brokers at once, without a socket (ActiveMQ, Fanout Transport).
+"""One client connection to several brokers at once, without sockets (ActiveMQ's fanout transport).
 
     the client's connection  ── OpenWire ──  FanoutHub  ── a Branch ── OpenWire ──  broker 1
                                                         ── a Branch ── OpenWire ──  broker 2
 
-For the client the hub is a broker, for each broker a client. A message for a topic goes to every broker that is there,
-one for a queue to the first of them, the *primary*, or with ``fanOutQueues`` to all; consumers are at the primary
-alone, and move when it is lost. Everything else goes to all. Nothing is passed on before ``minAckCount`` brokers are
-there; a request is done when so many have answered. What is not done is told to each broker that comes.
+The hub is a broker for the client, and a client for each broker. Messages for topics go to all brokers. Messages for
+queues go to the first broker, the *primary*, or with ``fanOutQueues`` to all. Consumers exist at the primary only, and
+move when the primary is lost. All other commands go to all brokers.
+
+The hub forwards commands once ``minAckCount`` brokers are connected, and answers a request after so many responses. A
+broker that connects later gets the state and all unanswered requests.
 """
 
 from __future__ import annotations
@@ -33,44 +35,44 @@ ADD_DESTINATION: Final = 0
 ROLLED_BACK: Final = "javax.jms.TransactionRolledBackException"
 TO_PRIMARY: Final = (wire.ConsumerInfo, wire.MessageAck, wire.MessagePull, wire.ConsumerControl,
                      wire.RemoveSubscriptionInfo)  # fmt: skip
-IN_PROCESS: Final = WireFormatPreferences(max_inactivity_ms=0)  # both ends live and die together
+IN_PROCESS: Final = WireFormatPreferences(max_inactivity_ms=0)  # one process needs no inactivity check
 TOPICS: Final = (wire.ActiveMQTopic, wire.ActiveMQTempTopic)
 
 logger = logging.getLogger(__name__)
 
 
 class Branch:
-    """One broker: its link while there is one, and what is said over it. Belongs to one hub."""
+    """One broker of a hub, and its link while there is one."""
 
     def __init__(self, hub: FanoutHub, address: BrokerAddress) -> None:
         self.address: Final[BrokerAddress] = address
         self.link: Link | None = None
         self.is_online = False
-        self.failure: JmsError | None = None  # why the broker does not let the client in
+        self.failure: JmsError | None = None  # refusal of the login
         self._hub: Final[FanoutHub] = hub
 
     def on_negotiated(self, wire_format: WireFormat) -> None:
-        """Both sides have said what they can: log in, once the client has said how."""
+        """Log in, once the client has sent its ConnectionInfo."""
         self._hub.log_in(self)
 
     def on_dispatch(
         self, consumer: wire.ConsumerId | None, destination: bytes, raw: bytes, redelivery_count: int
     ) -> None:
-        """A message for a consumer, which the primary alone may send."""
+        """Pass a message to the hub, which accepts messages of the primary only."""
         self._hub.on_dispatch(self, consumer, raw, redelivery_count)
 
     def on_command(self, command: DataStructure) -> None:
-        """Any other command."""
+        """Pass any other command to the hub."""
         self._hub.on_command(self, command)
 
     def send(self, command: DataStructure) -> None:
-        """A command for the broker."""
+        """Send a command to the broker; dropped without a link."""
         if self.link is not None:
             self.link.send(command)
 
 
 class Pending:
-    """A request of the client. ``needed`` answers make it done."""
+    """A request of the client that ``needed`` responses complete."""
 
     def __init__(self, command: wire.BaseCommand, needed: int, to_primary: bool) -> None:
         self.command: Final[wire.BaseCommand] = command
@@ -82,9 +84,9 @@ class Pending:
 
 
 class FanoutHub:
-    """Bytes and time in, bytes out, for one client and all its brokers. Leaves sockets to the shell.
+    """Connects one client with several brokers: takes bytes and time, returns bytes. The shell owns sockets.
 
-    `queued_bytes` are what the client has sent and nobody could be told yet.
+    `queued_bytes` counts commands of the client that wait for enough brokers.
     """
 
     def __init__(self, policy: FanoutPolicy, is_fault_tolerant: bool = True) -> None:
@@ -109,7 +111,7 @@ class FanoutHub:
         self._transactions: Final[dict[str, set[Branch]]] = {}
 
     def receive_data(self, data: bytes) -> None:
-        """Bytes of the client. Raises `ProtocolError` when they are no OpenWire."""
+        """Take bytes from the client. Raises `ProtocolError` if they are not OpenWire."""
         commands = self._decoder.feed(data)
         size = len(data)
         while commands:
@@ -119,7 +121,7 @@ class FanoutHub:
             commands = self._decoder.feed(b"")
 
     def data_for_client(self) -> bytes:
-        """What the client is to be told; the hub forgets it."""
+        """Return and remove the bytes for the client."""
         data = b"".join(self._client_frames)
         self._client_frames.clear()
         return data
@@ -160,7 +162,7 @@ class FanoutHub:
         self.is_shut_down = True
 
     def online_branches(self) -> list[Branch]:
-        """The brokers that hear what is sent now."""
+        """Return the brokers that have accepted the login."""
         return [branch for branch in self.branches if branch.is_online]
 
     def _has_quorum(self) -> bool:
@@ -173,7 +175,7 @@ class FanoutHub:
             self._forward(command)
 
     def _forward(self, command: wire.Command) -> None:
-        """A command for the brokers, of which there are enough."""
+        """Send a command to its brokers, of which enough are connected."""
         if isinstance(command, wire.TransactionInfo):
             self._transaction(command)
             return
@@ -201,7 +203,7 @@ class FanoutHub:
         return isinstance(command, TO_PRIMARY)
 
     def _remember(self, command: wire.Command) -> None:
-        """What a broker that comes later has to be told."""
+        """Keep a command that later brokers need, or drop the state that a RemoveInfo ends."""
         if isinstance(command, wire.SessionInfo):
             self._sessions[str_id(command.session_id)] = command
         elif isinstance(command, wire.ProducerInfo):
@@ -233,7 +235,10 @@ class FanoutHub:
             self._pulls.pop(key, None)
 
     def _transaction(self, command: wire.TransactionInfo) -> None:
-        """A transaction lives at the brokers that were there at its beginning; it fails when they become too few."""
+        """Forward a transaction command to the brokers that were connected at the beginning of the transaction.
+
+        A commit fails if fewer than ``minAckCount`` of these brokers are left.
+        """
         key = str_id(command.transaction_id)
         if command.type == BEGIN:
             self._transactions[key] = set(self.online_branches())
@@ -252,28 +257,28 @@ class FanoutHub:
         self._send_to_client(wire.ExceptionResponse(correlation_id=command.command_id, exception=thrown))
 
     def add(self, address: BrokerAddress) -> Branch:
-        """A broker that may be connected to."""
+        """Add a broker."""
         branch = Branch(self, address)
         self.branches.append(branch)
         return branch
 
     def remove(self, branch: Branch) -> None:
-        """It is no longer of interest."""
+        """Remove a broker."""
         if branch in self.branches:
             self.branches.remove(branch)
 
     def on_connected(self, branch: Branch, now: float) -> None:
-        """There is a way to the broker."""
+        """Start the handshake with a broker."""
         branch.failure = None
         branch.link = Link(branch.address.settings.wire_format, branch, now)
 
     def on_data(self, branch: Branch, data: bytes, now: float) -> None:
-        """Bytes of a broker. Raises `JmsError` or `ProtocolError` when its link is of no use any more."""
+        """Take bytes from a broker. Raises `JmsError` or `ProtocolError` if its link cannot be used any more."""
         if branch.link is not None:
             branch.link.receive_data(data, now)
 
     def on_disconnected(self, branch: Branch) -> None:
-        """The way to the broker is gone; another one becomes the primary if it was that."""
+        """Note a lost link; another broker becomes the primary if the primary is lost."""
         branch.link = None
         branch.is_online = False
         for members in self._transactions.values():
@@ -286,7 +291,7 @@ class FanoutHub:
                 self._replay_pending(self.primary, True)
 
     def log_in(self, branch: Branch) -> None:
-        """Say who the client is, when both it and the broker are ready for it."""
+        """Send the client's ConnectionInfo once the link is negotiated."""
         link, login = branch.link, self._login
         if link is None or login is None or not link.is_negotiated:
             return
@@ -305,7 +310,7 @@ class FanoutHub:
         branch.send(info)
 
     def on_command(self, branch: Branch, command: DataStructure) -> None:
-        """What a broker says. Raises `JmsError` when it does not let the client in."""
+        """Handle a command of a broker. Raises `JmsError` if the broker refuses the login."""
         login = self._login
         if isinstance(command, wire.Response):
             if login is not None and command.correlation_id == login.command_id:
@@ -325,7 +330,7 @@ class FanoutHub:
         if isinstance(response, wire.ExceptionResponse):
             branch.failure = refusal(response.exception, logging_in=True)
             if not self._is_logged_in and isinstance(branch.failure, AuthenticationError):
-                self._send_to_client(response)  # who is refused by one of the brokers is told at once
+                self._send_to_client(response)  # one refused login is reported at once
             raise branch.failure
         assert branch.link is not None
         branch.link.authenticated()
@@ -351,7 +356,7 @@ class FanoutHub:
                 branch.send(info)
 
     def _unanswered(self) -> set[int]:
-        """The requests that are told again by themselves."""
+        """Return the command ids of pending requests, which are repeated by themselves."""
         return set(self._pending)
 
     def _replay_pending(self, branch: Branch, only_primary: bool) -> None:
@@ -384,7 +389,7 @@ class FanoutHub:
             self._send_to_client(pending.result if pending.result is not None else response)
 
     def on_dispatch(self, branch: Branch, consumer: wire.ConsumerId | None, raw: bytes, redelivery_count: int) -> None:
-        """A message for one of the client's consumers, or the end of a browse."""
+        """Pass a message of the primary, or the end of a browse, to the client."""
         if branch is not self.primary or branch.link is None or consumer is None:
             return
         message = decode_message(raw, branch.link.wire_format.version) if raw else None
@@ -400,7 +405,7 @@ class FanoutHub:
 
 
 def str_id(identity: DataStructure | None) -> str:
-    """An id as a key; that of a producer or consumer begins with its session's."""
+    """Return an id as a key; the key of a producer or consumer begins with the key of its session."""
     if isinstance(identity, (wire.ProducerId, wire.ConsumerId)):
         return f"{identity.connection_id}:{identity.session_id}:{identity.value}"
     if isinstance(identity, wire.SessionId):

@@ -1,7 +1,7 @@
-"""One life of a connection on the wire: frames, handshake, keep-alives. No socket, no meaning of commands.
+"""One OpenWire link of a connection: frames, handshake and keep-alives, without a socket.
 
-A `spanwire.client.protocol.connection.ClientConnection` outlives its links: each reconnect makes a new one. What the
-broker dispatches is not decoded: head and redelivery counter are cut off, the message's octets go on as they are.
+A `spanwire.client.protocol.connection.ClientConnection` outlives its links: each reconnect creates a new link. A
+MessageDispatch is not decoded: its head and redelivery counter are cut off, the message stays encoded.
 
     size 4 | type 21 | command id 4 | response required 1 | consumer | destination | 1 | message | redelivery counter 4
 """
@@ -25,31 +25,31 @@ from spanwire.protocols.openwire.codec.schema import DataStructure
 from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, negotiate, wire_format_info
 from spanwire.protocols.openwire.inactivity import InactivityMonitor
 
-HEAD_START: Final = 6  # octets of a dispatch before the consumer: type id, command id, response required
+HEAD_START: Final = 6  # octets before the consumer: type id, command id, response required
 COUNTER_OCTETS: Final = 4
-MAX_HEAD_OCTETS: Final = 2048  # of consumer and destination that are compared with those of the dispatch before
+MAX_HEAD_OCTETS: Final = 2048  # octets of consumer and destination; a longer head is decoded each time
 
 
 class LinkReceiver(Protocol):
-    """Whoever understands what comes over a link."""
+    """Port: the receiver of the commands of a link."""
 
     def on_negotiated(self, wire_format: WireFormat) -> None:
-        """Both sides have said what they can; commands may be sent."""
+        """Handle the end of the negotiation; commands may be sent from now on."""
         ...
 
     def on_dispatch(
         self, consumer: wire.ConsumerId | None, destination: bytes, raw: bytes, redelivery_count: int
     ) -> None:
-        """A message for a consumer, loose and uncached; no octets: the end of a browse, or nothing for a pull."""
+        """Handle a message for a consumer, loosely encoded without cache; empty ``raw`` ends a browse or a pull."""
         ...
 
     def on_command(self, command: DataStructure) -> None:
-        """Any other command."""
+        """Handle any other command."""
         ...
 
 
 class Link:
-    """Bytes in, calls of a `LinkReceiver` out; commands in, bytes out."""
+    """Decodes bytes to calls of a `LinkReceiver`, and encodes commands to bytes."""
 
     def __init__(self, preferences: WireFormatPreferences, receiver: LinkReceiver, now: float) -> None:
         self.wire_format = WireFormat()
@@ -69,15 +69,16 @@ class Link:
         self._encoder.append(wire_format_info(preferences), self.out)
 
     def send(self, command: DataStructure) -> None:
-        """One command; raises `MessageFormatError` for one that cannot be written."""
+        """Encode a command. Raises `MessageFormatError` for a command that cannot be encoded."""
         try:
             self._encoder.append(command, self.out)
         except ProtocolError as error:
             raise MessageFormatError(f"a command cannot be written: {error}") from None
 
     def send_message(self, raw: bytes) -> None:
-        """A message in the layout of this link's version. Raises `ResourceAllocationError` for one that is too large
-        for the broker.
+        """Append an encoded message of this link's version.
+
+        Raises `ResourceAllocationError` for a message above the broker's frame limit.
         """
         limit = self.wire_format.max_frame_size
         if limit > 0 and len(raw) > limit:
@@ -90,7 +91,7 @@ class Link:
         self.send(decode_message(raw, self.wire_format.version))
 
     def send_frame(self, octets: bytes) -> None:
-        """A loose and uncached command from its type id on."""
+        """Append a loosely encoded, uncached command, from its type id on."""
         if self.passes_messages:
             out = self.out
             write_i32_be(out, len(octets))
@@ -102,13 +103,13 @@ class Link:
         self.send(structure)
 
     def take(self) -> bytes:
-        """Everything that is to be written; the link forgets it."""
+        """Return and remove the bytes to write."""
         data = self.out.getvalue()
         self.out = BytesWriter()
         return data
 
     def on_written(self, now: float) -> None:
-        """Something was written."""
+        """Note that bytes were written."""
         self._monitor.written(now)
 
     def authenticated(self) -> None:
@@ -116,7 +117,7 @@ class Link:
         self._frames.limit = self._preferences.max_frame_size
 
     def receive_data(self, data: bytes, now: float) -> None:
-        """Take bytes from the broker and tell of every complete frame. Raises `RemoteProtocolError`."""
+        """Take bytes from the broker and report every complete frame. Raises `RemoteProtocolError`."""
         self._monitor.received(now)
         if not self.is_negotiated:
             check_first(data)
@@ -206,7 +207,7 @@ class Link:
         return head_end
 
     def _convert_dispatch(self, command: wire.MessageDispatch) -> None:
-        """A dispatch of a tight or cached link, brought into the form of the others."""
+        """Report a dispatch of a tight or cached link, with the message encoded loosely."""
         raw = b""
         message = command.message
         version = self.wire_format.version
@@ -221,15 +222,15 @@ class Link:
         self._receiver.on_dispatch(command.consumer_id, writer.out.getvalue(), raw, count if count > 0 else 0)
 
     def suspend(self, is_suspended: bool, now: float) -> None:
-        """While nobody reads, the broker's silence proves nothing."""
+        """Suspend the inactivity check while the shell does not read."""
         self._monitor.suspend(is_suspended, now)
 
     def next_timeout(self) -> float | None:
-        """When `handle_timeout` is to be called."""
+        """Return the time of the next `handle_timeout` in monotonic seconds, or None."""
         return self._monitor.next_timeout()
 
     def handle_timeout(self, now: float) -> bool:
-        """Send a keep-alive when one is due. False: the broker has been silent for the whole negotiated time."""
+        """Send a keep-alive if due. Returns False if the broker was silent for the negotiated time."""
         if self._monitor.is_silent(now):
             return False
         if self._monitor.is_keep_alive_due(now):

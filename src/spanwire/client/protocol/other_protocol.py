@@ -1,7 +1,4 @@
-"""Protocols that answer at a port where the client expects OpenWire, told by the first octets of the answer.
-
-A wrong port is the commonest mistake of a first day: the brokers' ports lie side by side.
-"""
+"""Detects another protocol at a port by the first octets, because a wrong port is the most frequent first mistake."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Final
 from spanwire.model.errors import RemoteProtocolError
 
 USUAL: Final = "OpenWire is usually at port 61616"
-# An OpenWire broker begins with the length of its WireFormatInfo, less than 64 KiB: two zeros.
+# OpenWire begins with the length of a WireFormatInfo, less than 64 KiB and so with two zero octets.
 BEGINNINGS: Final[tuple[tuple[bytes, str], ...]] = (
     (b"ERROR", f"is a STOMP port; {USUAL}"),
     (b"CONNECTED", f"is a STOMP port; {USUAL}"),
@@ -24,11 +21,11 @@ BEGINNINGS: Final[tuple[tuple[bytes, str], ...]] = (
 
 
 class OtherProtocolError(RemoteProtocolError):
-    """The peer speaks another protocol; the text goes on behind the URL."""
+    """Error for a peer that speaks another protocol; its text continues a sentence that begins with the URL."""
 
 
 def check_first(octets: bytes) -> None:
-    """Raise `OtherProtocolError` when the first octets of a peer are those of another protocol."""
+    """Raise `OtherProtocolError` if the first octets belong to another protocol."""
     for beginning, meaning in BEGINNINGS:
         if octets.startswith(beginning):
             raise OtherProtocolError(meaning)

@@ -1,4 +1,4 @@
-"""A message producer: what it adds to a message, and whether a send waits for the broker (JMS 1.1 §4.6)."""
+"""Producer of the client core: encodes messages and decides which sends wait for a response (JMS 1.1 §4.6)."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.messages.identities import wire_destination
 
 MAX_PRIORITY: Final = 9
-MAX_REMEMBERED: Final = 256  # destinations whose octets a producer keeps; forgotten all at once when it is full
+MAX_REMEMBERED: Final = 256  # encoded destinations of one producer; the cache is cleared when full
 MAX_TIME_TO_LIVE_MS: Final = 2**53
-SOONEST_MS: Final = 1  # what has expired on the way expires at the broker, which knows what to do with it
+SOONEST_MS: Final = 1  # milliseconds; an expired message is sent, so that the broker handles its expiry
 NOT_POSTED: Final = -1
-PERSISTENT: Final = 1 << 12  # in the key of a template, beside its type (0 to 255)
-OWN_PRIORITY: Final = 1 << 16  # the same for a priority that is not the producer's, times that and one
+PERSISTENT: Final = 1 << 12  # bit of a template's key, beside the message type (0 to 255)
+OWN_PRIORITY: Final = 1 << 16  # unit of a template's key: priority + 1 if it is not the producer's
 
 
 @dataclass(frozen=True)
 class SendDefaults:
-    """What holds for messages that do not say otherwise."""
+    """Delivery mode, priority and time to live of messages that do not set their own."""
 
     persistent: bool = True
     priority: int = 4
@@ -46,13 +46,13 @@ class SendDefaults:
 
 
 class ClientProducer:
-    """One producer of a session, with a destination of its own or without.
+    """A producer of a session.
 
-    `post` is for what nobody waits for, `send` for everything.
+    `post` is the fast path for sends without a response, `send` handles all sends.
 
-    With a window (``jms.producerWindowSize``) the broker acknowledges each message that nobody waits for. Once as many
-    bytes as the window holds are on their way, a send waits for its answer, so that a broker without room holds the
-    sender up and not the connection.
+    With a window (``jms.producerWindowSize``) the broker acknowledges one-way messages with ProducerAck. A send waits
+    for its response while the window is full, so that a broker without memory blocks the producer and not the
+    connection.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ClientProducer:
         self._own_octets: Final[bytes] = b"" if destination is None else nested_octets(wire_destination(destination))
         self._encoder = MessageEncoder(12, settings.use_compression, settings.nested_values)
         self._window_bytes: Final[int] = settings.producer_window_bytes
-        self._in_window: Final[deque[int]] = deque()  # sizes of what the broker has not acknowledged
+        self._in_window: Final[deque[int]] = deque()  # sizes of messages without a ProducerAck
         self._in_window_bytes = 0
         self._always_waits: Final[bool] = settings.always_sync_send or settings.send_timeout_ms > 0
         self._is_plain: Final[bool] = not settings.use_compression and self._window_bytes == 0 and not correlator.caches
@@ -94,7 +94,7 @@ class ClientProducer:
         self._template_destination = b""
 
     def announcement(self) -> wire.ProducerInfo:
-        """The producer itself. Nothing that went over an earlier link is acknowledged any more."""
+        """Return the ProducerInfo, and empty the window: messages of an earlier link get no ProducerAck any more."""
         destination = None if self.destination is None else wire_destination(self.destination)
         self._in_window.clear()
         self._in_window_bytes = 0
@@ -106,20 +106,20 @@ class ClientProducer:
         )
 
     def announce(self) -> Request:
-        """Tell the broker, which may refuse."""
+        """Announce the producer to the broker, which may refuse."""
         request = self._correlator.request(self.announcement(), owner=self.session)
         self._announced = request
         return request
 
     @property
     def is_announced(self) -> bool:
-        """Whether the broker knows it."""
+        """True after the broker has accepted the producer."""
         request = self._announced
         return request is not None and request.done and request.error is None
 
     @property
     def is_refused(self) -> bool:
-        """Whether the broker has said that it does not want it."""
+        """True after the broker has refused the producer."""
         request = self._announced
         return request is not None and request.error is not None
 
@@ -139,9 +139,13 @@ class ClientProducer:
         wait: bool | None,
         wall_ms: int,
     ) -> int:
-        """One message that is to be on its way, by the shortest way. How many bytes wait to be written then; or
-        `NOT_POSTED`, and nothing has happened: `send` is for messages that are answered, and tells why there is no
-        link. Raises `JmsError` for a message that cannot be sent.
+        """Encode a message that waits for no response, by the fast path.
+
+        Returns:
+            The bytes to write, or `NOT_POSTED` if the caller must use `send`; the message is untouched then.
+
+        Raises:
+            JmsError: The message cannot be sent.
         """
         correlator = self._correlator
         link = correlator.link
@@ -179,8 +183,10 @@ class ClientProducer:
         return len(link.out)
 
     def post_all(self, messages: list[Outgoing], start: int, limit: int, wall_ms: int) -> int:
-        """As `post`, for one message after the other from index ``start`` on, until ``limit`` bytes wait to be written.
-        Where it ended: at the end, at the limit, or at a message that `send` is for.
+        """Encode messages from index ``start`` on as `post` does, until ``limit`` bytes wait to be written.
+
+        Returns:
+            The index of the first message that is not encoded: the end, the limit is reached, or `send` is needed.
         """
         correlator = self._correlator
         index = start
@@ -198,7 +204,7 @@ class ClientProducer:
         return index
 
     def _is_ready(self, link: Link) -> bool:
-        """Whether messages can be written over a template."""
+        """Return True if messages can be encoded with a template."""
         transaction = self._transaction
         if not self._is_plain or not link.passes_messages or transaction.is_broken or self._correlator.deleted:
             return False
@@ -207,7 +213,7 @@ class ClientProducer:
     def _append_plain(
         self, link: Link, body: object, properties: Mapping[str, object] | bytes | None, persistent: bool, wall_ms: int
     ) -> bool:
-        """Write a message with the producer's defaults over its template; False for one that needs more than that."""
+        """Encode a message with the producer's defaults. Returns False if the message needs `send`."""
         if not self._own_octets or not self._is_ready(link):
             return False
         type_id = type_id_of(body)
@@ -222,7 +228,9 @@ class ClientProducer:
         return self._append(link, template, content, octets, self._defaults.time_to_live_ms, wall_ms)
 
     def _append_addressed(self, link: Link, outgoing: Outgoing, persistent: bool, wall_ms: int) -> bool:
-        """The same for a message that may have a destination, a priority and a time to live of its own."""
+        """Encode a message that may have its own destination, priority and time to live. Returns False if it needs
+        `send`.
+        """
         if not outgoing.is_plain or not self._is_ready(link):
             return False
         defaults = self._defaults
@@ -259,7 +267,7 @@ class ClientProducer:
         time_to_live_ms: int,
         wall_ms: int,
     ) -> bool:
-        """Write it; False, and nothing has happened, when the broker takes none that are so large."""
+        """Write the frame. Returns False, without effect, if the frame exceeds the broker's limit."""
         size = template.size(content, properties)
         limit = link.wire_format.max_frame_size
         if size > limit > 0:
@@ -267,7 +275,7 @@ class ClientProducer:
         expires_ms = wall_ms + time_to_live_ms if time_to_live_ms > 0 else 0
         timestamp_ms = wall_ms if self._settings.timestamps else 0
         self._sent += 1
-        out = link.out  # everything was checked: half a frame would end the connection
+        out = link.out  # all values are checked before, because half a frame would end the connection
         template.write(out, size, self._sent, expires_ms, timestamp_ms, content)
         template.finish(out, properties)
         return True
@@ -283,9 +291,10 @@ class ClientProducer:
         return template
 
     def send(self, outgoing: Outgoing, wait: bool | None, wall_ms: int) -> Request | None:
-        """One message. None: it is on its way and nothing is to be waited for.
+        """Send one message. Returns None if there is no response to wait for.
 
-        Raises `JmsError` for a message that cannot be sent, and for a closed producer or connection.
+        Raises:
+            JmsError: The message cannot be sent, or the producer or connection is closed.
         """
         if self.is_closed:
             raise IllegalStateError("the producer is closed")
@@ -302,7 +311,7 @@ class ClientProducer:
             self._template = None
         raw = encoder.octets(outgoing, envelope, number, answered)
         if in_transaction and self._transaction.is_broken:
-            return None  # its commit fails anyway
+            return None  # the commit fails anyway
         if self._window_bytes > 0 and not answered and correlator.is_online:
             self._in_window.append(len(raw))
             self._in_window_bytes += len(raw)
@@ -312,7 +321,7 @@ class ClientProducer:
         return request
 
     def acknowledged(self) -> None:
-        """The broker has taken, or refused, the oldest message in the window."""
+        """Remove the oldest message from the window: the broker has accepted or refused the message."""
         if self._in_window:
             self._in_window_bytes -= self._in_window.popleft()
 
@@ -339,7 +348,7 @@ class ClientProducer:
         return envelope
 
     def _check_exists(self, outgoing: Outgoing) -> None:
-        """Raises `InvalidDestinationError` for a temporary destination that the broker has said to be deleted."""
+        """Raise `InvalidDestinationError` for a temporary destination that the broker has reported as deleted."""
         named = self.destination if outgoing.destination is None else outgoing.destination
         target = written_destination(named) if isinstance(named, str) else named
         if target is not None and target.qualified_name in self._correlator.deleted:
@@ -381,7 +390,7 @@ class ClientProducer:
         return octets
 
     def close(self) -> Request | None:
-        """The producer leaves; None when the broker has nothing to do for it."""
+        """Close the producer. Returns None if the broker need not be told."""
         if self.is_closed:
             return None
         self.is_closed = True
@@ -389,19 +398,21 @@ class ClientProducer:
 
 
 def check_priority(priority: int) -> None:
-    """Raises `MessageFormatError` for what is no JMS priority."""
+    """Raise `MessageFormatError` for a value that is no JMS priority."""
     if not isinstance(priority, int) or not 0 <= priority <= MAX_PRIORITY:
         raise MessageFormatError(f"a priority is 0 to {MAX_PRIORITY}, not {priority}")
 
 
 def check_time_to_live(time_to_live_ms: int) -> None:
-    """Raises `MessageFormatError` for what is no time to live in whole milliseconds."""
+    """Raise `MessageFormatError` for a time to live that is negative, too long or not a whole number of
+    milliseconds.
+    """
     if not isinstance(time_to_live_ms, int) or not 0 <= time_to_live_ms <= MAX_TIME_TO_LIVE_MS:
         raise MessageFormatError(f"a message cannot live for {time_to_live_ms} ms; 0 means for ever")
 
 
 def lives_ms(outgoing: Outgoing, default_ms: int, wall_ms: int) -> int:
-    """The time to live of a message that is sent now; 0 means for ever."""
+    """Return the time to live in milliseconds of a message that is sent now; 0 for no expiry."""
     end_ms = outgoing.expires_at_ms
     if end_ms is not None:
         return max(SOONEST_MS, min(end_ms - wall_ms, MAX_TIME_TO_LIVE_MS))

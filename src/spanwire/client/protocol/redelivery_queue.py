@@ -1,4 +1,4 @@
-"""Messages that were rolled back and wait until they may be delivered again."""
+"""Rolled back messages that wait for their redelivery delay."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from spanwire.client.messages.message import Message
 
 
 class RedeliveryQueue:
-    """What waits, by when it is due. ``resume_at`` is the next time in monotonic seconds, 0 for none.
+    """Rolled back messages by due time. ``resume_at`` is the next due time in monotonic seconds, 0 for none.
 
-    Without ``jms.nonBlockingRedelivery`` everything behind waits, too: there is one time for all, and one order.
+    Without ``jms.nonBlockingRedelivery`` later messages wait, too: all have one due time, and the order stays.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -21,7 +21,7 @@ class RedeliveryQueue:
         self._waiting: Final[deque[tuple[float, list[Message]]]] = deque()
 
     def put(self, messages: list[Message], now: float, delay_ms: int) -> None:
-        """These come again, in this order, after the delay."""
+        """Add messages, to be redelivered in this order after ``delay_ms``."""
         due_at = now + delay_ms / 1000
         waiting = self._waiting
         if self.is_blocking and waiting:
@@ -34,7 +34,7 @@ class RedeliveryQueue:
         self.resume_at = waiting[0][0]
 
     def due(self, now: float) -> list[Message]:
-        """Those whose time has come; they wait no longer."""
+        """Return and remove the messages that are due."""
         due_messages: list[Message] = []
         waiting = self._waiting
         while waiting and waiting[0][0] <= now:
@@ -43,7 +43,7 @@ class RedeliveryQueue:
         return due_messages
 
     def last(self) -> Message | None:
-        """The one that the broker dispatched last."""
+        """Return the message that the broker dispatched last, or None."""
         latest: Message | None = None
         for _, messages in self._waiting:
             for message in messages:
@@ -52,6 +52,6 @@ class RedeliveryQueue:
         return latest
 
     def clear(self) -> None:
-        """Nothing waits."""
+        """Remove all messages."""
         self._waiting.clear()
         self.resume_at = 0.0

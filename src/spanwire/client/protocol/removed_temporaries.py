@@ -1,7 +1,7 @@
-"""Which temporary destinations are gone, with ``jms.watchTopicAdvisories``: nothing is sent to them any more.
+"""Deleted temporary destinations, with ``jms.watchTopicAdvisories``: sends to them fail at the client.
 
-A broker tells of temporary destinations of all its clients on two advisory topics. Only what it has said to be deleted
-is refused here; of the others it decides itself.
+Brokers report temporary destinations of all clients on two advisory topics. The client refuses sends to reported
+deletions only; all other sends are the broker's decision.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from spanwire.protocols.openwire.codec.codec import decode_message
 from spanwire.protocols.openwire.messages.identities import destination_of, wire_destination
 
 TOPICS: Final = Destination(TOPIC, "ActiveMQ.Advisory.TempQueue,topic://ActiveMQ.Advisory.TempTopic")
-SESSION: Final = -1  # the one that every connection has without announcing it
-PREFETCH: Final = 1_000  # ActiveMQ's
-ACKNOWLEDGED_AT: Final = 750  # three quarters of that
-MAX_DELETED: Final = 10_000  # names; the oldest are forgotten, and the broker refuses what is sent to them
+SESSION: Final = -1  # session that every connection has without an announcement
+PREFETCH: Final = 1_000  # as in ActiveMQ
+ACKNOWLEDGED_AT: Final = 750  # messages; three quarters of the prefetch
+MAX_DELETED: Final = 10_000  # names; for older ones the broker refuses the send
 ADD: Final = 0
 REMOVE: Final = 1
 
 
 class TemporaryWatch:
-    """The consumer of these topics. It belongs to the connection, which announces it over each link."""
+    """Consumer of the advisory topics, announced by the connection over each link."""
 
     def __init__(self, correlator: ResponseCorrelator, connection_id: str, number: int) -> None:
         self.number: Final[int] = number
@@ -38,7 +38,7 @@ class TemporaryWatch:
         self._count = 0
 
     def announcement(self) -> wire.ConsumerInfo:
-        """The consumer; what came over an earlier link is acknowledged no more."""
+        """Return the ConsumerInfo, and restart the count of unacknowledged messages."""
         self._count = 0
         return wire.ConsumerInfo(
             consumer_id=self._id,
@@ -49,14 +49,14 @@ class TemporaryWatch:
         )
 
     def on_dispatch(self, raw: bytes) -> None:
-        """One advisory message. Raises `ProtocolError` for octets that are no message."""
+        """Handle an advisory message. Raises `ProtocolError` if it cannot be decoded."""
         message = decode_message(raw, self._correlator.version)
         info = message.data_structure
         if isinstance(info, wire.DestinationInfo) and info.destination is not None:
             try:
                 self._update(info.operation_type, destination_of(info.destination).qualified_name)
             except InvalidDestinationError:
-                pass  # a name that nothing can be sent to
+                pass  # no send can use such a name
         if self._count == 0:
             self._first = message.message_id
         self._count += 1

@@ -1,8 +1,7 @@
-"""What a connection sends, over however many links: commands with their numbers, and who waits for an answer.
+"""Commands of a connection, with their numbers, and the requests that wait for a response.
 
-Sessions, producers and consumers talk to the `ResponseCorrelator`, which knows whether there is a link just now. While
-there is none, what is one-way and can be told again from the client's state is dropped, and what waits for an answer is
-kept.
+Sessions, producers and consumers send through the `ResponseCorrelator`, which knows the link of the moment. Without a
+link, one-way commands are dropped because the state tracker repeats them, and requests are kept.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import decode_message
 from spanwire.protocols.openwire.codec.schema import DataStructure
 
-LAYOUT_STARTS: Final = (1, 2, 3, 10)  # versions since which a message looks different
-MAX_COMMAND_ID: Final = 2**31 - 1  # then the numbers start again
+LAYOUT_STARTS: Final = (1, 2, 3, 10)  # wire format versions that added fields to messages
+MAX_COMMAND_ID: Final = 2**31 - 1  # the ids start again after the largest Java int
 
 ORDINARY: Final = 0
 COMMIT: Final = 1
@@ -26,12 +25,12 @@ XA: Final = 3
 
 
 class Request:
-    """A command that the broker answers. ``error`` says what it refused; everything else happens in the core."""
+    """A command that the broker answers. ``error`` is the broker's refusal; ``done`` is True after the response."""
 
     def __init__(self, number: int, kind: int, owner: int) -> None:
         self.number: Final[int] = number
         self.kind: Final[int] = kind
-        self.owner: Final[int] = owner  # the session it belongs to, 0 for none
+        self.owner: Final[int] = owner  # number of the session, 0 for none
         self.done = False
         self.error: JmsError | None = None
         self.command: wire.BaseCommand | None = None
@@ -42,15 +41,18 @@ class Request:
         self.structures: list[DataStructure] = []  # of a DataArrayResponse
 
     def raise_error(self) -> None:
-        """Raise what the broker refused, if it did."""
+        """Raise the broker's refusal, if there is one."""
         if self.error is not None:
             raise self.error
 
 
 class ResponseCorrelator:
-    """The connection's way out. With ``cache_bytes`` it keeps that much of the last one-way sends, for the next broker:
-    nobody says which of them this one has stored. ``keeps_transactions``: what is sent in open ones is kept, too, and
-    with ``keeps_producers`` also that of producers that are closed before.
+    """Sends commands and matches responses to requests (ActiveMQ's ResponseCorrelator).
+
+    Arguments:
+        cache_bytes: Bytes of the latest one-way sends to keep for the next broker, because no response confirms them.
+        keeps_transactions: Keep the sends of open transactions for the next broker.
+        keeps_producers: Keep sends of closed producers, too.
     """
 
     def __init__(self, cache_bytes: int = 0, keeps_transactions: bool = False, keeps_producers: bool = False) -> None:
@@ -64,21 +66,21 @@ class ResponseCorrelator:
         self.epoch = 0
         self.version = 0
         self.failure: JmsError | None = None
-        self.buffered_bytes = 0  # of messages that were dispatched and the application has not taken
-        self.deleted: Final[dict[str, None]] = {}  # temporary destinations that are known to be gone
+        self.buffered_bytes = 0  # bytes of dispatched messages that are not delivered yet
+        self.deleted: Final[dict[str, None]] = {}  # names of deleted temporary destinations
         self.requests: Final[dict[int, Request]] = {}
-        self.woken: list[int] = []  # consumers that have something for whoever waits
+        self.woken: list[int] = []  # numbers of consumers whose waiting calls are to be woken
         self._completed: list[Request] = []
         self._last_number = 0
         self._transactions = 0
 
     @property
     def caches(self) -> bool:
-        """Whether one-way sends are kept."""
+        """True if one-way sends are kept."""
         return self._cache_bytes > 0
 
     def next_number(self) -> int:
-        """The next command id; never one that still waits for its answer."""
+        """Return the next command id, which no pending request has."""
         number = self._last_number
         while True:
             number = 1 if number >= MAX_COMMAND_ID else number + 1
@@ -88,29 +90,29 @@ class ResponseCorrelator:
         return number
 
     def next_transaction(self) -> int:
-        """The number of the next transaction."""
+        """Return the number of a new transaction."""
         self._transactions += 1
         return self._transactions
 
     def check_open(self) -> None:
-        """Raises the connection's failure, if there is one."""
+        """Raise the failure of the connection, if there is one."""
         if self.failure is not None:
             raise self.failure
 
     def send(self, command: DataStructure) -> None:
-        """A one-way command; forgotten when there is no link."""
+        """Send a one-way command; dropped without a link."""
         link = self.link
         if self.is_online and link is not None:
             link.send(command)
 
     def send_frame(self, octets: bytes) -> None:
-        """A one-way command as octets; forgotten when there is no link."""
+        """Send an encoded one-way command; dropped without a link."""
         link = self.link
         if self.is_online and link is not None:
             link.send_frame(octets)
 
     def request(self, command: wire.BaseCommand, kind: int = ORDINARY, owner: int = 0) -> Request:
-        """A command with an answer; it waits for a link while there is none. Raises the connection's failure."""
+        """Send a command with a response; kept while there is no link. Raises the failure of the connection."""
         self.check_open()
         request = Request(self.next_number(), kind, owner)
         command.command_id = request.number
@@ -123,13 +125,13 @@ class ResponseCorrelator:
         return request
 
     def remove(self, command: wire.RemoveInfo, owner: int) -> Request | None:
-        """Something leaves. None without a link: the broker has removed it with that, and is not told of it again."""
+        """Send a RemoveInfo. Returns None without a link: the broker removed the object with the old link."""
         if not self.is_online:
             return None
         return self.request(command, owner=owner)
 
     def send_message(self, raw: bytes, number: int, owner: int, in_transaction: bool) -> Request | None:
-        """A message of this line's version; with its command id ``number`` if it is answered, else 0."""
+        """Send an encoded message. Returns a request if ``number``, its command id, is not 0."""
         self.check_open()
         link = self.link
         if number == 0:
@@ -157,7 +159,7 @@ class ResponseCorrelator:
             self._cached_bytes -= len(self._cached.popleft().raw)
 
     def resend_cached(self) -> None:
-        """The one-way sends that are kept, once more, over a new link. What this broker cannot take is forgotten."""
+        """Send the cached one-way messages over a new link, and drop those that the broker cannot take."""
         for cached in self._cached:
             try:
                 self.resend(cached)
@@ -168,7 +170,7 @@ class ResponseCorrelator:
             self._cached_bytes = sum([len(cached.raw) for cached in self._cached])
 
     def resend(self, request: Request) -> None:
-        """A request once more, over a new link."""
+        """Send a request over a new link."""
         link = self.link
         assert link is not None
         if request.command is not None:
@@ -179,7 +181,7 @@ class ResponseCorrelator:
             link.send(decode_message(request.raw, request.version))
 
     def complete(self, request: Request, error: JmsError | None) -> None:
-        """The answer is there, or will not come."""
+        """Complete a request, because the response has come or will not come."""
         if request.done:
             return
         self.requests.pop(request.number, None)
@@ -190,19 +192,19 @@ class ResponseCorrelator:
         self._completed.append(request)
 
     def give_up_sends(self, error: JmsError) -> None:
-        """Whoever waits for the answer to a message waits no longer, and no other broker is sent it."""
+        """Complete all pending sends with ``error``; no other broker gets them."""
         for request in list(self.requests.values()):
             if request.kind == MESSAGE:
                 self.complete(request, error)
 
     def complete_in_transaction(self, owner: int, error: JmsError | None) -> None:
-        """Whoever waits for the answer to something sent in the transaction of session ``owner`` waits no longer."""
+        """Complete the pending requests in the transaction of session ``owner``."""
         for request in list(self.requests.values()):
             if request.in_transaction and request.owner == owner:
                 self.complete(request, error)
 
     def take_completed(self) -> list[Request]:
-        """The requests that were completed since the last call."""
+        """Return and remove the requests completed since the last call."""
         completed = self._completed
         if completed:
             self._completed = []
@@ -210,5 +212,5 @@ class ResponseCorrelator:
 
 
 def same_layout(version: int, other: int) -> bool:
-    """Whether messages of two wire format versions have the same fields."""
+    """Return True if messages of two wire format versions have the same fields."""
     return not any(min(version, other) < start <= max(version, other) for start in LAYOUT_STARTS)

@@ -1,4 +1,4 @@
-"""One session: its producers and consumers, its acknowledgement mode and its transaction (JMS 1.1 §4.4)."""
+"""Session of the client core: producers, consumers, acknowledgement mode and transaction (JMS 1.1 §4.4)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BROKEN_TRANSACTION: Final = "the connection broke inside the transaction, which 
 
 
 class ClientSession:
-    """What one thread of work does. Its ids come from the connection, its commands go over the line."""
+    """A session. The connection numbers producers and consumers; the response correlator sends the commands."""
 
     def __init__(
         self,
@@ -74,17 +74,17 @@ class ClientSession:
         self._settings: Final[ClientSettings] = settings
 
     def announcement(self) -> wire.SessionInfo:
-        """The session itself."""
+        """Return the SessionInfo."""
         return wire.SessionInfo(self._id)
 
     def check_open(self) -> None:
-        """Raises for a closed session or a connection that failed."""
+        """Raise `IllegalStateError` for a closed session, or the failure of the connection."""
         if self.is_closed:
             raise IllegalStateError("the session is closed")
         self._correlator.check_open()
 
     def add_producer(self, number: int, destination: Destination | None, defaults: SendDefaults) -> ClientProducer:
-        """A producer; `ClientProducer.announce` tells the broker."""
+        """Create a producer, to be announced with `ClientProducer.announce`."""
         self.check_open()
         producer_id = wire.ProducerId(connection_id=self._id.connection_id, value=number, session_id=self.number)
         producer = ClientProducer(
@@ -96,10 +96,10 @@ class ClientSession:
     def add_consumer(
         self, number: int, info: wire.ConsumerInfo, acknowledger: MessageAcknowledger | None
     ) -> ClientConsumer:
-        """A consumer; `ClientConsumer.announce` tells the broker. Its id is set here.
+        """Create a consumer, to be announced with `ClientConsumer.announce`, and set the id in ``info``.
 
-        Raises `InvalidDestinationError` for a temporary destination of another connection (JMS 1.1 §4.4.3), which not
-        every broker refuses.
+        Raises `InvalidDestinationError` for a temporary destination of another connection (JMS 1.1 §4.4.3): some
+        brokers accept such a consumer.
         """
         self.check_open()
         target = info.destination
@@ -113,7 +113,9 @@ class ClientSession:
         return consumer
 
     def close_consumer(self, consumer: ClientConsumer) -> Request | None:
-        """The consumer leaves; in a transaction that has messages of it, when that is over."""
+        """Close a consumer. Returns None if the broker need not be told, or the open transaction has messages of the
+        consumer.
+        """
         if self.mode == TRANSACTED and consumer.has_delivered and not consumer.is_closed:
             consumer.closes_with_transaction = True
             return None
@@ -121,7 +123,7 @@ class ClientSession:
         return consumer.close()
 
     def close_producer(self, producer: ClientProducer) -> Request | None:
-        """The producer leaves."""
+        """Close a producer. Returns None if the broker need not be told."""
         self.producers.pop(producer.number, None)
         if self.transaction.is_replayable:
             self.transaction.on_producer_closed(
@@ -130,21 +132,21 @@ class ClientSession:
         return producer.close()
 
     def abandon_consumer(self, consumer: ClientConsumer) -> None:
-        """The broker has refused it, or nobody waits any more until it has accepted it."""
+        """Remove a consumer that the broker refused, or whose response is no longer awaited."""
         if consumer.is_refused:
             self.consumers.pop(consumer.number, None)
         else:
             self.close_consumer(consumer)
 
     def abandon_producer(self, producer: ClientProducer) -> None:
-        """The same for a producer."""
+        """Remove a producer that the broker refused, or whose response is no longer awaited."""
         if producer.is_refused:
             self.producers.pop(producer.number, None)
         else:
             self.close_producer(producer)
 
     def acknowledge(self, message: Message) -> None:
-        """What `Message.acknowledge` means in this mode: all so far, this one, or nothing."""
+        """Acknowledge as `Message.acknowledge`: all delivered messages, one message, or none, by the mode."""
         self.check_open()
         if self.mode == CLIENT:
             if message.epoch == self._correlator.epoch:
@@ -155,12 +157,12 @@ class ClientSession:
                 consumer.acknowledge_one(message)
 
     def acknowledge_all(self) -> None:
-        """Everything that was delivered, of each consumer."""
+        """Acknowledge all delivered messages of all consumers."""
         for consumer in self.consumers.values():
             consumer.acknowledge_delivered(self.transaction.octets)
 
     def recover(self, now: Time) -> None:
-        """Everything delivered and not acknowledged comes again. Raises `IllegalStateError` inside a transaction."""
+        """Redeliver all unacknowledged messages. Raises `IllegalStateError` in a transacted session."""
         self.check_open()
         if self.mode == TRANSACTED:
             raise IllegalStateError("a transacted session is rolled back, not recovered")
@@ -168,7 +170,12 @@ class ClientSession:
             consumer.rollback(now)
 
     def commit(self, now: Time) -> Request | None:
-        """Commit; None when there is nothing to. Raises `TransactionRolledBackError` when it cannot be any more."""
+        """Commit the transaction. Returns None if the transaction is empty.
+
+        Raises:
+            TransactionRolledBackError: The connection broke inside of the transaction.
+            IllegalStateError: The session is not transacted.
+        """
         self._check_transacted()
         transaction = self.transaction
         if transaction.is_broken:
@@ -183,7 +190,7 @@ class ClientSession:
         return transaction.commit()
 
     def rollback(self, now: Time) -> Request | None:
-        """Undo everything and have what was delivered come again; None when the broker has nothing to do for it."""
+        """Roll back and redeliver the delivered messages. Returns None if the broker has no transaction."""
         self._check_transacted()
         transaction = self.transaction
         transaction.is_broken = False
@@ -192,7 +199,7 @@ class ClientSession:
         return request
 
     def on_commit_answered(self, error: JmsError | None, now: Time) -> None:
-        """The broker has committed, or refused and so rolled back."""
+        """Handle the response to a commit: keep the acknowledgements, or redeliver after an error."""
         if error is None:
             for consumer in self.consumers.values():
                 consumer.on_committed()
@@ -201,12 +208,12 @@ class ClientSession:
             self._roll_consumers_back(now)
 
     def on_interrupted(self) -> None:
-        """The link is gone, and with it the transaction, unless everything that was done in it is kept."""
+        """Handle a lost link: the transaction breaks unless it can be replayed to the next broker."""
         transaction = self.transaction
         if self.xa is not None:
             self.xa.on_interrupted()
         elif self.mode == TRANSACTED and self._has_delivered():
-            transaction.begin()  # what was delivered in it is lost to it, too
+            transaction.begin()  # breaks below: messages delivered inside of it are lost, too
             transaction.forget()
         if not transaction.is_replayable:
             transaction.mark_broken()
@@ -222,14 +229,14 @@ class ClientSession:
             raise IllegalStateError("the session is not transacted")
 
     def branches(self) -> XaBranches:
-        """The distributed transactions of an XA session. Raises `IllegalStateError` for any other."""
+        """Return the branches of an XA session. Raises `IllegalStateError` for any other session."""
         self.check_open()
         if self.xa is None:
             raise IllegalStateError('only a session("xa") works in branches of distributed transactions')
         return self.xa
 
     def _acknowledge_received(self) -> ReceivedMessages:
-        """Acknowledge in the branch what was received since it began, and give it."""
+        """Acknowledge in the branch all messages received since its start. Returns the messages by consumer."""
         self.acknowledge_all()
         return [(consumer, consumer.take_delivered()) for consumer in self.consumers.values()]
 
@@ -249,14 +256,14 @@ class ClientSession:
                 self._closed_consumers.append(consumer)
 
     def take_closed_consumers(self) -> list[ClientConsumer]:
-        """Consumers that left with a transaction since the last call; the connection may forget them, too."""
+        """Return and remove the consumers that were closed at the end of a transaction."""
         consumers = self._closed_consumers
         if consumers:
             self._closed_consumers = []
         return consumers
 
     def close(self) -> Request | None:
-        """The session leaves with all it has; an open transaction is rolled back."""
+        """Close the session with its producers and consumers. Returns None if the broker need not be told."""
         if self.is_closed:
             return None
         self.is_closed = True
@@ -282,7 +289,10 @@ class ClientSession:
 
 
 def mode_of(acknowledge: str) -> int:
-    """The number of an acknowledgement mode; raises `ConfigurationError` with the closest known word."""
+    """Return the number of an acknowledgement mode.
+
+    Raises `ConfigurationError` with the closest known name for an unknown mode.
+    """
     mode = MODES.get(acknowledge)
     if mode is None:
         word = str(acknowledge)[:40]

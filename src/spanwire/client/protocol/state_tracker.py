@@ -1,8 +1,8 @@
-"""What a broker has to be told again after a reconnect, in the order in which it can understand it.
+"""State of a connection that is repeated to a broker after a reconnect (ActiveMQ's ConnectionStateTracker).
 
-Temporary destinations, sessions, producers, consumers; then open transactions, and whatever still waits for an answer,
-messages with the ids they had. A transaction in which something was received, or whose commit is on its way, is not
-told again: the broker has rolled it back, or it is not known whether it has, and its commit says so.
+The order is temporary destinations, sessions, producers, consumers, open transactions, and pending requests with their
+old ids. A transaction that has received messages, or whose commit is pending, is not repeated: the broker has rolled
+the transaction back, or the outcome is unknown, and the commit reports that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ADD: Final = 0
 
 
 def settle_interrupted(correlator: ResponseCorrelator, sessions: list[ClientSession]) -> None:
-    """The link is gone: end what cannot be told again, keep what can."""
+    """Complete the requests that cannot be repeated after a lost link, and keep the others."""
     survivors: set[int] = set()
     for session in sessions:
         session.on_interrupted()
@@ -37,22 +37,22 @@ def settle_interrupted(correlator: ResponseCorrelator, sessions: list[ClientSess
             if request.kind == COMMIT:
                 for session in sessions:
                     if session.number == request.owner:
-                        session.transaction.is_broken = False  # this answer tells of it
+                        session.transaction.is_broken = False  # the error of the commit reports the loss
             correlator.complete(request, doubt)
         elif request.in_transaction and request.owner in survivors:
             continue
         elif request.in_transaction or isinstance(request.command, (wire.TransactionInfo, wire.RemoveInfo)):
-            correlator.complete(request, None)  # the broker did it when the connection ended
+            correlator.complete(request, None)  # done by the broker when the connection ended
     correlator.epoch += 1
 
 
 def in_doubt(request: Request) -> JmsError | None:
-    """What to tell of a request whose outcome nobody knows and that no other broker may be asked for."""
+    """Return the error of a request with an unknown outcome that must not be repeated to another broker, or None."""
     if request.kind == COMMIT:
         return TransactionRolledBackError("the connection broke during the commit, whose outcome is not known")
     if request.kind == XA:
         return JmsError("the connection broke during this step of the branch; xa.recover tells its state")
-    if isinstance(request.command, wire.MessageAck):  # another broker would take it for what it has sent itself
+    if isinstance(request.command, wire.MessageAck):  # another broker would apply it to its own dispatches
         return JmsError("the connection was lost before the broker had confirmed the acknowledgement")
     return None
 
@@ -63,7 +63,7 @@ def replay(
     temporary: list[Destination],
     sessions: list[ClientSession],
 ) -> list[tuple[ClientConsumer, Request]]:
-    """Tell everything over the new link; gives the consumers that the broker has still to accept."""
+    """Repeat all state over the new link. Returns the consumers whose response is pending."""
     link = correlator.link
     assert link is not None
     waiting = sorted(correlator.requests.values(), key=request_number)
@@ -84,12 +84,12 @@ def replay(
             try:
                 correlator.resend(request)
             except JmsError as error:
-                correlator.complete(request, error)  # this broker takes no message so large, say; the others go on
+                correlator.complete(request, error)  # a message above this broker's frame limit, for example
     return consumers
 
 
 def replay_consumers(sessions: list[ClientSession]) -> list[tuple[ClientConsumer, Request]]:
-    """Those that were announced; a browse fails."""
+    """Announce the consumers again, without browsers."""
     consumers: list[tuple[ClientConsumer, Request]] = []
     for session in sessions:
         for consumer in session.consumers.values():
@@ -99,8 +99,9 @@ def replay_consumers(sessions: list[ClientSession]) -> list[tuple[ClientConsumer
 
 
 def replay_transaction(correlator: ResponseCorrelator, link: Link, session: ClientSession) -> None:
-    """Everything that was sent in an open transaction, once more, by the producers that sent it. One that the new
-    broker cannot take breaks the transaction, of which nothing stays there.
+    """Repeat the sends of an open transaction in the names of their producers.
+
+    A send that the new broker cannot take breaks the transaction, which is rolled back there.
     """
     transaction = session.transaction
     if not transaction.is_replayable or not transaction.is_begun:
@@ -123,14 +124,14 @@ def replay_transaction(correlator: ResponseCorrelator, link: Link, session: Clie
 
 
 def give_up(correlator: ResponseCorrelator, transaction: LocalTransaction) -> None:
-    """It is lost, which the commit tells; nobody waits for anything else."""
+    """Break a transaction: its commit fails, and its pending requests are completed."""
     transaction.forget()
     transaction.mark_broken()
     correlator.complete_in_transaction(transaction.session, None)
 
 
 def resend_transacted(correlator: ResponseCorrelator, link: Link, sent: TransactedSend) -> None:
-    """One message of a transaction; it is answered if somebody waits for that still."""
+    """Send one message of a transaction; without a response if its request is not pending any more."""
     raw = sent.raw
     if sent.number not in correlator.requests:
         raw = raw[:1] + ONE_WAY + raw[1 + len(ONE_WAY) :]
@@ -141,12 +142,12 @@ def resend_transacted(correlator: ResponseCorrelator, link: Link, sent: Transact
 
 
 def request_number(request: Request) -> int:
-    """Requests in the order in which they were made."""
+    """Return the command id, the order of requests."""
     return request.number
 
 
 def temporary_info(connection_id: str, destination: Destination) -> wire.DestinationInfo:
-    """The announcement of a temporary destination."""
+    """Return the DestinationInfo that creates a temporary destination."""
     return wire.DestinationInfo(
         connection_id=wire.ConnectionId(connection_id), destination=wire_destination(destination), operation_type=ADD
     )

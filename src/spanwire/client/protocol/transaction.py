@@ -1,4 +1,4 @@
-"""The local transaction of one session (JMS 1.1 §4.4.7): begun with its first message, over with commit or rollback."""
+"""Local transaction of a session: begins with the first message, ends with commit or rollback (JMS 1.1 §4.4.7)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from spanwire.client.messages.message_encoder import NULL, nested_octets
 from spanwire.client.protocol.response_correlator import COMMIT, Request, ResponseCorrelator
 from spanwire.protocols.openwire.codec import _marshallers as wire
 
-MAX_REPLAY_BYTES: Final = 64 * 1024 * 1024  # of one transaction; a larger one is rolled back when its connection breaks
+MAX_REPLAY_BYTES: Final = 64 * 1024 * 1024  # bytes of one transaction; a larger one breaks with its link
 BEGIN: Final = 0
 COMMIT_ONE_PHASE: Final = 2
 ROLLBACK: Final = 4
 
 
 class TransactedSend:
-    """A message of an open transaction, in the layout of ``version``; with a command id if it was answered."""
+    """An encoded message of an open transaction; ``number`` is the command id, 0 without a response."""
 
     def __init__(self, raw: bytes, version: int, number: int) -> None:
         self.raw: Final[bytes] = raw
@@ -24,10 +24,10 @@ class TransactedSend:
 
 
 class LocalTransaction:
-    """What of a session is not final yet. ``octets`` stand in its messages and acknowledgements.
+    """The open transaction of a session. ``octets`` is its encoded id in messages and acknowledgements.
 
-    While it is *sends*, ``sends`` holds everything that was sent in it, so that another broker can be told. Otherwise a
-    transaction whose link broke is *broken*: the broker has rolled it back, and so must its commit.
+    While ``is_replayable``, ``sends`` holds all messages sent in the transaction, to be repeated to another broker.
+    Otherwise a lost link breaks the transaction: the broker has rolled it back, and the commit fails.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class LocalTransaction:
         self.is_broken = False
         self.is_replayable: bool = keeps
         self.sends: list[TransactedSend] = []
-        self.closed_producers: dict[int, wire.ProducerInfo] = {}  # producers of what was sent that are closed already
+        self.closed_producers: dict[int, wire.ProducerInfo] = {}  # by number; have sent in the transaction
         self._replays_sends: Final[bool] = keeps
         self._replay_bytes = 0
         self._senders: dict[int, None] = {}
@@ -49,11 +49,11 @@ class LocalTransaction:
 
     @property
     def is_begun(self) -> bool:
-        """Whether the broker knows of it."""
+        """True after the broker was told of the transaction."""
         return self._id is not None
 
     def begin(self) -> None:
-        """Tell the broker, unless it knows."""
+        """Begin the transaction at the broker, unless it has begun."""
         if self._id is not None or self.is_broken or not self.is_transacted:
             return
         transaction_id = wire.LocalTransactionId(
@@ -63,15 +63,15 @@ class LocalTransaction:
         self._correlator.send(self.begin_command())
 
     def begin_command(self) -> wire.TransactionInfo:
-        """The command that begins it."""
+        """Return the command that begins the transaction."""
         return self._info(BEGIN)
 
     def rollback_command(self) -> wire.TransactionInfo:
-        """The command that undoes what this broker was told of it."""
+        """Return the command that rolls the transaction back."""
         return self._info(ROLLBACK)
 
     def fits(self, limit: int) -> bool:
-        """Whether a broker that takes messages of up to ``limit`` bytes, 0 for any, can take all that is kept."""
+        """Return True if no kept message exceeds ``limit`` bytes; 0 for no limit."""
         if limit > 0:
             for sent in self.sends:
                 if len(sent.raw) > limit:
@@ -79,7 +79,7 @@ class LocalTransaction:
         return True
 
     def keep(self, raw: bytes, version: int, number: int, producer: int) -> None:
-        """A message was sent; in a transaction of more than `MAX_REPLAY_BYTES` they are kept no longer."""
+        """Keep a sent message for a replay. Above `MAX_REPLAY_BYTES` the transaction is not replayable any more."""
         self._replay_bytes += len(raw)
         if self._replay_bytes > MAX_REPLAY_BYTES:
             self.forget()
@@ -88,8 +88,9 @@ class LocalTransaction:
         self._senders[producer] = None
 
     def on_refused(self, number: int) -> None:
-        """The broker has refused a message that was answered, and spoiled the transaction. To tell another one of the
-        rest, or of all, would make it one that can be committed: it ends with its link.
+        """Stop the replay of a transaction after the broker has refused one of its messages.
+
+        Without the refused message, another broker would commit an incomplete transaction.
         """
         for sent in self.sends:
             if sent.number == number:
@@ -97,7 +98,9 @@ class LocalTransaction:
                 return
 
     def on_producer_closed(self, number: int, info: wire.ProducerInfo, is_remembered: bool) -> None:
-        """A producer is closed before the transaction is over. If it is not remembered, what it sent is not kept."""
+        """Keep the ProducerInfo of a closed producer for a replay, or stop the replay if closed producers are not
+        kept.
+        """
         if not self.is_replayable or number not in self._senders:
             return
         if is_remembered:
@@ -106,7 +109,7 @@ class LocalTransaction:
             self.forget()
 
     def forget(self) -> None:
-        """Keep nothing: the transaction ends with its link, at once when that is gone. Its commit tells."""
+        """Keep no messages: a lost link breaks the transaction, at once if there is no link now."""
         self.is_replayable = False
         self._clear()
         if not self._correlator.is_online:
@@ -121,30 +124,30 @@ class LocalTransaction:
         self._replay_bytes = 0
 
     def set_id(self, transaction_id: wire.TransactionId) -> None:
-        """The transaction that messages and acknowledgements name from now on."""
+        """Set the id for further messages and acknowledgements."""
         self._id = transaction_id
         self.octets = nested_octets(transaction_id)
 
     def commit(self) -> Request:
-        """Ask for everything at once; the transaction is over."""
+        """Commit in one phase; the transaction is over for the session."""
         command = self._info(COMMIT_ONE_PHASE)
         self.reset()
         return self._correlator.request(command, COMMIT, self.session)
 
     def rollback(self) -> Request:
-        """Undo everything; the transaction is over."""
+        """Roll back; the transaction is over for the session."""
         command = self._info(ROLLBACK)
         self.reset()
         return self._correlator.request(command, owner=self.session)
 
     def mark_broken(self) -> None:
-        """The link is gone, and with it what was done so far."""
+        """Note that a lost link has rolled the transaction back."""
         if self._id is not None:
             self.is_broken = True
             self.reset()
 
     def reset(self) -> None:
-        """Messages and acknowledgements name no transaction."""
+        """Clear the id and the kept messages."""
         self._id = None
         self.octets = NULL
         self.is_replayable = self._replays_sends
@@ -154,5 +157,5 @@ class LocalTransaction:
         return self.step(kind, self._id)
 
     def step(self, kind: int, transaction_id: wire.TransactionId | None) -> wire.TransactionInfo:
-        """The command for one step of a transaction."""
+        """Return the TransactionInfo for one step of a transaction."""
         return wire.TransactionInfo(connection_id=self._connection_id, transaction_id=transaction_id, type=kind)

@@ -30,44 +30,44 @@ COMMIT_TWO_PHASE: Final = 3
 RECOVER: Final = 5
 FORGET: Final = 6
 END: Final = 7
-XA_OK: Final = 0  # the broker's vote, beside XA_RDONLY: there is nothing to commit
-MAX_BRANCHES: Final = 1_000  # that one session has ended and nobody has settled; the broker's limit for a connection
+XA_OK: Final = 0  # vote of the broker; the other vote is XA_RDONLY, for a branch without changes
+MAX_BRANCHES: Final = 1_000  # ended branches of a session without commit or rollback; the broker's limit
 BROKEN_BRANCH: Final = "the connection broke before the branch was prepared, and the broker has rolled it back"
 
 ReceivedMessages = list[tuple[ClientConsumer, list[Message]]]
 
 
 class XaTransaction(LocalTransaction):
-    """The branch in which a session works just now, if any."""
+    """The branch of a distributed transaction in which a session works, if any."""
 
     def __init__(self, correlator: ResponseCorrelator, connection_id: str, session: int) -> None:
         super().__init__(correlator, connection_id, session, True)
         self.branch: XaTransactionId | None = None
 
     def begin(self) -> None:
-        """Raises `IllegalStateError` outside of a branch."""
+        """Raise `IllegalStateError` outside of a branch."""
         if self.branch is None:
             raise IllegalStateError("the session works in no branch; xa.start one first")
 
     def join(self, xid: XaTransactionId) -> None:
-        """Everything belongs to this branch from now on."""
+        """Put further messages and acknowledgements into a branch."""
         self.branch = xid
         self.is_broken = False
         self.set_id(wire_xa_transaction_id(xid))
 
     def leave(self) -> None:
-        """Nothing belongs to a branch."""
+        """Put further messages and acknowledgements into no branch."""
         self.branch = None
         self.is_broken = False
         self.reset()
 
     def mark_broken(self) -> None:
-        """The link is gone, and with it the branch, which has yet to be ended."""
+        """Note that a lost link has rolled the branch back; the branch is still to be ended."""
         self.is_broken = self.branch is not None
 
 
 class BranchWork:
-    """What a session knows of a branch in which it has worked."""
+    """Messages received in a branch, and the state of the branch."""
 
     def __init__(self) -> None:
         self.received: ReceivedMessages = []
@@ -76,8 +76,10 @@ class BranchWork:
 
 
 class XaBranches:
-    """The branches of one session. ``acknowledge`` has all that was received acknowledged in the current branch and
-    gives it; ``leave`` closes the consumers that waited for its end.
+    """Branches of one session.
+
+    ``acknowledge`` acknowledges all messages received in the current branch and returns them. ``leave`` closes the
+    consumers that wait for the end of the branch.
     """
 
     def __init__(
@@ -92,10 +94,10 @@ class XaBranches:
         self._acknowledge: Final[Callable[[], ReceivedMessages]] = acknowledge
         self._leave: Final[Callable[[], None]] = leave
         self._work: Final[dict[bytes, BranchWork]] = {}
-        self._steps: Final[dict[int, tuple[int, bytes]]] = {}  # requests: what was asked for, of which branch
+        self._steps: Final[dict[int, tuple[int, bytes]]] = {}  # command id: step and branch of the request
 
     def start(self, xid: XaTransactionId) -> Request:
-        """Begin a branch, join one of another session, or go on with one that was ended."""
+        """Start a branch, join a branch of another session, or resume an ended branch."""
         check_xid(xid)
         transaction = self._transaction
         if transaction.branch is not None:
@@ -112,11 +114,11 @@ class XaBranches:
         return request
 
     def on_start_refused(self) -> None:
-        """There is no such branch."""
+        """Leave the branch that the broker refused."""
         self._transaction.leave()
 
     def end(self, xid: XaTransactionId) -> Request | None:
-        """The session works in the branch no longer; None when its link broke meanwhile."""
+        """End the work of the session in the branch. Returns None if the link broke meanwhile."""
         transaction = self._transaction
         if transaction.branch is None or transaction.branch != xid:
             raise IllegalStateError(f"the session does not work in {xid}")
@@ -136,19 +138,19 @@ class XaBranches:
         return request
 
     def prepare(self, xid: XaTransactionId) -> Request:
-        """Ask for the broker's vote, which is the request's result."""
+        """Prepare the branch; the result of the request is the broker's vote."""
         self._check_not_current(xid)
         self._check_whole(xid)
         return self._ask(PREPARE, xid)
 
     def commit(self, xid: XaTransactionId, one_phase: bool) -> Request:
-        """Commit what is prepared, or with ``one_phase`` what is not."""
+        """Commit a prepared branch, or with ``one_phase`` a branch that is not prepared."""
         self._check_not_current(xid)
         self._check_whole(xid)
         return self._ask(COMMIT_ONE_PHASE if one_phase else COMMIT_TWO_PHASE, xid)
 
     def rollback(self, xid: XaTransactionId, now: Time) -> Request | None:
-        """Undo; what was received comes again. None when the broker has done so already."""
+        """Roll back and redeliver received messages. Returns None if a lost link has rolled the branch back."""
         check_xid(xid)
         if self._transaction.branch == xid:
             self.end(xid)
@@ -167,11 +169,11 @@ class XaBranches:
         return self._ask(FORGET, xid)
 
     def recover(self) -> Request:
-        """Ask for all prepared branches: the request's structures."""
+        """Ask for all prepared branches; the structures of the request name them."""
         return self._ask(RECOVER, None)
 
     def on_answer(self, request: Request, error: JmsError | None, now: Time) -> None:
-        """The broker has answered a step, or the link broke before it did."""
+        """Handle the response to a step, or the loss of the link before the response."""
         step, key = self._steps.pop(request.number, (END, b""))
         work = self._work.get(key)
         if work is None or step not in (PREPARE, COMMIT_ONE_PHASE, COMMIT_TWO_PHASE):
@@ -185,7 +187,7 @@ class XaBranches:
             del self._work[key]
 
     def on_interrupted(self) -> None:
-        """The link is gone: with it every branch that is not prepared."""
+        """Handle a lost link: every branch that is not prepared is rolled back."""
         for work in self._work.values():
             work.received = []
             work.is_broken = not work.is_prepared
@@ -209,21 +211,21 @@ class XaBranches:
 
 
 def redeliver_received(work: BranchWork, now: Time) -> None:
-    """What was received in a branch comes again from its consumers."""
+    """Redeliver the messages that were received in a branch."""
     for consumer, messages in work.received:
         consumer.redeliver(messages, now)
     work.received = []
 
 
 def check_xid(xid: XaTransactionId) -> None:
-    """Raises `IllegalStateError` for an id that is longer than X/Open allows."""
+    """Raise `IllegalStateError` for an id that exceeds the limits of X/Open."""
     if len(xid.global_id) > MAX_XID_PART_BYTES or len(xid.branch_qualifier) > MAX_XID_PART_BYTES:
         raise IllegalStateError(f"a part of a branch's id has more than {MAX_XID_PART_BYTES} bytes")
     nested_octets(wire_xa_transaction_id(xid))
 
 
 def branches_of(request: Request) -> list[XaTransactionId]:
-    """The prepared branches that a broker has told."""
+    """Return the prepared branches in a response."""
     branches: list[XaTransactionId] = []
     for structure in request.structures:
         if isinstance(structure, wire.XATransactionId):
