@@ -16,7 +16,10 @@ from spanwire.broker.dispatch.fan_out import (
     STEPS_OF_REQUEST,
     selector_steps,
 )
+from spanwire.broker.dispatch.subscription import MAX_PREFETCH
 from spanwire.broker.dispatch.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings
+from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import MAX_COMPOSITE_PARTS, QUEUE, TOPIC, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION
@@ -71,6 +74,25 @@ def test_one_message_of_a_topic_goes_to_so_many_consumers_and_a_further_one_is_r
     assert late.consumes("topic://T").subscription.homes
     with pytest.raises(ResourceAllocationError, match=FULL):
         late.consumes("topic://T")
+
+
+def test_consumers_are_looked_at_for_slow_ones_and_for_wanted_messages_up_to_the_same_limit() -> None:
+    told = AdvisoryPolicy(no_consumers=True, slow_consumers=True)
+    stage = Stage(PolicyEntry(T, advisories=told), advisory_format=SpokenAdvisories())
+    listeners = crowd(stage, "topic://T")
+    slow = stage.peer("slow").consumes("topic://ActiveMQ.Advisory.SlowConsumer.Topic.T", prefetch=MAX_PREFETCH)
+    nobody = stage.peer("nobody").consumes("topic://ActiveMQ.Advisory.NoConsumer.Topic.T")
+    runs(stage)
+    with pytest.raises(ResourceAllocationError, match=FULL):
+        stage.peer("late").consumes("topic://T")
+    producer = stage.peer("p")
+    before = stage.broker.steps
+    producer.sends("topic://T", "1", persistent=False)
+    assert stage.broker.steps - before == 1 + MAX_FAN_OUT // STEPS_OF_REQUEST
+    for number in range(20 + 2):
+        producer.sends("topic://T", str(number), persistent=False)
+    assert len(slow.deliveries) + len(slow.subscription.pending) == len(listeners)
+    assert nobody.out == []
 
 
 def test_a_selector_weighs_as_much_as_it_is_long() -> None:

@@ -181,19 +181,16 @@ class ToldTopic(TunedTopic):
         told = self.policy.advisories
         if told.slow_consumers:
             self._look_for_slow()
-        unwanted = told.no_consumers and not message.persistent and not self._is_wanted(message)
         super().accept(message, sequence)
-        if unwanted:
+        if told.no_consumers and not message.persistent and not self._is_wanted(message):
             self._news.pass_on(NO_CONSUMER_NEWS, self.destination, message)
         if told.delivered:
             tell_of_traffic(self._news, DELIVERED_NEWS, self, message)
 
     def _is_wanted(self, message: Message) -> bool:
-        reference = MessageReference(self, message, 0, 0, message.redelivery_count)
-        for durable in self.durables:
-            if durable.wants(message):
-                return True
-        return any(subscription.accepts(reference) for subscription in self._recipients)
+        if self._wanted:
+            return True
+        return any(durable.wants(message) for durable in self.durables)
 
     def _look_for_slow(self) -> None:
         """More than a whole window waits for a slow subscriber; one that has caught up is slow no more."""

@@ -31,13 +31,12 @@ class ClientIdFilter:
         self, policy: DispatchPolicy | None, topic: Destination, message: Message, subscriptions: list[Subscription]
     ) -> list[Subscription]:
         """Those of ``subscriptions`` that get a message to ``topic``."""
-        if policy is None or self._addressee(policy, message) is None:
+        addressee = None if policy is None else self._addressee(policy, message)
+        if policy is None or addressee is None:
             return subscriptions
-        found: list[Subscription] = []
-        for subscription in subscriptions:
-            if self.lets(policy, topic, message, subscription.client_id):
-                found.append(subscription)
-        return found
+        if not topic.name.endswith(policy.name_suffix):
+            return []
+        return [subscription for subscription in subscriptions if subscription.client_id == addressee]
 
     def lets(self, policy: DispatchPolicy, topic: Destination, message: Message, client_id: str) -> bool:
         """Whether the client of this id gets a message to ``topic``."""

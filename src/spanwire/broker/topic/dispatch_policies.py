@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.topic_policy import PRIORITY, PRIORITY_NETWORK, DispatchPolicy
+from spanwire.model.ids import ConsumerId
 
 
 def recipients(policy: DispatchPolicy, subscriptions: list[Subscription]) -> list[Subscription]:
@@ -23,25 +24,21 @@ def _best_routes(subscriptions: list[Subscription]) -> list[Subscription]:
     """Without the bridges that stand for a consumer for which a bridge of a higher priority, or an earlier one of the
     same, stands as well.
     """
-    found: list[Subscription] = []
-    for subscription in subscriptions:
-        if not subscription.info.network_subscription:
-            found.append(subscription)
+    best: dict[int, Subscription] = {}
+    places: dict[ConsumerId, list[int]] = {}  # of those that stand for this consumer
+    for place, subscription in enumerate(subscriptions):
+        info = subscription.info
+        if not info.network_subscription:
+            best[place] = subscription
             continue
-        best = True
-        kept: list[Subscription] = []
-        for other in found:
-            if not (other.info.network_subscription and _stand_for_the_same(other, subscription)):
-                kept.append(other)
-            elif other.info.priority >= subscription.info.priority:
-                kept.append(other)
-                best = False
-        found = kept
-        if best:
-            found.append(subscription)
-    return found
-
-
-def _stand_for_the_same(one: Subscription, other: Subscription) -> bool:
-    path = other.info.network_consumer_path
-    return any(consumer_id in path for consumer_id in one.info.network_consumer_path)
+        is_best = True
+        for rival in {rival for consumer_id in info.network_consumer_path for rival in places.get(consumer_id, [])}:
+            if rival in best and best[rival].info.priority >= info.priority:
+                is_best = False
+            else:
+                best.pop(rival, None)
+        if is_best:
+            best[place] = subscription
+            for consumer_id in info.network_consumer_path:
+                places.setdefault(consumer_id, []).append(place)
+    return list(best.values())

@@ -5,6 +5,7 @@ A topic without such a policy is a plain `Topic` and pays for none of it.
 
 from __future__ import annotations
 
+import heapq
 import logging
 from collections import deque
 from itertools import islice
@@ -58,12 +59,14 @@ class TunedTopic(Topic):
         self._dispatch: Final[DispatchPolicy | None] = tuning.dispatch
         self._recipients: list[Subscription] = self.subscriptions
         self._recoveries: Final[dict[Subscription, KeptRecovery]] = {}
+        self._wanted = False  # some subscription got the last message
         self._perishable = False  # a message that expires has come here
         self.discarded = 0
 
     def accept(self, message: Message, sequence: int = 0) -> None:
         """Keep ``message`` for consumers to come, and hand it to every subscription whose selector lets it through."""
         self.enqueued += 1
+        self._wanted = False
         if self._context.joins:
             self._context.complete_joins(self)
         kept = self._kept
@@ -77,12 +80,15 @@ class TunedTopic(Topic):
             self._perishable = True
         reference = MessageReference(self, message, 0, self._context.next_order(), 0)
         self.hold(message)
+        wanted = False
         for subscription in chosen:
             if not subscription.accepts(reference):
                 continue
             message.holders += 1
+            wanted = True
             self._give(subscription, reference)
         self.release(message)
+        self._wanted = wanted
 
     def _give(self, subscription: Subscription, reference: MessageReference) -> None:
         if self._takes_now(subscription):
@@ -197,17 +203,25 @@ class TunedTopic(Topic):
         whole = self.usage.parent
         if whole is None:
             return False
+        if whole.takes(size):
+            return True
+        lines = [(-len(one.pending), place) for place, one in enumerate(self.subscriptions) if one.pending]
+        heapq.heapify(lines)  # the longest first, and of several the oldest subscription's
+        subscriptions = list(self.subscriptions)
         for _ in range(ROOM_ROUNDS):
+            if not lines:
+                return False
+            _, place = lines[0]
+            pending = subscriptions[place].pending
+            if pending:
+                self._give_up(subscriptions[place], pending.popleft())
+            if pending:
+                heapq.heapreplace(lines, (-len(pending), place))
+            else:
+                heapq.heappop(lines)
             if whole.takes(size):
                 return True
-            longest: Subscription | None = None
-            for subscription in self.subscriptions:
-                if longest is None or len(subscription.pending) > len(longest.pending):
-                    longest = subscription
-            if longest is None or not longest.pending:
-                return False
-            self._give_up(longest, longest.pending.popleft())
-        return whole.takes(size)
+        return False
 
     def _let_wait(self, subscription: Subscription, reference: MessageReference) -> None:
         if self._recoveries:
