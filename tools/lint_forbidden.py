@@ -69,7 +69,6 @@ UNREVISED: Final = tuple(
         "cli/network/",
         "cli/process/",
         "cli/running",
-        "client/",
         "discovery/",
         "management/",
         "protocols/",

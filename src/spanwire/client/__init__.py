@@ -1,8 +1,8 @@
-"""The OpenWire client: a core without I/O, and the shells `aio` and `blocking`.
+"""OpenWire client: a core without I/O and two shells, `spanwire.client.aio` and `spanwire.client.blocking`.
 
-What a program needs can be imported from here: `connect` and the handles of the blocking shell, messages, the types of
-what they carry, and all errors. For asyncio it is ``from spanwire.client import aio``. Nothing is loaded before it is
-named, so that a worker that imports one module of the client pays for that one alone.
+Programs import from here `connect` and the classes of the blocking shell, messages, types and errors. The asyncio shell
+is ``from spanwire.client import aio``. Names are loaded on first use, so that a worker process pays only for the
+modules that it needs.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ EXPORTS: Final[dict[str, str]] = {
 }  # fmt: skip
 
 
-if not TYPE_CHECKING:  # a type checker is to find names that are not there
+if not TYPE_CHECKING:  # hidden from type checkers, which report unknown names themselves
 
     def __getattr__(name: str) -> object:
-        """Load what is named for the first time."""
+        """Load a public name on first use."""
         path = EXPORTS.get(name)
         if path is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,9 +1,9 @@
-"""What the client needs from outside: a way to a broker in its own process, for ``vm:`` and ``peer:`` URLs.
+"""Port of the client to a broker in its own process, for ``vm:`` and ``peer:`` URLs.
 
-`spanwire.registry` names a function ``connect(url, options) -> InProcessTransport`` for each of these schemes. It is
-looked up when such a URL is opened, so that a client without one never loads a broker. ``options`` are the URL's
-options that are not the client's own. The function returns at once and raises `JmsError` for a URL it cannot honour; a
-broker that it starts on demand may still be on its way, for bytes wait in the transport.
+`spanwire.registry` names a function ``connect(url, options) -> InProcessTransport`` for each of these schemes. The
+function is loaded when such a URL is opened, so that other clients never load a broker. ``options`` are the URL's
+options that the client does not use. The function returns at once, and raises `JmsError` for a URL that it cannot
+serve. A broker that is started on demand may not be ready yet: the transport keeps the bytes.
 """
 
 from __future__ import annotations
@@ -12,38 +12,36 @@ from typing import Protocol
 
 
 class InProcessFeed(Protocol):
-    """The client's end. The transport calls it from any thread; no method blocks or raises."""
+    """The client's end, called by the transport from any thread. No method blocks or raises."""
 
     def received(self, data: bytes) -> None:
-        """Bytes from the broker, in order. The client says `InProcessTransport.taken` once they are processed."""
+        """Take bytes from the broker, in order. The client calls `InProcessTransport.taken` after processing them."""
         ...
 
     def writable(self) -> None:
-        """The transport takes bytes again, after a `write` that gave False."""
+        """Note that the transport takes bytes again, after a `write` that returned False."""
         ...
 
     def closed(self, reason: str | None) -> None:
-        """The broker has ended the connection, or none could be had. Called once; nothing is received after it."""
+        """Note that the broker has closed the connection, or that there is no broker. Called once, as the last call."""
         ...
 
 
 class InProcessTransport(Protocol):
-    """One connection to a broker in this process, as bytes in both directions. May be called from any thread."""
+    """One connection to a broker in this process. May be called from any thread."""
 
     def start(self, feed: InProcessFeed) -> None:
-        """Begin; called once, before everything else. ``feed`` may be called from within."""
+        """Start to pass bytes; the first call, and made once. ``feed`` may be called from within."""
         ...
 
     def write(self, data: bytes) -> bool:
-        """Bytes for the broker, always taken. After False the client holds further ones back until
-        `InProcessFeed.writable`.
-        """
+        """Take bytes for the broker. After False the client waits for `InProcessFeed.writable` before the next call."""
         ...
 
     def taken(self, count: int) -> None:
-        """The client has processed ``count`` bytes of what it received: the broker's measure of back-pressure."""
+        """Note that the client has processed ``count`` bytes; the broker stops while too many are unprocessed."""
         ...
 
     def close(self) -> None:
-        """End the connection; what was written before still reaches the broker. May be called twice."""
+        """Close the connection; bytes written before still reach the broker. May be called twice."""
         ...

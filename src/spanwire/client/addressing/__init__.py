@@ -1,1 +1,1 @@
-"""Broker URLs and what their options mean. Pure."""
+"""Broker URLs and the settings that their options contain. Pure."""

@@ -1,9 +1,11 @@
-"""Broker URLs of a client: ``tcp://host:port?options``, ``ssl:``, ``vm:``, ``peer:``, ``failover:(a,b)?options``,
-``fanout:(a,b)?options`` and ``discovery:(agent)?options``, where the agent is ``multicast://default?group=name``,
-``zeroconf://name``, ``fabric://name`` or a list, ``static:(a,b)`` or ``masterslave:(a,b)``. Lists may stand in lists.
+"""Broker URLs: ``tcp://host:port?options``, ``ssl:``, ``vm:``, ``peer:``, and lists of addresses.
 
-Options of the client itself (``jms.…``) stand at the outermost URL; ``nested.…`` or ``discovered.…`` of a list hold for
-each of its addresses. A URL in an error shows neither user, password nor option values.
+Lists are ``failover:(a,b)?options``, ``fanout:(a,b)?options`` and ``discovery:(agent)?options``, and may be nested. The
+agent is ``multicast://default?group=name``, ``zeroconf://name``, ``fabric://name``, or a list ``static:(a,b)`` or
+``masterslave:(a,b)``.
+
+Options of the client (``jms.…``) belong to the outermost URL. Options ``nested.…`` or ``discovered.…`` of a list apply
+to each of its addresses. Errors never show user, password or option values of a URL.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ from spanwire.discovery.group import OPTIONS as GROUP_OPTIONS
 from spanwire.model.errors import ConfigurationError
 
 MAX_URL: Final = 4_096  # characters
-MAX_ADDRESSES: Final = 64  # of one failover URL
+MAX_ADDRESSES: Final = 64  # addresses of one failover URL
 PLAIN_SCHEMES: Final = ("tcp", "nio", "auto", "auto+nio")
 TLS_SCHEMES: Final = ("ssl", "nio+ssl", "auto+ssl", "auto+nio+ssl")
-PLAIN_PORT: Final = 61616  # of ActiveMQ's OpenWire connectors, as its documentation has them
+PLAIN_PORT: Final = 61616  # port of ActiveMQ's OpenWire connector
 TLS_PORT: Final = 61617
 FANOUT_SCHEME: Final = "fanout"
 IN_PROCESS_SCHEMES: Final = ("vm", "peer", FANOUT_SCHEME)
@@ -54,7 +56,7 @@ FAILOVER_SCHEME: Final = "failover"
 DISCOVERY_SCHEME: Final = "discovery"
 MASTER_SLAVE: Final = "masterslave"
 LIST_SCHEMES: Final = ("static", "simple", MASTER_SLAVE)
-# What else may stand in a URL, and what to do instead.
+# Schemes that the client does not support, with advice.
 OTHERS: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("http", "https"), "OpenWire over HTTP comes with the web connectors, which are not there yet; write tcp://"
@@ -74,13 +76,15 @@ OTHERS: Final[dict[str, str]] = {
 DISCOVERED_PREFIX: Final = "discovered."
 JMS_PREFIX: Final = "jms."
 NESTED_PREFIX: Final = "nested."
-BROKER_URI: Final = "(broker)"  # what stands in the parentheses of vm:(…); no option that one could write
+BROKER_URI: Final = "(broker)"  # key of the URI inside of vm:(…); no option of a URL can have this name
 
 
 @dataclass(frozen=True)
 class BrokerAddress:
-    """One broker. ``url`` is what the caller wrote, without options; those of a transport in this process are in
-    ``options``, unread; ``inner`` are the brokers of a ``fanout:`` URL, which is one for the connection.
+    """Address of one broker. ``url`` is the URL without options.
+
+    ``options`` are those of a transport in this process. ``inner`` are the brokers of a ``fanout:`` URL, which is a
+    single address for the connection.
     """
 
     scheme: str
@@ -93,19 +97,21 @@ class BrokerAddress:
 
     @property
     def is_secure(self) -> bool:
-        """Whether the socket speaks TLS."""
+        """True if the socket uses TLS."""
         return self.scheme in TLS_SCHEMES
 
     @property
     def is_in_process(self) -> bool:
-        """Whether there is no socket at all."""
+        """True if the address needs no socket."""
         return self.scheme in IN_PROCESS_SCHEMES
 
 
 @dataclass(frozen=True)
 class BrokerUrl:
-    """Everything that a URL says. With ``group`` the addresses are those that are found there; each has the options
-    ``discovered``, and the login is sent to those whom TLS has verified, or to anybody if ``sends_login``.
+    """Parsed broker URL.
+
+    With a ``group`` the addresses are discovered, and get the options ``discovered``. The login is sent to brokers
+    verified by TLS only, unless ``sends_login`` is True.
     """
 
     addresses: tuple[BrokerAddress, ...]
@@ -118,7 +124,7 @@ class BrokerUrl:
 
     @property
     def may_use_tls(self) -> bool:
-        """Whether a broker of it may be spoken to by TLS, so that stores are of use."""
+        """True if TLS may be used, so that key and trust stores make sense."""
         if self.group is not None:
             return True
         for address in self.addresses:
@@ -128,7 +134,7 @@ class BrokerUrl:
 
 
 class Login:
-    """Credentials that the caller gives beside a URL."""
+    """Credentials given beside a URL."""
 
     def __init__(self, user_name: str | None, password: str | None, client_id: str | None) -> None:
         self.user_name: Final[str | None] = user_name
@@ -136,14 +142,14 @@ class Login:
         self.client_id: Final[str | None] = client_id
 
     def settings(self, options: Options) -> ClientSettings:
-        """What the URL says, and these before it."""
+        """Return the client settings of the URL, overridden by the credentials."""
         return client_settings(options, self.user_name, self.password, self.client_id)
 
 
 def parse_url(
     text: str, user_name: str | None = None, password: str | None = None, client_id: str | None = None
 ) -> BrokerUrl:
-    """Read a URL; credentials given beside it go before those in it. Raises `ConfigurationError` in one line."""
+    """Parse a broker URL. Credentials override those in the URL. Raises `ConfigurationError` with one line."""
     if len(text) > MAX_URL:
         raise ConfigurationError(f"a broker URL of {len(text)} characters is longer than {MAX_URL}")
     login = Login(user_name, password, client_id)
@@ -160,7 +166,7 @@ def parse_url(
 
 
 def composite(part: str, text: str, depth: int = 0) -> Composite:
-    """One level of a URL taken apart; errors show the whole ``text`` without secrets."""
+    """Parse one level of a URL. Errors show the whole ``text`` without secrets."""
     try:
         return parse_composite(part, depth)
     except ConfigurationError as error:
@@ -168,20 +174,20 @@ def composite(part: str, text: str, depth: int = 0) -> Composite:
 
 
 def split_options(options: dict[str, str], prefix: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The options that begin so, with that, and the others."""
+    """Return the options with a prefix, and the other options."""
     chosen = {name: value for name, value in options.items() if name.startswith(prefix)}
     return chosen, {name: value for name, value in options.items() if name not in chosen}
 
 
 def is_option_of_each(name: str) -> bool:
-    """Whether an option of a list or of discovery holds for each address."""
+    """Return True if an option of a list or of discovery applies to each address."""
     if name.startswith((DISCOVERED_PREFIX, NESTED_PREFIX)):
         return True
     return name.removeprefix(SOCKET_PREFIX) in SOCKET or name in WIRE_FORMAT
 
 
 def each_options(options: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The options of each address, without their prefix, and those of the list itself."""
+    """Return the options of each address, without their prefix, and the options of the list itself."""
     each = {
         name.removeprefix(DISCOVERED_PREFIX).removeprefix(NESTED_PREFIX): value
         for name, value in options.items()
@@ -191,7 +197,9 @@ def each_options(options: dict[str, str]) -> tuple[dict[str, str], dict[str, str
 
 
 def list_url(composite_url: Composite, text: str, login: Login, known: Known, scheme: str) -> BrokerUrl:
-    """``failover:(a,b)?options`` and the lists that mean the same; ``scheme`` says how the list is used."""
+    """Return a URL ``failover:(a,b)?options`` or a list of the same meaning; ``scheme`` decides the order of the
+    addresses.
+    """
     each, outer = each_options(composite_url.options)
     options = Options(redacted(text), outer, {**known, **JMS})
     addresses = list_addresses(composite_url, each, text, 0)
@@ -203,7 +211,7 @@ def list_url(composite_url: Composite, text: str, login: Login, known: Known, sc
 
 
 def discovery_url(composite_url: Composite, text: str, login: Login) -> BrokerUrl:
-    """``discovery:(agent)?options``: the options are those of failover, and those of each address."""
+    """Return a URL ``discovery:(agent)?options``, with the options of failover and of each address."""
     if len(composite_url.parts) != 1:
         raise ConfigurationError(f"{redacted(text)!r} names no agent; write discovery:(multicast://default)")
     inner = composite(composite_url.parts[0], text, 1)
@@ -222,7 +230,7 @@ def discovery_url(composite_url: Composite, text: str, login: Login) -> BrokerUr
 
 
 def fanout_url(composite_url: Composite, text: str, login: Login) -> BrokerUrl:
-    """``fanout:(agent)?options``: for the connection it is one address, whose ``inner`` are all brokers."""
+    """Return a URL ``fanout:(agent)?options``: a single address for the connection, with all brokers as ``inner``."""
     each, outer = each_options(composite_url.options)
     group: AgentSettings | None = None
     addresses: tuple[BrokerAddress, ...] = ()
@@ -245,13 +253,13 @@ def fanout_url(composite_url: Composite, text: str, login: Login) -> BrokerUrl:
     settings = login.settings(options)
     sends_login = options.flag("sendLoginToDiscovered", False)
     brokers = BrokerUrl(addresses, reconnect_policy(options), settings, group, each, sends_login, policy)
-    wait = SocketSettings(connect_timeout_ms=MAX_NUMBER)  # until so many brokers as minAckCount says are there
+    wait = SocketSettings(connect_timeout_ms=MAX_NUMBER)  # until minAckCount brokers are connected
     one = BrokerAddress(FANOUT_SCHEME, redacted(text), settings=wait, inner=brokers)
     return BrokerUrl((one,), NO_RECONNECT, settings)
 
 
 def agent_of(part: str, outer: dict[str, str], text: str) -> tuple[AgentSettings, dict[str, str]]:
-    """The agent, with its options that stand at the outer URL, and what is left of those."""
+    """Return the agent with its options in the outer URL, and the other outer options."""
     of_agent = {name: value for name, value in outer.items() if name in GROUP_OPTIONS}
     joined = "&".join([f"{name}={value}" for name, value in of_agent.items()])
     if joined:
@@ -264,13 +272,13 @@ def agent_of(part: str, outer: dict[str, str], text: str) -> tuple[AgentSettings
 
 
 def check_options_of_each(each: dict[str, str], text: str) -> None:
-    """The options of each address have to be right before one is found."""
+    """Check the options of each address before a broker is discovered."""
     broker_address(Composite("tcp", "//h:1"), each, text, {})
 
 
 def discovered_address(uri: str, url: BrokerUrl) -> BrokerAddress | None:
-    """What was announced, with the options of the URL; None for what the client cannot or, for the sake of its login,
-    must not use unless TLS verifies it: see `BrokerAddress.is_secure`.
+    """Return an announced address with the options of the URL, or None for a protocol that the client does not
+    speak.
     """
     address = read_address(uri)
     if address is None:
@@ -280,7 +288,7 @@ def discovered_address(uri: str, url: BrokerUrl) -> BrokerAddress | None:
 
 
 def list_addresses(composite_url: Composite, each: dict[str, str], text: str, depth: int) -> tuple[BrokerAddress, ...]:
-    """The addresses of a list and of all lists inside."""
+    """Return the addresses of a list and of its inner lists."""
     addresses: list[BrokerAddress] = []
     for part in composite_url.parts:
         inner = composite(part, text, depth + 1)
@@ -302,7 +310,7 @@ def list_addresses(composite_url: Composite, each: dict[str, str], text: str, de
 
 
 def broker_address(composite_url: Composite, options_by_name: dict[str, str], text: str, outer: Known) -> BrokerAddress:
-    """One address with its options; ``outer`` are the options that may stand beside them, for hints."""
+    """Return one address with its options. ``outer`` are options that may stand beside them, for hints in errors."""
     where = redacted(text)
     scheme, rest = composite_url.scheme, composite_url.address
     if scheme in ("vm", "peer"):
@@ -325,7 +333,9 @@ def broker_address(composite_url: Composite, options_by_name: dict[str, str], te
 
 
 def authority(scheme: str, rest: str, where: str) -> tuple[str, int]:
-    """Return host and port of ``//host:port``, without a port the usual one. Raises `ConfigurationError`."""
+    """Return host and port of ``//host:port``, with the protocol's usual port by default. Raises
+    `ConfigurationError`.
+    """
     if "@" in rest or "…@" in where:
         raise ConfigurationError(
             f"{where!r} has a user before the host, where a broker URL has none: give user_name= and password= "
@@ -341,7 +351,9 @@ def authority(scheme: str, rest: str, where: str) -> tuple[str, int]:
 
 
 def in_process_address(composite_url: Composite, options_by_name: dict[str, str], where: str) -> BrokerAddress:
-    """``vm://NAME``, ``vm:(broker:(…)?…)`` or ``peer://group/NAME``; options are read where the broker is made."""
+    """Return the address ``vm://NAME``, ``vm:(broker:(…)?…)`` or ``peer://group/NAME``; the broker reads the
+    options.
+    """
     wire_options, transport = split_options(options_by_name, "wireFormat.")
     settings = socket_settings(Options(where, wire_options, WIRE_FORMAT), "")
     if composite_url.is_list:
@@ -362,5 +374,5 @@ def in_process_address(composite_url: Composite, options_by_name: dict[str, str]
 
 
 def options_of(query: str, text: str) -> dict[str, str]:
-    """The options behind an address or a name; errors show that without its passwords."""
+    """Return the options behind an address or a name. Errors show the text without its passwords."""
     return parse_options(repr(redacted(text)), query)

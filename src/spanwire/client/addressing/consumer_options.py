@@ -1,4 +1,4 @@
-"""What a consumer asks of the broker: from the caller's arguments, the URL's options and those behind a destination."""
+"""Options of a consumer, from the caller's arguments, the destination's options and the URL."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HIGHEST_PRIORITY: Final = 127
 
 @dataclass(frozen=True)
 class ConsumerOptions:
-    """What the caller of ``create_consumer`` says. What is None comes from the destination's options or the URL's."""
+    """Arguments of ``create_consumer``. None stands for the destination's option or the URL's."""
 
     selector: str | None = None
     no_local: bool | None = None
@@ -44,9 +44,13 @@ class ConsumerOptions:
 def consumer_info(
     destination: Destination | str, requested: ConsumerOptions, settings: ClientSettings
 ) -> wire.ConsumerInfo:
-    """The announcement, without its id. ``queue://Q?consumer.prefetchSize=10`` is understood as ActiveMQ does.
+    """Return the ConsumerInfo without its id. Options behind the name, as in ``queue://Q?consumer.prefetchSize=10``,
+    apply.
 
-    Raises `InvalidDestinationError`, `ConfigurationError` or, without a client id, `IllegalStateError`.
+    Raises:
+        InvalidDestinationError: The destination does not suit a durable subscription or a browser.
+        ConfigurationError: An option is unknown or out of range.
+        IllegalStateError: A durable subscription without a client id.
     """
     target, options = parsed(destination)
     if requested.subscription_name is not None:
@@ -83,7 +87,7 @@ def consumer_info(
 
 
 def parsed(destination: Destination | str) -> tuple[Destination, Options]:
-    """A destination and the options behind its name. Those of a composite belong to its parts and stay there."""
+    """Return a destination and the options behind its name. Options of a composite destination stay with its parts."""
     if isinstance(destination, Destination):
         return destination, Options(str(destination), {}, DESTINATION_OPTIONS)
     name, _, query = destination.partition("?")
@@ -93,7 +97,7 @@ def parsed(destination: Destination | str) -> tuple[Destination, Options]:
 
 
 def default_prefetch(target: Destination, requested: ConsumerOptions, settings: ClientSettings) -> int:
-    """The prefetch of the policy for this kind of consumer."""
+    """Return the prefetch of the policy for this kind of consumer."""
     policy = settings.prefetch
     if requested.browser:
         return policy.browser

@@ -1,6 +1,7 @@
-"""What the options of a broker URL mean to a client; their names are ActiveMQ's.
+"""Options of a broker URL, with ActiveMQ's names, and the settings that they set.
 
-An option that nobody knows is an error with the closest known one; so is one with a value that cannot be honoured.
+An unknown option is an error that names the closest known option. A value that the client cannot honour is an error,
+too.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from spanwire.model.secret import Secret
 from spanwire.protocols.base import MAX_FRAME_SIZE
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 
-MAX_WORD: Final = 60  # characters of a stranger's word in an error
-MAX_NUMBER: Final = 2**31 - 1  # Java's int; milliseconds of 24 days
-MAX_PREFETCH: Final = 32_766  # the largest that brokers grant
-CONNECT_TIMEOUT_MS: Final = 15_000  # from the first attempt of an address until the broker has accepted the login
-CLOSE_TIMEOUT_MS: Final = 15_000  # ActiveMQ's
-MAX_PREFIX: Final = 100  # characters before a made-up id
+MAX_WORD: Final = 60  # characters of an unknown word in an error
+MAX_NUMBER: Final = 2**31 - 1  # largest Java int; 24 days in milliseconds
+MAX_PREFETCH: Final = 32_766  # messages; the largest prefetch that brokers grant
+CONNECT_TIMEOUT_MS: Final = 15_000  # milliseconds from a connection attempt until the login is accepted
+CLOSE_TIMEOUT_MS: Final = 15_000  # milliseconds, as in ActiveMQ
+MAX_PREFIX: Final = 100  # characters before a generated id
 NO_TIMEOUT: Final = -1
 
 FLAG: Final = "true or false"
@@ -28,7 +29,7 @@ NUMBER: Final = "a whole number"
 DECIMAL: Final = "a number"
 TEXT: Final = "a text"
 
-# name → (kind of value, the only value that can be honoured or "")
+# name → (kind of value, the only supported value or "")
 Known = dict[str, tuple[str, str]]
 JMS: Final[Known] = {
     "jms.alwaysSessionAsync": (FLAG, ""),
@@ -89,7 +90,7 @@ JMS: Final[Known] = {
     "jms.watchTopicAdvisories": (FLAG, ""),
     "jms.xaAckMode": (NUMBER, "-1"),
 }
-# These steer what only a Java client has: thread pools, copies, deserialization, statistics. Any value is honoured.
+# Options of features that only a Java client has: thread pools, copies, deserialization, statistics.
 WITHOUT_EFFECT: Final = (
     "jms.alwaysSessionAsync",
     "jms.copyMessageOnSend",
@@ -139,19 +140,21 @@ SOCKET_PREFIX: Final = "socket."
 
 @dataclass(frozen=True)
 class PrefetchPolicy:
-    """How many messages the broker may send ahead of their acknowledgement, by the kind of consumer; 0: it pulls."""
+    """Messages that the broker may dispatch ahead of their acknowledgement, by kind of consumer; 0 to pull each
+    message.
+    """
 
     queue: int = 1_000
     topic: int = MAX_PREFETCH
     durable_topic: int = 100
     browser: int = 500
     optimized_durable_topic: int = 1_000  # with jms.optimizeAcknowledge
-    maximum_pending: int = 0  # that the broker keeps for a slow consumer of a topic; 0: what it keeps anyway
+    maximum_pending: int = 0  # messages kept for a slow consumer of a topic; 0: the broker's limit
 
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """How a client behaves, whatever address it is connected to."""
+    """Settings of a client that do not depend on the address."""
 
     user_name: str | None = None
     password: Secret | None = field(default=None, repr=False)
@@ -166,16 +169,16 @@ class ClientSettings:
     nested_values: bool = True
     timestamps: bool = True
     optimize_acknowledge: bool = False
-    optimize_acknowledge_timeout_ms: int = 300  # ActiveMQ's
+    optimize_acknowledge_timeout_ms: int = 300  # as in ActiveMQ
     scheduled_acknowledge_ms: int = 0  # 0: never
     watch_advisories: bool = False
     message_priority: bool = False
     non_blocking_redelivery: bool = False
     client_id_prefix: str | None = None
     connection_id_prefix: str | None = None
-    connect_timeout_ms: int = 0  # 0: the address has its own
+    connect_timeout_ms: int = 0  # 0: the timeout of the address
     producer_window_bytes: int = 0  # 0: none
-    send_timeout_ms: int = 0  # 0: waits as long as the connection lives
+    send_timeout_ms: int = 0  # 0: none
     close_timeout_ms: int = CLOSE_TIMEOUT_MS
     prefetch: PrefetchPolicy = field(default_factory=PrefetchPolicy)
     redelivery: RedeliveryPolicy = field(default_factory=RedeliveryPolicy)
@@ -183,12 +186,12 @@ class ClientSettings:
 
 @dataclass(frozen=True)
 class SocketSettings:
-    """What one address says about its socket, TLS and wire format."""
+    """Settings of one address: socket, TLS and wire format."""
 
     connect_timeout_ms: int = CONNECT_TIMEOUT_MS
     tcp_no_delay: bool = True
     keep_alive: bool = False
-    buffer_size: int = 0  # 0: what the system chooses
+    buffer_size: int = 0  # bytes; 0: the system's default
     verify_host_name: bool | None = None
     protocols: tuple[str, ...] = ()
     cipher_suites: tuple[str, ...] = ()
@@ -196,7 +199,7 @@ class SocketSettings:
 
 
 class Options:
-    """The options of one URL, checked against the known ones. ``where`` names the URL in errors, without secrets."""
+    """Options of one URL, checked against the known options. ``where`` is the URL without secrets, for errors."""
 
     def __init__(self, where: str, texts: dict[str, str], known: Known) -> None:
         self.where: Final[str] = where
@@ -208,12 +211,12 @@ class Options:
             _check(where, name, text, rule[0], rule[1])
 
     def flag(self, name: str, default: bool) -> bool:
-        """A truth value."""
+        """Return a boolean option."""
         text = self._texts.get(name)
         return default if text is None else text.lower() == "true"
 
     def number(self, name: str, default: int, lowest: int = 0, highest: int = MAX_NUMBER) -> int:
-        """A whole number; raises `ConfigurationError` when it is out of range."""
+        """Return an integer option. Raises `ConfigurationError` if the value is out of range."""
         text = self._texts.get(name)
         if text is None:
             return default
@@ -223,7 +226,7 @@ class Options:
         return value
 
     def decimal(self, name: str, default: float) -> float:
-        """A number of at least 1."""
+        """Return a decimal option between 1 and 1000. Raises `ConfigurationError` for any other value."""
         text = self._texts.get(name)
         if text is None:
             return default
@@ -233,16 +236,16 @@ class Options:
         return value
 
     def text(self, name: str) -> str | None:
-        """A text, or None."""
+        """Return a text option, or None."""
         return self._texts.get(name)
 
     def words(self, name: str) -> tuple[str, ...]:
-        """A list with commas."""
+        """Return the words of a comma-separated option."""
         return tuple([word.strip() for word in (self._texts.get(name) or "").split(",") if word.strip()])
 
 
 def hint(name: str, known: Known) -> str:
-    """``, did you mean jms.useAsyncSend?``"""
+    """Return a suffix for an error: ``, did you mean jms.useAsyncSend?``"""
     return suggestion(name, known, ", ")
 
 
@@ -265,7 +268,7 @@ def _check(where: str, name: str, text: str, kind: str, only: str) -> None:
 def client_settings(
     options: Options, user_name: str | None, password: str | None, client_id: str | None
 ) -> ClientSettings:
-    """The ``jms.`` options; what the caller gives goes before what the URL says."""
+    """Return the settings of the client, overridden by credentials."""
     secret = password if password is not None else options.text("jms.password")
     return ClientSettings(
         user_name=user_name if user_name is not None else options.text("jms.userName"),
@@ -298,7 +301,7 @@ def client_settings(
 
 
 def id_prefix(options: Options, name: str) -> str | None:
-    """What a made-up id begins with; raises `ConfigurationError` for what no id can have."""
+    """Return the prefix of generated ids. Raises `ConfigurationError` for characters that no id may contain."""
     prefix = options.text(name)
     if prefix is not None and (len(prefix) > MAX_PREFIX or not prefix.isascii() or not prefix.isprintable()):
         raise ConfigurationError(f"{options.where}: {name} has up to {MAX_PREFIX} printable ASCII characters")
@@ -306,7 +309,9 @@ def id_prefix(options: Options, name: str) -> str | None:
 
 
 def prefetch_policy(options: Options) -> PrefetchPolicy:
-    """``jms.prefetchPolicy.``; ``all`` goes before the others, as ActiveMQ has it. Larger than the largest is that."""
+    """Return the options ``jms.prefetchPolicy.…``, limited to `MAX_PREFETCH`; ``all`` overrides the others, as in
+    ActiveMQ.
+    """
     base = PrefetchPolicy()
     name = "jms.prefetchPolicy."
     every = options.number(name + "all", NO_TIMEOUT)
@@ -326,7 +331,7 @@ def prefetch_policy(options: Options) -> PrefetchPolicy:
 
 
 def redelivery_policy(options: Options) -> RedeliveryPolicy:
-    """``jms.redeliveryPolicy.``"""
+    """Return the options ``jms.redeliveryPolicy.…``"""
     base = RedeliveryPolicy()
     name = "jms.redeliveryPolicy."
     return RedeliveryPolicy(
@@ -347,7 +352,7 @@ def redelivery_policy(options: Options) -> RedeliveryPolicy:
 
 
 def socket_settings(options: Options, host: str) -> SocketSettings:
-    """What stands at an address."""
+    """Return the settings of one address."""
     base = WireFormatPreferences()
     frame_size = options.number("wireFormat.maxFrameSize", MAX_FRAME_SIZE, 1, 2**62)
     verify = options.text("verifyHostName")

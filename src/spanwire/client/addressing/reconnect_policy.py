@@ -1,4 +1,4 @@
-"""What the options of ``failover:``, ``discovery:`` and ``fanout:`` mean; their names are ActiveMQ's."""
+"""Options of ``failover:``, ``discovery:`` and ``fanout:`` URLs, with ActiveMQ's names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from spanwire.client.addressing.options import DECIMAL, FLAG, NO_TIMEOUT, NUMBER, TEXT, Known, Options
 
-CACHE_BYTES: Final = 128 * 1024  # of one-way sends that trackMessages keeps for the next broker, ActiveMQ's default
+CACHE_BYTES: Final = 128 * 1024  # bytes of one-way sends that trackMessages keeps; ActiveMQ's default
 MAX_ACK_COUNT: Final = 64  # brokers of one fanout: URL
 
 logger = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ RECONNECT: Final[Known] = {
     "initialReconnectDelay": (NUMBER, ""),
     "maxReconnectAttempts": (NUMBER, ""),
     "maxReconnectDelay": (NUMBER, ""),
-    "reconnectDelayExponent": (DECIMAL, ""),  # backOffMultiplier, as ActiveMQ's code calls it
+    "reconnectDelayExponent": (DECIMAL, ""),  # ActiveMQ's other name of backOffMultiplier
     "useExponentialBackOff": (FLAG, ""),
     "warnAfterReconnectAttempts": (NUMBER, ""),
 }
@@ -47,11 +47,11 @@ DISCOVERY: Final[Known] = {"sendLoginToDiscovered": (FLAG, "")}
 
 @dataclass(frozen=True)
 class ReconnectPolicy:
-    """ActiveMQ's failover: how often and how soon. Attempts of -1 mean no limit, 0 that there is no reconnect.
+    """ActiveMQ's failover options. -1 attempts stand for no limit, 0 attempts for no reconnect.
 
-    ``priority`` are the URLs to prefer, with none of them the first address is; ``cache_bytes`` of one-way sends are
-    kept for the next broker, ``tells`` says that each address is worth a line of the log, ``keeps_producers`` that an
-    open transaction outlives its broker though a producer that sent in it is closed.
+    ``priority`` are preferred URLs; without them the first address is preferred. ``cache_bytes`` of one-way sends are
+    kept for the next broker. ``tells`` logs each address. ``keeps_producers`` replays open transactions with sends of
+    closed producers.
     """
 
     initial_delay_ms: int = 10
@@ -79,8 +79,8 @@ NO_RECONNECT: Final = ReconnectPolicy(
 
 @dataclass(frozen=True)
 class FanoutPolicy:
-    """How sends are spread: nothing leaves before ``min_ack_count`` brokers are there, and a request is done when so
-    many have answered.
+    """Options of ``fanout:``. ``min_ack_count`` brokers must be connected before a send, and must answer each
+    request.
     """
 
     min_ack_count: int = 2
@@ -88,7 +88,7 @@ class FanoutPolicy:
 
 
 def reconnect_policy(options: Options, randomize: bool = True, tells: bool = False) -> ReconnectPolicy:
-    """The options of ``failover:``. ``randomize`` is what holds without a word."""
+    """Return the options of ``failover:``. ``randomize`` is the default of the option of this name."""
     base = ReconnectPolicy()
     attempts = options.number("maxReconnectAttempts", base.max_attempts, -1)
     if not options.flag("reconnectSupported", True):
@@ -119,7 +119,7 @@ def reconnect_policy(options: Options, randomize: bool = True, tells: bool = Fal
 
 
 def fanout_policy(options: Options) -> FanoutPolicy:
-    """The options of ``fanout:`` that are not those of failover."""
+    """Return the options that only ``fanout:`` has."""
     base = FanoutPolicy()
     return FanoutPolicy(
         min_ack_count=options.number("minAckCount", base.min_ack_count, 1, MAX_ACK_COUNT),

@@ -1,4 +1,4 @@
-"""Broker URLs for people: what of them may stand in an error or a log."""
+"""Broker URLs without secrets, for errors and logs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ LIST_SCHEMES: Final = tuple([f"{scheme}:" for scheme in LISTS])
 
 
 def redacted(text: str) -> str:
-    """A URL for people: without user, password and option values, and cut when it is long.
+    """Return a URL without user, password and option values, cut to a readable length.
 
-    Secrets may hold commas, slashes, question marks and parentheses; what is in doubt is not shown.
+    A secret may contain commas, slashes, question marks and parentheses, so doubtful parts are left out.
     """
     is_list = text.strip().lower().startswith(LIST_SCHEMES)
     masked = (NESTED_OPTIONS if is_list else ALL_OPTIONS).sub("?…", text)
     masked = USER.sub("//…@", masked)
     if "@" in text:
         masked = AFTER_SLASHES.sub(_mask_authority, masked)
-        if "//" not in text:  # the scheme was forgotten, and nobody knows where a password ends
+        if "//" not in text:  # without a scheme the end of a password is unknown
             masked = "…"
     masked = printable(masked, " ")
     return masked if len(masked) <= 2 * MAX_WORD else masked[: 2 * MAX_WORD] + "…"

@@ -1,4 +1,4 @@
-"""How often and how soon a rolled back message comes again: ActiveMQ's RedeliveryPolicy of a client."""
+"""Number and delay of redeliveries after a rollback: the client's RedeliveryPolicy of ActiveMQ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_DELAY_MS: Final = 2.0**53
 
 @dataclass(frozen=True)
 class RedeliveryPolicy:
-    """The defaults are ActiveMQ's. Delays in milliseconds; a maximum of -1 means none."""
+    """Redelivery policy with ActiveMQ's defaults. Delays are milliseconds; a maximum of -1 stands for no limit."""
 
     maximum_redeliveries: int = 6
     initial_redelivery_delay_ms: int = 1_000
@@ -21,19 +21,20 @@ class RedeliveryPolicy:
     back_off_multiplier: float = 5.0
     use_collision_avoidance: bool = False
     collision_avoidance_percent: int = 15
-    pre_dispatch_check: bool = True  # a message that comes with too many redeliveries is not handed over
+    pre_dispatch_check: bool = True  # do not deliver dispatched messages beyond the limit
 
     def is_exceeded(self, redeliveries: int) -> bool:
-        """Whether a message that was redelivered this many times has had all its chances."""
+        """Return True if a message with so many redeliveries goes to the dead-letter queue."""
         return self.maximum_redeliveries != NO_LIMIT and redeliveries > self.maximum_redeliveries
 
     def is_refused(self, redeliveries: int) -> bool:
-        """Whether a message that comes from the broker with so many redeliveries is not handed over at all."""
+        """Return True if a dispatched message with so many redeliveries is not delivered to the application."""
         return self.pre_dispatch_check and self.is_exceeded(redeliveries)
 
     def delay_ms(self, redeliveries: int, dice: float = 0.0) -> int:
-        """How long to wait before the redelivery of this number, 1 for the first. ``dice`` from -1 to 1 says how far,
-        with collision avoidance, it is from the middle.
+        """Return the delay before a redelivery in milliseconds; ``redeliveries`` is 1 for the first one.
+
+        ``dice`` from -1 to 1 spreads the delay if the policy uses collision avoidance.
         """
         if redeliveries <= 1:
             return self._spread(float(self.initial_redelivery_delay_ms), dice)

@@ -98,7 +98,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         timeout_ms = self.core.failover.policy.timeout_ms
         try:
             async with asyncio.timeout(None if timeout_ms < 0 else timeout_ms / 1000):
-                while not self.core.is_online and self.core.failure is None:  # it may be lost again meanwhile
+                while not self.core.is_online and self.core.failure is None:  # may be lost again meanwhile
                     await self._online.wait()
         except TimeoutError:
             raise self.core.failover.timeout_error() from None
@@ -133,7 +133,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         if request is not None:
             await self.answer(request, self.core.settings.close_timeout_ms / 1000)
         elif self.core.failure is None:
-            self._after_input()  # without a broker whoever waited for something of it waits no longer
+            self._after_input()  # wakes the calls that wait for the removed object
 
     async def wait_writable(self, timeout: float | None) -> None:
         """Wait before a send until the socket takes bytes. Raises `ResourceAllocationError` after ``timeout``
@@ -313,7 +313,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         self._timer = None
         if (
             self.machine.now().monotonic - self._timer_due > TIMER_GRACE
-        ):  # the loop had no time: what came is yet to be read
+        ):  # the loop was blocked: arrived bytes are still unread
             self._timer_due = float("inf")
             self._timer = self._loop.call_later(READ_GRACE, self._on_timer)
             return
@@ -431,7 +431,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             failure = login_timeout_error(address, is_open, timeout)
         except OSError as error:
             failure = connection_error(address, error)
-        except UnicodeError as error:  # of a name that no host can have
+        except UnicodeError as error:  # raised for an invalid host name
             failure = connection_error(address, error)
         except JmsError as refused:
             failure = refused
@@ -479,7 +479,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         try:
             await self.answer_close(self.core.request_removal())
         except JmsError:
-            pass  # a broker that is gone or does not answer has ended the connection, too
+            pass  # the connection is over without the broker's response, too
         finally:
             self.core.shutdown()
             self.write()
@@ -493,4 +493,4 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             if wire is not None and wire.is_writable:
                 wire.close()
             elif wire is not None:
-                wire.abort()  # a broker that takes nothing would keep the socket open for ever
+                wire.abort()  # a full socket would stay open for ever

@@ -129,7 +129,7 @@ class FanoutTransport:
             try:
                 loop.call_soon_threadsafe(wake.set)
             except RuntimeError:
-                return  # the loop has ended
+                return  # the loop is closed
 
     def _run(self) -> None:
         try:

@@ -35,7 +35,7 @@ class KeepAliveThread:
 
     def add(self, connection: KeepAliveConnection) -> None:
         """Watch a connection."""
-        if self._process != os.getpid():  # a fork leaves neither the thread nor a lock that can be trusted
+        if self._process != os.getpid():  # a forked process has no thread, and perhaps a locked lock
             self._process = os.getpid()
             self._changed = threading.Condition()
             self._connections = []

@@ -74,7 +74,7 @@ class Wire:
         try:
             await future
         finally:
-            if future in self._writers:  # whoever waits has been cancelled
+            if future in self._writers:  # the waiting task was cancelled
                 self._writers.remove(future)
 
     def pause(self) -> None:
@@ -167,10 +167,10 @@ class SocketWire(Wire, asyncio.Protocol):
                 return False
             try:
                 if self._frame_rest or transport.get_write_buffer_size() > 0:
-                    return True  # the broker does not read just now, which no keep-alive would change
+                    return True  # the broker does not read, and a keep-alive would only wait behind other bytes
                 count = os.write(transport.get_extra_info("socket").fileno(), octets)
             except (OSError, RuntimeError):
-                return True  # full, or gone: the loop will see
+                return True  # full or closed; the loop will notice
             self._frame_rest = octets[count:] if count < len(octets) else b""
             return True
 

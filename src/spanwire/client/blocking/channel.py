@@ -128,21 +128,21 @@ class SocketChannel(Channel):
             try:
                 self._ear.recv(MAX_RINGS)
             except OSError:
-                pass  # another thread was quicker
+                pass  # another thread has read the byte
 
     def wake(self) -> None:
         """Write a byte to the socket pair."""
         try:
             self._bell.send(b"\0")
         except OSError:
-            pass  # it rings already, or the channel is closed
+            pass  # a wake-up is pending, or the channel is closed
 
     def close(self) -> None:
         """Shut the socket down first, so that a waiting thread returns."""
         try:
             socket.socket.shutdown(self._channel, socket.SHUT_RDWR)
         except OSError:
-            pass  # the peer was first
+            pass  # the peer has closed the socket
         self._channel.close()
         self._bell.close()
         with self._doors:

@@ -487,7 +487,7 @@ class CoreConnection:
                 self.core.shutdown()
                 self._write()
             except JmsError:
-                pass  # a broker that is gone or does not answer has ended the connection, too
+                pass  # the connection is over without the broker's response, too
             finally:
                 self._end()
 

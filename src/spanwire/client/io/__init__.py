@@ -1,1 +1,1 @@
-"""This machine as the client sees it: sockets, clocks, brokers that announce themselves."""
+"""Access of the client to the machine: sockets, clocks and the search for announced brokers."""

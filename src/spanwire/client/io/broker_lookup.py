@@ -1,7 +1,7 @@
-"""Brokers that announce themselves, for a client that knows none: it listens as long as each of them takes to speak.
+"""Search for announced brokers, for a client without configured addresses.
 
-Whoever is in reach can announce something. So a client with a login uses addresses of TLS alone, and a trust store of
-its caller, unless the URL says ``sendLoginToDiscovered=true``.
+Every host in reach can announce a broker. So a client with a login uses TLS addresses with the caller's trust store
+only, unless the URL says ``sendLoginToDiscovered=true``.
 """
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ from spanwire.discovery.group import MulticastSettings
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.tls.settings import ClientTlsSettings
 
-GRACE: Final = 0.2  # seconds beyond the time between two announcements, for a machine that is busy
-MAX_BEACONS: Final = 1_000  # that one look reads
+GRACE: Final = 0.2  # seconds beyond one announcement interval, for a busy machine
+MAX_BEACONS: Final = 1_000  # datagrams of one search; a flood must not keep the search busy
 
 logger = logging.getLogger(__name__)
 
 
 def find_brokers(url: BrokerUrl, group: AgentSettings, tls: ClientTlsSettings | None) -> tuple[BrokerAddress, ...]:
-    """The brokers of the group that may be used, within the time that one takes to announce itself. Blocks.
+    """Return the usable brokers of a discovery group. Blocks for one announcement interval.
 
-    Raises `JmsError` when there are none.
+    Raises:
+        JmsError: No broker was announced, or none may receive the login.
     """
     uris = _uris(group)
     addresses = [address for address in [discovered_address(uri, url) for uri in uris] if address is not None]
@@ -47,7 +48,7 @@ def find_brokers(url: BrokerUrl, group: AgentSettings, tls: ClientTlsSettings | 
 
 
 def may_send_login(address: BrokerAddress, url: BrokerUrl, tls: ClientTlsSettings | None) -> bool:
-    """Whether there is no login to send, or it may be sent there."""
+    """Return True if there is no login to send, or the address may receive the login."""
     settings = url.settings
     if url.sends_login or (settings.user_name is None and settings.password is None):
         return True
@@ -55,7 +56,7 @@ def may_send_login(address: BrokerAddress, url: BrokerUrl, tls: ClientTlsSetting
 
 
 def _uris(group: AgentSettings) -> list[str]:
-    """What the agent finds, unchecked. Raises `JmsError`."""
+    """Return the announced URIs, unchecked. Raises `JmsError`."""
     if isinstance(group, ZeroconfSettings) and not has_extra(name_of(group)):
         logger.info("the extra zeroconf is not installed: brokers of %s are looked for by multicast", group.place)
         group = MulticastSettings(group=group.group)
@@ -71,7 +72,7 @@ def _uris(group: AgentSettings) -> list[str]:
 
 
 def _listen(group: MulticastSettings) -> list[str]:
-    """What is announced, each once; farewells take back."""
+    """Return the URIs announced by multicast, without the brokers that have announced their end."""
     uris: dict[str, None] = {}
     end = time.monotonic() + group.keep_alive_ms / 1000 + GRACE
     with join_group(group) as joined:

@@ -1,4 +1,4 @@
-"""This machine as the client's core sees it, and what both shells need to open a socket."""
+"""Clocks, random bytes and socket options for both shells, and the errors of connection attempts."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from spanwire.tls.context import client_context
 from spanwire.tls.settings import ClientTlsSettings
 
 READ_BYTES: Final = 256 * 1024
-CLOCK_JUMP_MS: Final = 5_000  # a system clock set back by more is followed
+CLOCK_JUMP_MS: Final = 5_000  # milliseconds; a system clock that is set back by more is followed
 
 
 class Forks:
-    """How often this process is the child of a fork, so that a send need not ask the system for its process."""
+    """Counts the forks above this process, so that a send need not ask the system for its process id."""
 
     def __init__(self) -> None:
         self.count = 0
         self._is_watching = False
 
     def watch(self) -> int:
-        """Count from now on; how many there have been."""
+        """Start to count, and return the count so far."""
         if not self._is_watching:
             self._is_watching = True
             if hasattr(os, "register_at_fork"):  # Windows has no forks
@@ -46,7 +46,7 @@ FORKS: Final = Forks()
 
 
 class Machine:
-    """Clocks, random bytes, host name: an `Environment`. The wall clock never goes back by a little."""
+    """`Environment` of this machine. The wall clock does not go back by less than `CLOCK_JUMP_MS`."""
 
     def __init__(self) -> None:
         self._latest_ms = 0
@@ -54,31 +54,32 @@ class Machine:
 
     @property
     def host_name(self) -> str:
-        """Name of this host, as it stands in generated ids."""
+        """Host name for generated ids."""
         return self._host_name
 
     def now(self) -> Time:
-        """Both clocks."""
+        """Return the time of both clocks."""
         wall_ms = int(time.time() * 1000)
         if wall_ms > self._latest_ms or self._latest_ms - wall_ms > CLOCK_JUMP_MS:
             self._latest_ms = wall_ms
         return Time(time.monotonic(), self._latest_ms)
 
     def random_bytes(self, count: int) -> bytes:
-        """Unpredictable bytes from the system."""
+        """Return unpredictable bytes from the system."""
         return os.urandom(count)
 
 
 def host_name() -> str:
-    """The system's name for itself, with nothing in it that an id could not carry."""
+    """Return the host name, reduced to the characters that an id may contain."""
     name = "".join(character for character in socket.gethostname() if character.isalnum() or character in "-.")
     return name or "localhost"
 
 
 def tls_context(address: BrokerAddress, tls: ClientTlsSettings | None) -> ssl.SSLContext | None:
-    """How to encrypt the way to ``address``; None for a plain one. The URL's options go before ``tls``.
+    """Return the TLS context for an address, or None for an address without TLS. Options of the URL override ``tls``.
 
-    Raises `ConfigurationError` for files and names that cannot be used.
+    Raises:
+        ConfigurationError: A file, protocol or cipher suite cannot be used.
     """
     if not address.is_secure:
         return None
@@ -103,7 +104,7 @@ def tls_context(address: BrokerAddress, tls: ClientTlsSettings | None) -> ssl.SS
 
 
 def in_process_transport(address: BrokerAddress, tls: ClientTlsSettings | None = None) -> InProcessTransport:
-    """The way to a broker in this process, or to those of a ``fanout:`` URL. Raises `JmsError` when there is none."""
+    """Connect to a broker in this process, or to the brokers of a ``fanout:`` URL. Raises `JmsError`."""
     connect = load(IN_PROCESS[address.scheme] if address.inner is None else FANOUT)
     assert callable(connect)
     if address.inner is not None:
@@ -114,7 +115,7 @@ def in_process_transport(address: BrokerAddress, tls: ClientTlsSettings | None =
 
 
 def set_options(channel: socket.socket, address: BrokerAddress) -> None:
-    """What the URL asks of a socket."""
+    """Set the socket options of the URL."""
     settings = address.settings
     channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1 if settings.tcp_no_delay else 0)
     if settings.keep_alive:
@@ -125,7 +126,7 @@ def set_options(channel: socket.socket, address: BrokerAddress) -> None:
 
 
 def connection_error(address: BrokerAddress, error: Exception) -> JmsError:
-    """Why there is no connection to an address, in one line."""
+    """Return the error of a failed connection attempt, in one line with advice."""
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message.rstrip(".")
         advice = "name the certificate of its authority as trust store, or correct the host"
@@ -138,14 +139,14 @@ def connection_error(address: BrokerAddress, error: Exception) -> JmsError:
 
 
 def protocol_error(address: BrokerAddress, error: ProtocolError) -> JmsError:
-    """Return the error for octets that no OpenWire broker sends."""
+    """Return the error for bytes that no OpenWire broker sends."""
     if isinstance(error, OtherProtocolError):
         return JmsError(f"{address.url} {error}")
     return JmsError(f"{address.url} does not speak OpenWire as it should: {error}")
 
 
 def login_timeout_error(address: BrokerAddress, is_open: bool, timeout: float | None = None) -> JmsError:
-    """The error for an address whose deadline is over."""
+    """Return the error of a connection or login that took too long."""
     seconds = address.settings.connect_timeout_ms / 1000 if timeout is None else timeout
     if is_open:
         return JmsError(
@@ -156,7 +157,7 @@ def login_timeout_error(address: BrokerAddress, is_open: bool, timeout: float | 
 
 
 def short_reason(error: Exception) -> str:
-    """A broken connection in a few words."""
+    """Return the reason of an exception in a few words."""
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, ssl.SSLError) and error.reason:
@@ -165,6 +166,6 @@ def short_reason(error: Exception) -> str:
 
 
 def check_process(process: int) -> None:
-    """Raises `IllegalStateError` in a child of the process that opened the connection."""
+    """Raise `IllegalStateError` in a child of the process that opened the connection."""
     if os.getpid() != process:
         raise IllegalStateError("the connection belongs to the process that opened it; open one after the fork")

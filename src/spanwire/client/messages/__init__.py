@@ -1,1 +1,1 @@
-"""Messages of a client: received ones as octets that are decoded on demand, and those that are sent. Pure."""
+"""Messages of the client: received messages, decoded on demand, and the encoding of messages to send. Pure."""

@@ -1,4 +1,4 @@
-"""Delivered messages of a reader that never has them again: only what their acknowledgement needs stays in memory."""
+"""Range of delivered messages that are not retained, as its acknowledgement needs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from spanwire.client.messages.message import Message
 
 
 class AckRange:
-    """What is known of delivered messages that nobody keeps: the ends of two ranges, and the one between them, which is
-    the last that the broker has on its disk, or the first when it has none of them there.
+    """First and last message of a range, and the message between them that is acknowledged last.
+
+    That message is the last persistent one, or the first message if none is persistent.
     """
 
     def __init__(self) -> None:
@@ -15,12 +16,12 @@ class AckRange:
         self.last: Message | None = None
         self.count = 0
         self.stored: Message | None = None
-        self.before: Message | None = None  # the neighbours of ``stored``
+        self.before: Message | None = None  # neighbours of ``stored``
         self.after: Message | None = None
         self.before_count = 0
 
     def add(self, message: Message) -> None:
-        """One more was delivered."""
+        """Add a delivered message."""
         if message.persistent or self.stored is None:
             self.before = self.last
             self.before_count = self.count
@@ -34,6 +35,6 @@ class AckRange:
         self.count += 1
 
     def forget(self) -> None:
-        """They are acknowledged, or their connection is gone."""
+        """Empty the range: the messages are acknowledged, or their link is lost."""
         self.first = self.last = self.stored = self.before = self.after = None
         self.count = self.before_count = 0

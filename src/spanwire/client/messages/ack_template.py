@@ -1,4 +1,5 @@
-"""MessageAcks as octets: all but the ids, type and count are the same for each message of a destination to a consumer.
+"""Encoding of MessageAcks. Apart from ids, type and count, all acknowledgements of a consumer and destination are
+equal.
 
 type 22 | command id 4 | response required 1 | destination | transaction | consumer | ack type 1 | first id | last id
 | count 4 | 0 (poison cause, version 7 and later)
@@ -19,7 +20,7 @@ ONE_WAY_HEAD: Final = b"\x16\x00\x00\x00\x00\x00"  # type 22, command id 0, no r
 
 
 class AcknowledgementEncoder:
-    """Makes the acknowledgements of one consumer."""
+    """Encodes the acknowledgements of one consumer."""
 
     def __init__(self, consumer: bytes) -> None:
         self._consumer: Final[bytes] = consumer
@@ -30,7 +31,7 @@ class AcknowledgementEncoder:
     def octets(
         self, wire_format: WireFormat, destination: bytes, transaction: bytes, ack_type: int, ids: AcknowledgedIds
     ) -> bytes:
-        """One acknowledgement from its type id on, for `spanwire.client.protocol.link.Link.send_frame`."""
+        """Return an acknowledgement from its type id on, for `spanwire.client.protocol.link.Link.send_frame`."""
         if destination != self._destination or transaction != self._transaction or not self._head:
             self._destination = destination
             self._transaction = transaction
@@ -52,7 +53,7 @@ class AcknowledgementEncoder:
 
 
 class AcknowledgedIds:
-    """From which message to which, as octets, and how many; why, when they are given up."""
+    """Encoded ids of the first and last message, the count, and the cause of a POISON_ACK."""
 
     def __init__(self, first: bytes, last: bytes, count: int, poison_cause: str = "") -> None:
         self.first: Final[bytes] = first

@@ -1,4 +1,4 @@
-"""Types of what a message carries and of a session's modes, so that a type checker finds what a send would refuse."""
+"""Types of message content and acknowledgement modes, so that type checkers find mistakes of a send."""
 
 from __future__ import annotations
 

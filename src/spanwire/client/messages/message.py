@@ -1,7 +1,7 @@
-"""A received message: the octets in which it came, and what they say when somebody asks.
+"""A received message: its encoded bytes, decoded on demand.
 
-Nothing but what every acknowledgement needs is decoded before it is asked for; a body is inflated and a property map
-read on first use. An object message's body stays the serialization stream that it is.
+Only the fields that every acknowledgement needs are decoded at once. Bodies are inflated and properties decoded on
+first use. The body of an object message stays a Java serialization stream.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ EMPTY: Final[tuple[None, ...]] = ()
 
 
 class Done:
-    """What `Message.acknowledge` gives: everything has happened already, and it may be awaited."""
+    """Result of `Message.acknowledge`, which may be awaited although the call has finished."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield from EMPTY
@@ -44,21 +44,21 @@ DONE: Final = Done()
 
 
 class MessageAcknowledger(Protocol):
-    """The session of a message, as a shell guards it."""
+    """Port: the session of a message."""
 
     def acknowledge(self, message: Message) -> None:
-        """Acknowledge as the session's mode says."""
+        """Acknowledge by the session's acknowledgement mode."""
         ...
 
     def reply(self, message: Message, body: Body, properties: Properties | None = None) -> Awaitable[None] | None:
-        """Send an answer; of a blocking session it is sent when this returns."""
+        """Send a reply. A blocking session has sent the reply when this returns."""
         ...
 
 
 class Message:
-    """One message of a consumer. Headers are attributes with Python's values; times are milliseconds.
+    """A received message. Headers are attributes; times are milliseconds since 1970.
 
-    ``redelivery_count`` counts the deliveries before this one; ``epoch`` says in which life of its connection it came.
+    ``redelivery_count`` counts earlier deliveries. ``epoch`` is the link of the connection over which the message came.
     """
 
     def __init__(
@@ -85,9 +85,11 @@ class Message:
         self._properties: dict[str, PropertyValue] | None = None
 
     def acknowledge(self) -> Done:
-        """In a client session everything that the session has delivered; in an individual one this message.
+        """Acknowledge: in a client session all messages delivered by the session, in an individual session this
+        message.
 
-        Does nothing in the other modes, and for a message whose connection broke: the broker delivers it again.
+        Does nothing in other modes, or after the connection broke: the broker redelivers the message. Raises
+        `IllegalStateError` for a message that no consumer has received, or of a closed session.
         """
         if self.acknowledger is None:
             raise IllegalStateError("only a message that a consumer received can be acknowledged")
@@ -95,10 +97,13 @@ class Message:
         return DONE
 
     def reply(self, body: Body, properties: Properties | None = None) -> Awaitable[None]:
-        """Send an answer to the message's ``reply_to``, with its correlation id or, without one, its message id; to be
-        awaited with `spanwire.client.aio`. In a transacted session it goes out with the commit.
+        """Send a reply to the message's ``reply_to``, with its correlation id or, without one, its message id.
 
-        Raises `InvalidDestinationError` for a message that asks for no answer.
+        Await the result with `spanwire.client.aio`. In a transacted session the commit sends the reply.
+
+        Raises:
+            InvalidDestinationError: The message has no ``reply_to``.
+            IllegalStateError: No consumer has received the message.
         """
         if self.acknowledger is None:
             raise IllegalStateError("only a message that a consumer received can be answered")
@@ -107,14 +112,14 @@ class Message:
 
     @property
     def kind(self) -> str:
-        """``text bytes map stream object message`` or ``blob``."""
+        """JMS message type: ``text``, ``bytes``, ``map``, ``stream``, ``object``, ``message`` or ``blob``."""
         return KIND_WORDS[KINDS[self.raw[0]]]
 
     @property
     def text(self) -> str:
-        """The body of a text message, or of a bytes message in UTF-8, as STOMP clients often send texts.
+        """Body of a text message, or of a bytes message in UTF-8 as STOMP clients often send.
 
-        Raises `MessageFormatError` for any other body and for none.
+        Raises `MessageFormatError` for any other body, or without a body.
         """
         body = self.body
         if isinstance(body, bytes) and KINDS[self.raw[0]] == BYTES:
@@ -127,7 +132,7 @@ class Message:
         return body
 
     def json(self) -> Any:
-        """The value that the text holds as JSON. Raises `MessageFormatError` for a body that is no JSON."""
+        """Return the JSON value of the text. Raises `MessageFormatError` for a text that is not JSON."""
         try:
             return loads(self.text)
         except (ValueError, RecursionError) as error:
@@ -135,7 +140,10 @@ class Message:
 
     @property
     def body(self) -> Any:
-        """str, bytes, dict, list or None by the kind; bytes for an object. Raises `MessageFormatError`."""
+        """Body by the message type: str, bytes, dict, list or None; bytes for an object message.
+
+        Raises `MessageFormatError` if the body cannot be decoded.
+        """
         kind = KINDS[self.raw[0]]
         body = self.neutral_body()
         if kind == TEXT:
@@ -149,14 +157,14 @@ class Message:
         return body if kind == OBJECT else None
 
     def neutral_body(self) -> bytes | None:
-        """The body in the encoding that `spanwire.model.message_view` tells of."""
+        """Return the body in the encoding of `spanwire.model.message_view`."""
         content: bytes | None = None
         if self.raw[self.content_start]:
             content = self.raw[self.content_start + ARRAY_HEAD : self.properties_start]
         return neutral_body(KINDS[self.raw[0]], content, self.is_compressed())
 
     def is_compressed(self) -> bool:
-        """Whether the content is a zlib stream."""
+        """Return True if the content is a zlib stream."""
         tail = self.tail_start
         if self.raw[tail] == 0 and self.raw[tail + 1] == 0:  # no data structure, no target consumer before the flag
             return self.raw[tail + 2] != 0
@@ -164,16 +172,16 @@ class Message:
 
     @property
     def properties(self) -> dict[str, Any]:
-        """The properties as plain Python values; raises `MessageFormatError`."""
+        """Properties as plain Python values. Raises `MessageFormatError` if they cannot be decoded."""
         return plain_map(self.property_values())
 
     @property
     def typed_properties(self) -> dict[str, tuple[str, object]]:
-        """The properties with the words of their JMS types: boolean byte short int long float double string."""
+        """Properties as (JMS type, value): boolean byte short int long float double string."""
         return {name: (TYPE_WORDS[kind], value) for name, (kind, value) in self.property_values().items()}
 
     def property_values(self) -> dict[str, PropertyValue]:
-        """The properties as the wire has them, decoded once."""
+        """Return the properties with their wire types, decoded once."""
         values = self._properties
         if values is None:
             values = decode_map(self.property_octets(), UNBOUNDED)
@@ -181,7 +189,7 @@ class Message:
         return values
 
     def property_octets(self) -> bytes:
-        """The property map as it came; nothing for none."""
+        """Return the encoded property map, empty without properties."""
         start = self.properties_start + ARRAY_HEAD
         return self.raw[start : self.tail_start] if start < self.tail_start else b""
 
@@ -201,23 +209,23 @@ class Message:
 
     @property
     def message_id(self) -> str:
-        """``ID:host-port-millis-n:1:1:1:7``: the producer and its how-manyth."""
+        """JMSMessageID, ``ID:host-port-millis-n:1:1:1:7``: the producer's id and the number of the message."""
         return str(message_id_of(self.headers.message_id))
 
     @property
     def destination(self) -> Destination:
-        """Where it was sent."""
+        """JMSDestination."""
         return _readable(self.headers.destination)
 
     @property
     def original_destination(self) -> Destination | None:
-        """Where it was sent first, when the broker has moved it: of a dead letter, say."""
+        """First destination of a message that the broker has moved, as of a dead letter; else None."""
         original = self.headers.original_destination
         return None if original is None else _readable(original)
 
     @property
     def reply_to(self) -> Destination | None:
-        """Where an answer is expected."""
+        """JMSReplyTo."""
         reply_to = self.headers.reply_to
         return None if reply_to is None else _readable(reply_to)
 
@@ -233,7 +241,7 @@ class Message:
 
     @property
     def user_id(self) -> str | None:
-        """JMSXUserID, when the broker tells."""
+        """JMSXUserID, if the broker sets it."""
         return self.headers.user_id
 
     @property
@@ -243,7 +251,7 @@ class Message:
 
     @property
     def redelivered(self) -> bool:
-        """Whether it may have been delivered before."""
+        """JMSRedelivered: True if the message may have been delivered before."""
         return self.redelivery_count > 0
 
     @property
@@ -252,7 +260,7 @@ class Message:
         return self.redelivery_count + 1
 
     def is_expired(self, wall_ms: int) -> bool:
-        """Whether its time to live is over."""
+        """Return True if the message has expired."""
         return 0 < self.expiration <= wall_ms
 
     def __repr__(self) -> str:
@@ -260,7 +268,7 @@ class Message:
 
 
 def reply_destination(message: Message) -> Destination:
-    """Return the destination of the answer to a message; raises `InvalidDestinationError` when there is none."""
+    """Return the destination for the reply to a message. Raises `InvalidDestinationError` if there is none."""
     destination = message.reply_to
     if destination is None:
         raise InvalidDestinationError("the message asks for no answer: it has no reply_to")
@@ -268,7 +276,7 @@ def reply_destination(message: Message) -> Destination:
 
 
 def _readable(structure: wire.ActiveMQDestination | None) -> Destination:
-    """The destination a header names; raises `MessageFormatError` for a name that no destination has."""
+    """Return the destination of a header. Raises `MessageFormatError` for an invalid name."""
     try:
         return destination_of(structure)
     except InvalidDestinationError as error:

@@ -1,11 +1,11 @@
-"""A message on its way out, and its octets.
+"""Encoding of messages to send.
 
     size 4 | type | command id 4 | response required 1 | producer | destination | transaction | 0 (original destination)
     | id: 1, 110, 0 (text, version 10 and later), producer, sequence 8, 0 8 | 0 | group | group sequence 4 | correlation
     | persistent 1 | expiration 8 | priority 1 | reply to | timestamp 8 | type | content | properties | tail
 
-(OpenWire, Message; loose and uncached.) Producer, destination, transaction and tail are the same for many messages and
-kept as octets.
+(OpenWire, Message; loose and uncached.) Producer, destination, transaction and tail are equal for many messages, and
+are encoded once.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ from spanwire.protocols.primitive_map import decode_map, encode_map, encode_stre
 
 NULL: Final = b"\x00"
 TEXT_VIEW_VERSION: Final = 10
-DELAY_PROPERTY: Final = "AMQ_SCHEDULED_DELAY"  # as ActiveMQ names it; OpenWire has no field for a delay
+DELAY_PROPERTY: Final = "AMQ_SCHEDULED_DELAY"  # ActiveMQ's name; OpenWire has no field for a delay
 MAX_DELAY_MS: Final = 2**53
 
 
 class Outgoing:
-    """What the caller of a send says of one message. What is None comes from the producer. Properties may be a map of
-    the wire, as `Message.property_octets` gives it; no octets are no properties. ``expires_at_ms``, milliseconds since
-    1970, goes before ``time_to_live_ms``; a time that is over becomes the next millisecond.
+    """Arguments of one send. None stands for the producer's default.
+
+    ``properties`` may be an encoded map, as of `Message.property_octets`. ``expires_at_ms``, in milliseconds since
+    1970, overrides ``time_to_live_ms``; a time in the past becomes the next millisecond.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Outgoing:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a `MessageTemplate` can write it."""
+        """True if a `MessageTemplate` can encode the message."""
         return (
             self.message_type is None
             and self.correlation_id is None
@@ -89,7 +90,7 @@ class Outgoing:
 
 
 class Envelope:
-    """What the producer adds: identity, destination, transaction and times, most of it as octets."""
+    """Fields that the producer adds: ids, destination and transaction as octets, delivery mode, priority and times."""
 
     def __init__(self, producer: bytes, sequence: int, destination: bytes, transaction: bytes) -> None:
         self.producer: Final[bytes] = producer
@@ -104,7 +105,7 @@ class Envelope:
 
 
 class MessageEncoder:
-    """Writes messages in the layout of one wire format version."""
+    """Encodes messages in the layout of one wire format version."""
 
     def __init__(self, version: int, compresses: bool = False, nests: bool = True) -> None:
         self.version: Final[int] = version
@@ -118,11 +119,11 @@ class MessageEncoder:
     def template(
         self, type_id: int, addressed: bytes, producer: bytes, persistent: bool, priority: int
     ) -> MessageTemplate:
-        """For plain messages of one kind; ``addressed``: producer, destination and transaction."""
+        """Return a template for plain messages. ``addressed`` holds producer, destination and transaction."""
         return MessageTemplate(type_id, addressed, self._id_head, producer, persistent, priority, self._tail)
 
     def content(self, type_id: int, body: object) -> bytes | None:
-        """A body as a template takes it: a text, of a string or of a message, without its length."""
+        """Return a body as `MessageTemplate` takes it: texts without their length."""
         if isinstance(body, str):
             return text_octets(body)
         if isinstance(body, EncodedText):
@@ -133,7 +134,9 @@ class MessageEncoder:
         return content
 
     def octets(self, outgoing: Outgoing, envelope: Envelope, command_id: int, response_required: bool) -> bytes:
-        """The message from its type id on; raises `MessageFormatError` for what the wire cannot hold."""
+        """Return the message from its type id on. Raises `MessageFormatError` for a body or header that cannot be
+        encoded.
+        """
         type_id = type_id_of(outgoing.body)
         writer = self._writer
         out = BytesWriter()
@@ -166,7 +169,7 @@ class MessageEncoder:
         return out.getvalue()
 
     def _write_content(self, out: BytesWriter, type_id: int, body: object) -> bool:
-        """The body as a nullable byte array; whether it is compressed."""
+        """Write the body as a nullable byte array. Returns True if the body is compressed."""
         if isinstance(body, str) and not self._compresses:
             write_text(out, body)
             return False
@@ -198,19 +201,19 @@ class MessageEncoder:
 
 
 def message_tail(version: int, is_compressed: bool = False) -> bytes:
-    """Everything behind the properties of a message that is just being sent: nulls and zeros, and one flag."""
+    """Return the fields behind the properties of a new message: nulls, zeros and the compression flag."""
     writer = LooseWriter(version, False)
     message = wire.ActiveMQMessage()
     message.compressed = is_compressed
     message.write(writer)
     whole = writer.out.getvalue()
-    # data structure 1, target 1, compressed 1, counter 4, path 1, arrival 8, user 1, bridge 1 and what came later
+    # data structure 1, target 1, compressed 1, counter 4, path 1, arrival 8, user 1, bridge 1, and later fields
     size = 18 + (1 if version >= 2 else 0) + (17 if version >= 3 else 0) + (1 if version >= TEXT_VIEW_VERSION else 0)
     return whole[len(whole) - size :]
 
 
 def nested_octets(structure: DataStructure | None) -> bytes:
-    """An id or destination as a message holds it."""
+    """Return an encoded id or destination, as a message contains it."""
     writer = LooseWriter(1, False)
     try:
         writer.write_nested(structure)
@@ -220,7 +223,7 @@ def nested_octets(structure: DataStructure | None) -> bytes:
 
 
 def type_id_of(body: object) -> int:
-    """The kind of message that a body makes; raises `MessageFormatError` for one that makes none."""
+    """Return the message type for a body. Raises `MessageFormatError` for a value that is no message body."""
     if isinstance(body, (str, EncodedText)):
         return wire.ACTIVE_MQ_TEXT_MESSAGE
     if isinstance(body, (bytes, bytearray, memoryview)):
@@ -245,7 +248,7 @@ def type_id_of(body: object) -> int:
 
 
 def write_text(out: BytesWriter, body: str) -> None:
-    """A text as a byte array: flag, length, and inside the length of the text and the text."""
+    """Write a text as a byte array: flag, length, and inside the length of the text and the text."""
     octets = text_octets(body)
     out.append(1)
     write_i32_be(out, len(octets) + 4)
@@ -254,7 +257,7 @@ def write_text(out: BytesWriter, body: str) -> None:
 
 
 def text_octets(body: str) -> bytes:
-    """A text as the wire has it; raises `MessageFormatError`."""
+    """Return an encoded text. Raises `MessageFormatError` for a text that cannot be encoded."""
     try:
         return encode_text(body)
     except ProtocolError as error:
@@ -262,7 +265,7 @@ def text_octets(body: str) -> bytes:
 
 
 def content_of(type_id: int, body: object, depth: int = 1) -> bytes | None:
-    """The content of a message; ``depth`` is that of the outermost map or list."""
+    """Return the content of a message; ``depth`` is the nesting of the outermost map or list."""
     if isinstance(body, bytes):
         return body
     if isinstance(body, (str, EncodedText)):
@@ -286,8 +289,9 @@ def content_of(type_id: int, body: object, depth: int = 1) -> bytes | None:
 
 
 def delayed_properties(properties: Mapping[str, object] | bytes | None, body: object, delay_ms: object) -> bytes:
-    """Return the properties of a message with those that have it delivered ``delay_ms`` later. Raises
-    `MessageFormatError` for a delay that is none.
+    """Return encoded properties with the delay for the broker's scheduler.
+
+    Raises `MessageFormatError` for a delay that is negative, too long or not a whole number of milliseconds.
     """
     if not isinstance(delay_ms, int) or not 0 <= delay_ms <= MAX_DELAY_MS:
         raise MessageFormatError(f"a delay is 0 or more whole milliseconds, not {delay_ms}")
@@ -298,7 +302,10 @@ def delayed_properties(properties: Mapping[str, object] | bytes | None, body: ob
 
 
 def property_octets(properties: Mapping[str, object] | bytes | None, body: object) -> bytes:
-    """The properties, nothing when there are none; those of a message that is sent on, unless others are given."""
+    """Return encoded properties, empty without properties.
+
+    A forwarded `Message` keeps its properties unless ``properties`` are set. Raises `MessageFormatError`.
+    """
     if isinstance(properties, bytes):
         return properties
     if properties:

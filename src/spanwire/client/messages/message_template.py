@@ -1,10 +1,10 @@
-"""A producer's plain messages: what is the same for each of them stands ready as octets.
+"""Template of a producer's plain messages: the parts that are equal in all of them, encoded once.
 
     size 4 | head: type to producer of the message id | sequence 8 | middle: 0 8 to persistent | expiration 8 | priority
     to reply to | timestamp 8 | 0 (message type) | content | properties | tail
 
-The layout is that of `spanwire.client.messages.message_encoder`. A message is plain when it has neither a group, a
-correlation id, a message type nor a reply destination, and nobody waits for its answer.
+The layout is that of `spanwire.client.messages.message_encoder`. A plain message has no group, correlation id, message
+type or reply destination, and no response.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from librt.strings import BytesWriter, write_i32_be, write_i64_be
 
 from spanwire.protocols.openwire.codec import _marshallers as wire
 
-ONE_WAY: Final = b"\x00\x00\x00\x00\x00"  # command id, and no response required
+ONE_WAY: Final = b"\x00\x00\x00\x00\x00"  # command id 0, no response required
 LENGTH_OCTETS: Final = 4
 NUMBER_OCTETS: Final = 24  # sequence, expiration, timestamp
 
 
 class MessageTemplate:
-    """Writes the frames of one kind of message with one destination, transaction, delivery mode and priority."""
+    """Encodes messages of one type, destination, transaction, delivery mode and priority."""
 
     def __init__(
         self,
@@ -44,8 +44,9 @@ class MessageTemplate:
         )
 
     def size(self, content: bytes | None, properties: bytes) -> int:
-        """Octets of the message that `write` makes, without its length. A text's length stands inside of its content,
-        though not in ``content``.
+        """Return the octets of the message that `write` and `finish` encode, without the frame length.
+
+        The content of a text message contains a length that is not part of ``content``.
         """
         size = self._fixed
         if content is not None:
@@ -59,7 +60,7 @@ class MessageTemplate:
     def write(
         self, out: BytesWriter, size: int, sequence: int, expires_ms: int, timestamp_ms: int, content: bytes | None
     ) -> None:
-        """One frame of ``size`` up to the properties, which `finish` adds."""
+        """Write the frame length and the message up to the properties."""
         write_i32_be(out, size)
         out.write(self._head)
         write_i64_be(out, sequence)
@@ -78,7 +79,7 @@ class MessageTemplate:
         out.write(content)
 
     def finish(self, out: BytesWriter, properties: bytes) -> None:
-        """The properties, none when they are empty, and the end of the frame."""
+        """Write the properties and the end of the frame."""
         if properties:
             out.append(1)
             write_i32_be(out, len(properties))

@@ -1,4 +1,4 @@
-"""Requests that wait for replies, by correlation id (JMS 1.1 §4.11, QueueRequestor)."""
+"""Pending requests by correlation id (JMS 1.1 §4.11, QueueRequestor)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spanwire.client.messages.message import Message
 
 
 class Replies:
-    """Which replies are expected, and those that came for others than who looked. The rest is dropped: nobody waits."""
+    """Expected replies, and those that have arrived. Unexpected replies are dropped."""
 
     def __init__(self, connection_id: str) -> None:
         self._prefix: Final[str] = f"{connection_id}:request-"
@@ -16,14 +16,14 @@ class Replies:
         self._expected: Final[dict[str, Message | None]] = {}
 
     def expect(self) -> str:
-        """A correlation id for a new request."""
+        """Return the correlation id of a new request."""
         self._last += 1
         number = f"{self._prefix}{self._last}"
         self._expected[number] = None
         return number
 
     def take(self, message: Message) -> bool:
-        """Keep a reply that somebody waits for."""
+        """Keep an expected reply. Returns False for any other message."""
         number = message.correlation_id
         if number is None or number not in self._expected:
             return False
@@ -31,13 +31,13 @@ class Replies:
         return True
 
     def has(self, number: str) -> bool:
-        """Whether the reply is there."""
+        """Return True if the reply has arrived."""
         return self._expected.get(number) is not None
 
     def pop(self, number: str) -> Message | None:
-        """The reply."""
+        """Return and remove the reply."""
         return self._expected.pop(number, None)
 
     def forget(self, number: str) -> None:
-        """Nobody waits any more."""
+        """Expect the reply no longer."""
         self._expected.pop(number, None)

@@ -1,4 +1,5 @@
-"""Between Python values and the typed values of JMS: properties, map and stream bodies (JMS 1.1 §3.5.4, §3.11.3).
+"""Conversion between Python values and typed values of JMS: properties, map and stream bodies (JMS 1.1 §3.5.4,
+§3.11.3).
 
 | Python              | JMS type                                                                        |
 |---------------------|---------------------------------------------------------------------------------|
@@ -43,8 +44,8 @@ PROPERTY_NAME: Final = re.compile(r"(?:[^\W\d]|\$)[\w$\-]*")
 SELECTOR_WORDS: Final = frozenset(
     {"NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE"}
 )
-MAX_KNOWN_NAMES: Final = 1_024  # names of properties that need not be looked at again; a program has few
-MAX_DEPTH: Final = 16  # maps and lists inside each other, as the wire allows
+MAX_KNOWN_NAMES: Final = 1_024  # cached checks of property names; a program has few names
+MAX_DEPTH: Final = 16  # nested maps and lists, the limit of the wire format
 
 TYPE_WORDS: Final[dict[int, str]] = {
     NULL_VALUE: "null",
@@ -64,7 +65,7 @@ TYPE_WORDS: Final[dict[int, str]] = {
 
 
 class Typed:
-    """A number with its JMS type; `Byte`, `Short`, `Int`, `Long`, `Float` and `Double` make them."""
+    """A number with its JMS type, made by `Byte`, `Short`, `Int`, `Long`, `Float` or `Double`."""
 
     __slots__ = ("kind", "value")
 
@@ -83,50 +84,51 @@ class Typed:
 
 
 class Byte(Typed):
-    """8 bits with a sign."""
+    """A JMS byte, 8 bits with a sign."""
 
     def __init__(self, value: int) -> None:
         super().__init__(BYTE_VALUE, value)
 
 
 class Short(Typed):
-    """16 bits with a sign."""
+    """A JMS short, 16 bits with a sign."""
 
     def __init__(self, value: int) -> None:
         super().__init__(SHORT_VALUE, value)
 
 
 class Int(Typed):
-    """32 bits with a sign."""
+    """A JMS int, 32 bits with a sign."""
 
     def __init__(self, value: int) -> None:
         super().__init__(INT_VALUE, value)
 
 
 class Long(Typed):
-    """64 bits with a sign."""
+    """A JMS long, 64 bits with a sign."""
 
     def __init__(self, value: int) -> None:
         super().__init__(LONG_VALUE, value)
 
 
 class Float(Typed):
-    """IEEE 754 single."""
+    """A JMS float, IEEE 754 single."""
 
     def __init__(self, value: float) -> None:
         super().__init__(FLOAT_VALUE, value)
 
 
 class Double(Typed):
-    """IEEE 754 double."""
+    """A JMS double, IEEE 754 double."""
 
     def __init__(self, value: float) -> None:
         super().__init__(DOUBLE_VALUE, value)
 
 
 class Serialized:
-    """The body of an ObjectMessage: a Java serialization stream, which nobody here looks into. A stream has four octets
-    at least; without octets the message has no object.
+    """Body of an ObjectMessage: a Java serialization stream, which the client never decodes.
+
+    A stream has at least four octets; without octets the message has no object.
     """
 
     __slots__ = ("octets",)
@@ -136,8 +138,9 @@ class Serialized:
 
 
 class EncodedText:
-    """The body of a TextMessage as the wire has it: Java's modified UTF-8, the same as ASCII where that is enough. What
-    it holds is not looked at again. Without octets it is the null text, which Java tells from an empty one.
+    """Body of a TextMessage in Java's modified UTF-8, equal to ASCII for ASCII texts. The content is not checked.
+
+    None is the null text, which Java distinguishes from an empty text.
     """
 
     __slots__ = ("octets",)
@@ -147,7 +150,7 @@ class EncodedText:
 
 
 def typed_properties(properties: Mapping[str, object]) -> dict[str, PropertyValue]:
-    """Properties with their JMS types; raises `MessageFormatError` for a name or value that none can have."""
+    """Return properties with their JMS types. Raises `MessageFormatError` for a name or value that is not allowed."""
     typed: dict[str, PropertyValue] = {}
     for name, value in properties.items():
         if not isinstance(name, str) or not name:
@@ -163,15 +166,15 @@ def typed_properties(properties: Mapping[str, object]) -> dict[str, PropertyValu
 
 @lru_cache(MAX_KNOWN_NAMES)
 def is_property_name(name: str) -> bool:
-    """Return whether a property may be called so (JMS 1.1 §3.8.1.1): a Java identifier, and no word of selectors.
+    """Return True for a property name of JMS 1.1 §3.8.1.1: a Java identifier that is no word of selectors.
 
-    Hyphens are taken, too: the headers of STOMP clients have them, and some brokers' selectors can name them.
+    Hyphens are allowed, too: headers of STOMP clients contain them, and some brokers' selectors can name them.
     """
     return PROPERTY_NAME.fullmatch(name) is not None and name.upper() not in SELECTOR_WORDS
 
 
 def check_property_names(names: Iterable[str]) -> None:
-    """Raise `MessageFormatError` for a name that no selector could ever name."""
+    """Raise `MessageFormatError` for a name that no selector can contain."""
     for name in names:
         if isinstance(name, str) and name and not is_property_name(name):
             raise MessageFormatError(
@@ -181,7 +184,7 @@ def check_property_names(names: Iterable[str]) -> None:
 
 
 def simple_value(value: object) -> PropertyValue | None:
-    """A value that a property may have, with its type; None for any other."""
+    """Return a property value with its type, or None for a value that no property may have."""
     if isinstance(value, str):
         return (STRING_VALUE, value)
     if isinstance(value, bool):
@@ -196,7 +199,7 @@ def simple_value(value: object) -> PropertyValue | None:
 
 
 def body_map(body: Mapping[str, object], depth: int = 1) -> dict[str, PropertyValue]:
-    """A map body; raises `MessageFormatError`."""
+    """Return a map body. Raises `MessageFormatError`."""
     typed: dict[str, PropertyValue] = {}
     for name, value in body.items():
         if not isinstance(name, str) or not name:
@@ -206,12 +209,12 @@ def body_map(body: Mapping[str, object], depth: int = 1) -> dict[str, PropertyVa
 
 
 def body_list(body: Sequence[object], depth: int = 1) -> list[PropertyValue]:
-    """A stream body, or a list inside a body; raises `MessageFormatError`."""
+    """Return a stream body, or a list inside of a body. Raises `MessageFormatError`."""
     return [body_value(value, depth) for value in body]
 
 
 def body_value(value: object, depth: int) -> PropertyValue:
-    """A value of a map or stream body; raises `MessageFormatError` for one that is none."""
+    """Return a value of a map or stream body. Raises `MessageFormatError` for a value that is not allowed."""
     simple = simple_value(value)
     if simple is not None:
         return simple

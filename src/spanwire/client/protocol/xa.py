@@ -1,12 +1,12 @@
-"""The branches of distributed transactions in which a session works (X/Open XA; `javax.transaction.xa.XAResource`).
+"""Branches of distributed transactions in which a session works (X/Open XA; `javax.transaction.xa.XAResource`).
 
-    start(xid)      what the session sends and receives from now on belongs to the branch
-    end(xid)        no longer; the branch may be started again, here or in another session
-    prepare(xid)    the broker promises to be able to do both, commit and rollback, also after a restart
+    start(xid)      sends and receives of the session belong to the branch from now on
+    end(xid)        they do not any more; the branch may be resumed, here or in another session
+    prepare(xid)    the broker guarantees commit and rollback, also after a restart
     commit(xid), rollback(xid), forget(xid), recover()
 
-A branch that is not prepared ends with its link: then its prepare and its commit say that it is rolled back. A prepared
-one is the broker's. What was received in a branch comes again here when it is rolled back.
+A branch that is not prepared ends with its link, and its prepare or commit fails. A prepared branch survives at the
+broker. After a rollback the session redelivers the messages that it received in the branch.
 """
 
 from __future__ import annotations
