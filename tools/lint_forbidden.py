@@ -58,8 +58,6 @@ UNREVISED: Final = tuple(
         "broker/request_errors",
         "broker/reserved_destinations",
         "broker/routing/",
-        "broker/scheduler/",
-        "broker/security/",
         "broker/timers",
         "broker/topic/",
         "broker/transactions/",

@@ -1,8 +1,8 @@
-"""Times of the form "minute hour day month weekday", as crontab(5) and ActiveMQ's ``AMQ_SCHEDULED_CRON`` have them.
+"""Cron entries "minute hour day month weekday", as in crontab(5) and ActiveMQ's ``AMQ_SCHEDULED_CRON``.
 
-Each field is ``*`` or ``?``, a number, a range ``1-5``, or a list of these with commas; ``/n`` behind it keeps of its
-numbers those that ``n`` divides (ActiveMQ's rule: ``10-20/6`` is 12 and 18). Weekdays are 0 to 7, Sunday being 0 and 7.
-If both the day of the month and the weekday are restricted, a day that fits either will do.
+A field is ``*`` or ``?``, a number, a range ``1-5``, or a comma-separated list of these. A suffix ``/n`` keeps the
+numbers divisible by ``n`` (ActiveMQ's rule: ``10-20/6`` is 12 and 18). Weekdays are 0 to 7; 0 and 7 are Sunday. If both
+day of the month and weekday are restricted, a day that fits either one fits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ MAX_WALL_MS: Final = 250_000_000_000_000  # the year 9892; the calendar ends soo
 
 
 class Cron:
-    """One entry, understood. Raises `MessageFormatError` when it cannot be, or when no day fits it."""
+    """A parsed cron entry.
+
+    Raises:
+        MessageFormatError: the text is not a cron entry, or no day fits.
+    """
 
     __slots__ = ("_any_day", "_any_weekday", "_days", "_hours", "_minutes", "_months", "_weekdays", "text")
 
@@ -46,8 +50,12 @@ class Cron:
         self._any_weekday: Final[bool] = _is_any(fields[4])
 
     def next_ms(self, after_ms: int, zone: tzinfo) -> int:
-        """The first minute after ``after_ms`` (milliseconds since 1970) that fits in the time of ``zone``. An hour that
-        a change of the clock leaves out is left out; one that comes twice counts once.
+        """Return the first fitting minute after ``after_ms`` (milliseconds since 1970), by the clocks of ``zone``.
+
+        An hour skipped by a clock change is skipped; a repeated hour counts once.
+
+        Raises:
+            MessageFormatError: no day fits, or ``after_ms`` is outside of the calendar.
         """
         if not 0 <= after_ms < MAX_WALL_MS:
             raise MessageFormatError(f"the time {after_ms} is outside the calendar")
@@ -71,7 +79,7 @@ class Cron:
         return in_month or in_week
 
     def _first_in(self, day: date, after_ms: int, zone: tzinfo) -> int:
-        """The first time in ``day`` that is later; 0 if there is none."""
+        """Return the first time in ``day`` after ``after_ms``, 0 if none fits."""
         for hour in self._hours:
             for minute in self._minutes:
                 local = datetime.combine(day, time(hour, minute))
@@ -82,7 +90,7 @@ class Cron:
 
 
 def _is_real(local: datetime, wall_ms: int, zone: tzinfo) -> bool:
-    """Whether the clocks of ``zone`` ever show ``local``."""
+    """Return True if the clocks of ``zone`` ever show ``local``."""
     shown = (EPOCH + timedelta(milliseconds=wall_ms)).astimezone(zone)
     return shown.replace(tzinfo=None, fold=0) == local
 
@@ -92,7 +100,7 @@ def _is_any(field: str) -> bool:
 
 
 def _numbers(text: str, field: str, place: int) -> list[int]:
-    """The numbers that a field stands for, in rising order."""
+    """Return the numbers of a field, ascending."""
     listed, slash, step_text = field.partition("/")
     found: set[int] = set()
     for part in listed.split(","):

@@ -1,12 +1,12 @@
-"""Messages that are delivered later: the jobs of one broker, in the order of their times.
+"""The scheduled messages of one broker, as jobs in the order of their times.
 
-A message asks for it with properties (ActiveMQ, "Delay and Schedule Message Delivery"): ``AMQ_SCHEDULED_DELAY`` and
-``AMQ_SCHEDULED_PERIOD`` in milliseconds, ``AMQ_SCHEDULED_REPEAT`` (below 0: for ever), ``AMQ_SCHEDULED_CRON``. OpenWire
-has no field for the delivery delay of JMS 2; the first of these is its form on the wire.
+A message is scheduled by properties (ActiveMQ, "Delay and Schedule Message Delivery"): ``AMQ_SCHEDULED_DELAY`` and
+``AMQ_SCHEDULED_PERIOD`` in milliseconds, ``AMQ_SCHEDULED_REPEAT`` (below 0: without end), ``AMQ_SCHEDULED_CRON``.
+OpenWire has no field for the delivery delay of JMS 2; ``AMQ_SCHEDULED_DELAY`` carries the delay.
 
-In a store the message lies in the line `LINE` and the job is a fact of table SCHEDULES under the job's number. What
-binds both is the number: it stands with the message in the place of its expiration, which it keeps in its own bytes.
-Memory has the jobs without their messages, unless there is no store.
+The store keeps the messages under the destination `LINE` and each job as a record of table SCHEDULES, keyed by the
+job's number. The number links both: the store has the number in place of the message's expiration, which remains in the
+message's own bytes. Memory holds jobs without messages, unless the broker has no store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spanwire.model.errors import MessageFormatError, ResourceAllocationError, S
 from spanwire.model.message import Message
 from spanwire.model.message_view import PropertyValue
 
-MARK: Final = b"AMQ_SCHEDULED"  # what the bytes of every message contain that asks to be scheduled
+MARK: Final = b"AMQ_SCHEDULED"  # the bytes of every scheduled message contain this
 DELAY: Final = "AMQ_SCHEDULED_DELAY"
 PERIOD: Final = "AMQ_SCHEDULED_PERIOD"
 REPEAT: Final = "AMQ_SCHEDULED_REPEAT"
@@ -40,21 +40,19 @@ JOB_ID: Final = "scheduledJobId"
 
 LINE: Final = Destination(SCHEDULE, "jobs")
 DEFAULT_MAX_REPEAT: Final = 1_000  # maxSchedulerRepeatAllowed of ActiveMQ
-MAX_REPEAT: Final = 10_000  # what maxSchedulerRepeatAllowed may allow: copies that one message can become
-MAX_JOBS: Final = 100_000  # of one broker: each costs about 1 KiB of memory beside its message on the disk
-MAX_DELAY_MS: Final = 100 * 366 * 24 * 3_600_000  # a century: what is longer is a mistake
-MIN_ENDLESS_PERIOD_MS: Final = 100  # of a message that repeats for ever, which nothing else ends
+MAX_REPEAT: Final = 10_000  # largest maxSchedulerRepeatAllowed: copies of one message
+MAX_JOBS: Final = 100_000  # jobs of one broker: each takes some 1 KiB of memory beside its message on the disk
+MAX_DELAY_MS: Final = 100 * 366 * 24 * 3_600_000  # a century: a longer delay is a mistake
+MIN_ENDLESS_PERIOD_MS: Final = 100  # least period of a message that repeats without end
 MAX_REPEATED_BYTES_PER_SECOND: Final = (
     4 * 1024 * 1024
-)  # that the copies of one message that repeats may write: a disk takes those of many
-STALE_TIMES: Final = 64  # times of jobs that are gone, beside those of jobs, before the heap is made anew
+)  # bytes that one repeating message may write: the disk serves many
+STALE_TIMES: Final = 64  # times of removed jobs in the heap before it is rebuilt
 
 
 @dataclass(frozen=True)
 class SchedulerSettings:
-    """ActiveMQ's schedulerSupport: how often one message may repeat, the time zone of cron entries, and how many
-    messages may wait.
-    """
+    """Settings of the scheduler: repetitions of one message, time zone of cron entries, number of jobs."""
 
     max_repeat: int = DEFAULT_MAX_REPEAT
     zone: tzinfo = UTC
@@ -73,9 +71,11 @@ class Redelivery:
 
 
 class Job:
-    """One message that waits, and how it goes on. ``repeat`` counts what is left after the next time; ``is_series``
-    says that each of its messages gets an id of its own. It was sent by ``principal``, whose rights it is delivered
-    with; one with a ``redelivery`` goes where it was.
+    """One scheduled message with its next time.
+
+    ``repeat`` counts the deliveries after the next one. ``is_series`` is True if each delivery gets a message id of its
+    own. Deliveries have the rights of ``principal``, the sender. A job with a ``redelivery`` returns a message to its
+    destination.
     """
 
     __slots__ = (
@@ -123,7 +123,7 @@ class Job:
         self.message: Message | None = None
 
     def fact(self, due_ms: int, repeat: int) -> Fact:
-        """The job as the store keeps it, with its next time and what is left then."""
+        """Return the record for the store, with the next time and the remaining repetitions."""
         value: dict[str, object] = {
             "id": self.job_id,
             "user": self.principal.name,
@@ -144,12 +144,16 @@ class Job:
         return Fact(SCHEDULES, str(self.number).encode("ascii"), json.dumps(value).encode("ascii"))
 
     def end(self) -> Fact:
-        """The job is over."""
+        """Return the record that deletes the job's record."""
         return Fact(SCHEDULES, str(self.number).encode("ascii"), None)
 
 
 def decode_job(key: bytes, value: bytes) -> Job:
-    """Raises `StoreError` when the fact is not what `Job.fact` gave."""
+    """Return the job of a record.
+
+    Raises:
+        StoreError: ``value`` does not come from `Job.fact`.
+    """
     try:
         found = json.loads(value)
         job_id: str = found["id"]
@@ -178,10 +182,10 @@ def decode_job(key: bytes, value: bytes) -> Job:
 
 
 class Schedule(BrokerDestination):
-    """All jobs of one broker. When they are delivered, and to whom, is left to `Scheduler`.
+    """The jobs of one broker. `Scheduler` delivers them.
 
-    A destination that no client can name: messages of transactions wait for it as for any other, and the store's
-    answers to its reads come here.
+    A destination that no client can name: messages in transactions may belong to the schedule as to any destination,
+    and the store's answers arrive here.
     """
 
     def __init__(
@@ -192,13 +196,16 @@ class Schedule(BrokerDestination):
         self._formats: Final[MessageFormats] = formats
         self.jobs: Final[dict[int, Job]] = {}
         self._by_id: Final[dict[str, Job]] = {}
-        self._times: list[tuple[int, int]] = []  # when, number; one of each job, and of some that are gone
+        self._times: list[tuple[int, int]] = []  # time and number of each job, and of some removed ones
         self._last_number = 0
         self._answers: list[tuple[int, list[Message | None]]] = []
 
     def plan(self, message: Message, principal: Principal, wall_ms: int) -> Job:
-        """The job that ``message`` asks for; nothing knows it yet. Raises `MessageFormatError` when what it asks for
-        cannot be understood or is too much, `ResourceAllocationError` when there are too many jobs.
+        """Return the job for ``message``, without entering the job.
+
+        Raises:
+            MessageFormatError: the properties are invalid or ask for too much.
+            ResourceAllocationError: the broker has too many jobs.
         """
         properties = self._formats.properties(message)
         cron = _text(properties, CRON)
@@ -221,14 +228,16 @@ class Schedule(BrokerDestination):
         return Job(number, job_id, principal, message.size, due_ms, cron, delay_ms, period_ms, repeat, is_series)
 
     def series(self, job: Job, job_id: str, wall_ms: int) -> Job:
-        """What a cron entry with repetitions starts at each of its times."""
+        """Return the job for the repetitions that start at one time of a cron entry."""
         due_ms = wall_ms + (job.delay_ms if job.delay_ms > 0 else job.period_ms)
         number, period_ms = self._next_number(), job.period_ms
         return Job(number, job_id, job.principal, job.size, due_ms, "", job.delay_ms, period_ms, job.repeat, True)
 
     def redelivery(self, message: Message, principal: Principal, due_ms: int, redelivery: Redelivery) -> Job:
-        """A job that brings ``message`` back; nothing knows it yet. Raises `ResourceAllocationError` when there are too
-        many.
+        """Return a job that returns ``message`` to its destination, without entering the job.
+
+        Raises:
+            ResourceAllocationError: the broker has too many jobs.
         """
         self.check_room()
         number = self._next_number()
@@ -236,7 +245,11 @@ class Schedule(BrokerDestination):
         return Job(number, job_id, principal, message.size, due_ms, "", 0, 0, 0, False, redelivery)
 
     def check_room(self, count: int = 0) -> None:
-        """Raises `ResourceAllocationError` when there may be none but the jobs there are and ``count`` more."""
+        """Check that ``count`` jobs and one more fit.
+
+        Raises:
+            ResourceAllocationError: the broker has too many jobs.
+        """
         if len(self.jobs) + count >= self._settings.max_jobs:
             raise ResourceAllocationError(
                 f"the broker holds {len(self.jobs)} scheduled messages, its maximum: wait until some are delivered, "
@@ -244,8 +257,10 @@ class Schedule(BrokerDestination):
             )
 
     def next_due(self, job: Job, wall_ms: int, written: int) -> int:
-        """When ``job`` comes again after its time now, at which it wrote so many bytes; 0 if it does not. Times that
-        were missed do not come after.
+        """Return the next time of ``job`` after the current one, 0 if there is none. Missed times are skipped.
+
+        Args:
+            written: bytes that the current delivery writes; a series may write only so many in a second.
         """
         if job.cron:
             return Cron(job.cron).next_ms(max(wall_ms, job.due_ms), self._settings.zone)
@@ -262,7 +277,7 @@ class Schedule(BrokerDestination):
         return self._last_number
 
     def enter(self, job: Job, sequence: int, message: Message | None) -> None:
-        """A new job; the store has its message under ``sequence``, or else it is ``message``."""
+        """Add a job whose message is stored under ``sequence``, or else is ``message``."""
         job.sequence = sequence
         if message is not None:
             job.message = message
@@ -272,14 +287,14 @@ class Schedule(BrokerDestination):
         self.put_off(job, job.due_ms)
 
     def put_off(self, job: Job, until_ms: int) -> None:
-        """Look at ``job`` again at a time in milliseconds since 1970."""
+        """Examine ``job`` again at ``until_ms``, in milliseconds since 1970."""
         if len(self._times) > 2 * len(self.jobs) + STALE_TIMES:
             self._times = [entry for entry in self._times if entry[1] in self.jobs]
             heapq.heapify(self._times)
         heapq.heappush(self._times, (until_ms, job.number))
 
     def leave(self, job: Job) -> None:
-        """``job`` is over."""
+        """Remove ``job``."""
         if self.jobs.pop(job.number, None) is not None:
             self._by_id.pop(job.job_id, None)
             if job.message is not None:
@@ -287,22 +302,22 @@ class Schedule(BrokerDestination):
                 job.message = None
 
     def find(self, job_id: str) -> Job | None:
-        """The job of this id, if there is one."""
+        """Return the job with this id, None if there is none."""
         return self._by_id.get(job_id)
 
     def between(self, first_ms: int, last_ms: int) -> list[Job]:
-        """The jobs that come next in a span of time, in the order of their times."""
+        """Return the jobs whose next time is in a span, in order."""
         found = [job for job in self.jobs.values() if first_ms <= job.due_ms <= last_ms]
         return sorted(found, key=_time_of)
 
     def next_time(self) -> int:
-        """When to look at the first job, in milliseconds since 1970; 0 when there is none."""
+        """Return the time of the first job in milliseconds since 1970, 0 without jobs."""
         while self._times and self._times[0][1] not in self.jobs:
             heapq.heappop(self._times)
         return self._times[0][0] if self._times else 0
 
     def take_due(self, wall_ms: int, max_count: int, max_bytes: int) -> list[Job]:
-        """The jobs whose time has come: at most so many, and of so many bytes unless the first alone has more."""
+        """Return due jobs: at most ``max_count``, with at most ``max_bytes`` unless the first job alone has more."""
         found: list[Job] = []
         size = 0
         while len(found) < max_count and 0 < self.next_time() <= wall_ms:
@@ -315,8 +330,10 @@ class Schedule(BrokerDestination):
         return found
 
     def recover(self, facts: dict[bytes, bytes], line: RecoveredDestination | None) -> list[int]:
-        """What the store kept. Gives the sequences of messages that belong to no job; jobs without a message are left
-        out, and told by `without_message`.
+        """Restore jobs from their records.
+
+        Returns:
+            The sequences of messages without a job. `without_message` returns jobs without a message.
         """
         sequences: dict[int, int] = {}
         orphans: list[int] = []
@@ -336,29 +353,33 @@ class Schedule(BrokerDestination):
         return orphans
 
     def without_message(self, facts: dict[bytes, bytes]) -> list[bytes]:
-        """The keys of recovered facts whose message the store does not have."""
+        """Return the keys of recovered records without a message in the store."""
         return [key for key in facts if int(key) not in self.jobs]
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """The store answers a read."""
+        """Take an answer of the store."""
         self._answers.append((request, messages))
 
     def has_answers(self) -> bool:
-        """Whether the store has answered something."""
+        """Return True if the store has answered."""
         return len(self._answers) > 0
 
     def take_answers(self) -> list[tuple[int, list[Message | None]]]:
-        """The answers of the store, by request."""
+        """Return and forget the store's answers, by request."""
         answers = self._answers
         self._answers = []
         return answers
 
 
 class Plans:
-    """The scheduled messages of one transaction as jobs, counted from its commit."""
+    """The jobs for the scheduled messages of one transaction, with times counted from the commit."""
 
     def __init__(self, sends: list[TransactedSend], principal: Principal, wall_ms: int) -> None:
-        """Raises as `Schedule.plan`."""
+        """Plan all jobs.
+
+        Raises:
+            JmsError: as `Schedule.plan`.
+        """
         self._homes: Final[list[Schedule]] = []
         self._jobs: Final[list[Job]] = []
         self._messages: Final[list[Message]] = []
@@ -372,23 +393,23 @@ class Plans:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of jobs."""
         return len(self._jobs)
 
     def additions(self) -> list[tuple[Destination, Message]]:
-        """What the store keeps of them."""
+        """Return the messages for the store."""
         return [(LINE, stored_form(self._messages[place], job.number)) for place, job in enumerate(self._jobs)]
 
     def facts(self) -> list[Fact]:
-        """What it keeps of them beside."""
+        """Return the records for the store."""
         return [job.fact(job.due_ms, job.repeat) for job in self._jobs]
 
     def size(self) -> int:
-        """The bytes of all of them."""
+        """Return the bytes of all messages."""
         return sum([job.size for job in self._jobs])
 
     def enter(self, sequences: list[int]) -> None:
-        """The transaction is committed; the store has them under ``sequences``, if there is one."""
+        """Add the jobs after the commit; ``sequences`` are those of the messages, empty without a store."""
         for place, job in enumerate(self._jobs):
             if sequences:
                 self._homes[place].enter(job, sequences[place], None)
@@ -397,7 +418,7 @@ class Plans:
 
 
 def stored_form(message: Message, number: int) -> Message:
-    """The same message with the job's number in the place of its expiration; its bytes say what that was."""
+    """Return a copy of ``message`` with the job's number in place of the expiration that the bytes have."""
     copy = Message(
         message.format_id,
         message.raw,
@@ -420,14 +441,14 @@ def stored_form(message: Message, number: int) -> Message:
 
 
 def asks(properties: dict[str, PropertyValue]) -> bool:
-    """Whether a message with these properties is to be delivered later. One with a job's id was already."""
+    """Return a copy of ``message`` with the job's number as expiration; the bytes keep the true one."""
     if _is_set(properties, JOB_ID):
         return False
     return _is_set(properties, DELAY) or _is_set(properties, PERIOD) or _is_set(properties, CRON)
 
 
 def _is_set(properties: dict[str, PropertyValue], name: str) -> bool:
-    """Whether there is such a property that is not null."""
+    """Return True if the property exists and is not null."""
     entry = properties.get(name)
     return entry is not None and entry[1] is not None
 
@@ -444,7 +465,7 @@ def _milliseconds(properties: dict[str, PropertyValue], name: str) -> int:
 
 
 def _number(properties: dict[str, PropertyValue], name: str) -> int:
-    """A property as a whole number, 0 if there is none. Strings are read, as ActiveMQ does."""
+    """Return a property as an integer, 0 if absent. Strings are parsed, as in ActiveMQ."""
     entry = properties.get(name)
     value = None if entry is None else entry[1]
     if value is None:

@@ -1,9 +1,9 @@
-"""Scheduled delivery: takes messages that are to be delivered later, delivers them, and answers who asks about them.
+"""The scheduler: takes messages for later delivery, delivers them, and passes requests about them on.
 
-As ActiveMQ's scheduler does, with times that are exact and not rounded up to the half second. A message leaves without
-the properties that scheduled it and with ``scheduledJobId``; each of a series gets an id of its own; one that expires
-lives as long from now on as it would have when it was sent. Delivering is one unit in the store: the message is in its
-destinations and the job has gone on, or neither. It is done with the rights of who sent it.
+As in ActiveMQ, but with exact times in place of half seconds. A delivered message has no scheduling properties but
+``scheduledJobId``; each message of a series gets its own id; an expiring message lives as long from its delivery on as
+it would have from its sending on. A delivery is one unit of the store: the message reaches its destinations and the job
+moves on, or neither happens. A delivery has the rights of the sender.
 """
 
 from __future__ import annotations
@@ -53,28 +53,28 @@ from spanwire.model.message import Message
 from spanwire.model.message_view import STRING_VALUE
 from spanwire.model.units import MIB
 
-MAX_DELIVERIES: Final = 100  # messages delivered in one turn, and read from the store at a time
-MAX_READ_BYTES: Final = 4 * MIB  # of them, unless one alone has more
-RETRY_MS: Final = 1_000  # until a message is delivered for which there was no room
-MAX_NAP_SECONDS: Final = 1.0  # between two looks at the clock on the wall, which may have been set
-SEARCHED_WHOLE: Final = 16 * 1024  # bytes of messages in which it costs least not to leave out the body
+MAX_DELIVERIES: Final = 100  # messages of one slice, and of one read of the store
+MAX_READ_BYTES: Final = 4 * MIB  # bytes of one read, unless one message has more
+RETRY_MS: Final = 1_000  # delay of a delivery without room
+MAX_NAP_SECONDS: Final = 1.0  # seconds between two checks of the wall clock, which may have been set
+SEARCHED_WHOLE: Final = 16 * 1024  # bytes up to which a search includes the body, which costs least
 UNDELIVERED: Final = "the scheduled message could not be delivered"
 
 logger = logging.getLogger(__name__)
 
 
 class NoConnection(ClientConnection):
-    """Whom the scheduler's own sends are answered to: nobody."""
+    """The connection that the scheduler's own sends are answered to."""
 
     def completed(self, token: int, error: SpanwireError | None) -> None:
-        """Nobody waits."""
+        """Do nothing."""
 
     def close_with(self, error: SpanwireError) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
 class Scheduler(DelayedSender):
-    """The scheduler of one broker. Its jobs are in `Schedule`, requests about them are for `SchedulerRequests`."""
+    """The scheduler of one broker. `Schedule` holds the jobs, `SchedulerRequests` answers requests."""
 
     def __init__(
         self,
@@ -109,10 +109,10 @@ class Scheduler(DelayedSender):
         self._outlet: Final[Outlet] = Outlet(NoConnection(), [], usage)
         self._reading: list[Job] = []  # jobs whose messages are being read
         self._request = 0
-        self._known: Destination | None = None  # where the last message went that asked nothing about jobs
+        self._known: Destination | None = None  # the destination of the last message that was no request
 
     def concerns(self, message: Message) -> bool:
-        """Whether ``message`` is to be delivered later, or asks about those that are."""
+        """Return True if ``message`` is to be scheduled, or is a request to the scheduler."""
         destination = message.destination
         if destination is not self._known:
             if is_request(destination):
@@ -130,27 +130,27 @@ class Scheduler(DelayedSender):
             return False
 
     def take(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """Keep ``message`` for later; the answer is as with `Sending.send`."""
+        """Schedule ``message`` or carry out a request. The result is that of `Sending.send`."""
         if is_request(message.destination):
             self._requests.handle(state, message, self._own_state(state.principal))
             return self._sending.answer_when_stored(state, token)
-        self._sending.targets(state, message)  # raises what it would be refused with
+        self._sending.targets(state, message)  # raises the refusal, if any
         obstacle = self._flow.obstacle(self._schedule, message)
         if obstacle != ROOM:
             return self._flow.park(state, self._schedule, message, token, obstacle)
         return self.keep(state, message, token)
 
     def home_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:
-        """Where ``message`` waits for the commit of its transaction; requests are carried out at once."""
+        """Return the schedule if ``message`` is to be scheduled by a transaction. Requests are carried out at once."""
         if is_request(message.destination):
             self._requests.handle(state, message, self._own_state(state.principal))
             return None
         self._sending.targets(state, message)
-        self._schedule.plan(message, state.principal, self._context.wall_ms)  # raises what is wrong with it
+        self._schedule.plan(message, state.principal, self._context.wall_ms)  # raises if the properties are invalid
         return self._schedule
 
     def keep(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """The same, when there is room."""
+        """Schedule ``message``, for which there is room. The result is that of `Sending.send`."""
         job = self._schedule.plan(message, state.principal, self._context.wall_ms)
         store = self._context.store
         if store is None:
@@ -167,7 +167,7 @@ class Scheduler(DelayedSender):
         return self._sending.answer_when_stored(state, token)
 
     def bring_back(self, job: Job, message: Message, removals: list[tuple[Destination, int]]) -> None:
-        """Keep ``message`` for ``job`` in place of what ``removals`` name."""
+        """Schedule ``message`` for ``job`` and remove ``removals``, in one unit."""
         store = self._context.store
         if store is None:
             self._schedule.enter(job, 0, message)
@@ -179,11 +179,11 @@ class Scheduler(DelayedSender):
 
     @property
     def schedule(self) -> Schedule:
-        """Its jobs."""
+        """The jobs of the broker."""
         return self._schedule
 
     def next_timeout(self) -> float | None:
-        """When to call `run`, in monotonic seconds; 0.0 when there is something to do at once."""
+        """Return the time for the next `run` in monotonic seconds, 0.0 for at once, None without work."""
         if self._schedule.has_answers() or self._requests.is_ready():
             return 0.0
         due = self._requests.next_timeout()
@@ -197,7 +197,7 @@ class Scheduler(DelayedSender):
         return nap if due is None else min(nap, due)
 
     def run(self) -> None:
-        """Deliver what is due and has been read, read what is due, answer requests."""
+        """Deliver due messages that were read, read due messages, and answer requests."""
         for request, messages in self._schedule.take_answers():
             if request == self._request:
                 self._request = 0
@@ -223,9 +223,9 @@ class Scheduler(DelayedSender):
         self._request = self._context.fetch(self._schedule, LINE, [job.sequence for job in jobs])
 
     def _deliver(self, job: Job, found: Message | None) -> None:
-        """The time of ``job`` has come, and this is its message."""
+        """Deliver ``found``, the message of a due job."""
         if self._schedule.jobs.get(job.number) is not job:
-            return  # removed while it was read
+            return  # the job was removed during the read
         if found is None:
             logger.error("the message of scheduled job %s cannot be read: it is not delivered", job.job_id)
             return
@@ -249,7 +249,7 @@ class Scheduler(DelayedSender):
             return 0  # the calendar has no such day any more
 
     def _delivered(self, job: Job, message: Message) -> Message:
-        """The message as its consumers see it."""
+        """Return the message as its consumers get it."""
         message_format = self._formats.format(message.format_id)
         try:
             view = message_format.view(message)
@@ -265,12 +265,12 @@ class Scheduler(DelayedSender):
                 view.expiration_ms = view.timestamp_ms + lifetime_ms
             copy = message_format.encode_from_view(view)
         except (JmsError, ProtocolError):
-            return message  # its inside cannot be decoded; whoever consumes it may know better
+            return message  # the body cannot be decoded here; consumers may know better
         copy.broker_path = message.broker_path
         return copy
 
     def _entries(self, job: Job, message: Message) -> list[WithheldMessage]:
-        """Where the message goes now; a dead letter where it is refused."""
+        """Return the destinations of a due message; the dead letter queue if its sender may no longer send there."""
         redelivery = job.redelivery
         if redelivery is not None:
             home = self._sending.home_again(redelivery.home)
@@ -286,7 +286,7 @@ class Scheduler(DelayedSender):
         return [WithheldMessage(target.home, copy, 0) for target, copy in zip(targets, copies, strict=True)]
 
     def _begin_series(self, job: Job, message: Message, due_ms: int) -> None:
-        """A time of a cron entry with repetitions: they begin, as a job of their own."""
+        """Start the repetitions of a cron entry at one of its times, as a job of their own."""
         try:
             self._schedule.check_room()
         except JmsError as error:
@@ -309,8 +309,11 @@ class Scheduler(DelayedSender):
         additions: list[tuple[Destination, Message]],
         facts: list[Fact],
     ) -> list[int]:
-        """Deliver ``entries``, let ``job`` go on at ``due_ms`` (0: never), and keep ``additions`` and ``facts``, all at
-        once; gives the sequences of the additions.
+        """Deliver ``entries``, move ``job`` to ``due_ms`` (0: remove it) and keep ``additions`` and ``facts``, in one
+        unit.
+
+        Returns:
+            The sequences of the additions.
         """
         repeat = job.repeat - 1 if job.repeat > 0 and not job.cron else job.repeat
         sequences: list[int] = []
@@ -342,7 +345,7 @@ class Scheduler(DelayedSender):
         return sequences
 
     def _dispatch(self, entries: list[WithheldMessage]) -> None:
-        """Once it is safe: what was seen must not come again."""
+        """Dispatch once the unit is synced: a message that was delivered must not come again."""
         store = self._context.store
         if store is not None:
             self._sending.withhold(Waiting(store.position(), self._outlet, NO_TOKEN, entries))
@@ -353,12 +356,12 @@ class Scheduler(DelayedSender):
         self._sending.release(entries)
 
     def _own_state(self, principal: Principal) -> ConnectionState:
-        """A connection of nobody, with the rights of ``principal``."""
+        """Return a connection state without a client, with the rights of ``principal``."""
         info = ConnectionInfo(self._connection_id, user_name=principal.name, remote_address="the scheduler")
         return ConnectionState(self._outlet, info, principal, MAX_UNCOMMITTED)
 
     def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> None:
-        """What the store kept. Of times that were missed each job comes once."""
+        """Restore the jobs. A job with several missed times is delivered once."""
         store = self._context.store
         if store is None:
             return
@@ -373,7 +376,7 @@ class Scheduler(DelayedSender):
 def recover_jobs(
     scheduler: Scheduler | None, facts: dict[int, dict[bytes, bytes]], recovered: list[RecoveredDestination]
 ) -> None:
-    """What the store kept of scheduled messages. A broker without a scheduler leaves them there and says so."""
+    """Restore scheduled messages. A broker without a scheduler leaves them in the store and logs their number."""
     jobs = facts.get(SCHEDULES, {})
     if scheduler is not None:
         scheduler.recover(jobs, recovered)

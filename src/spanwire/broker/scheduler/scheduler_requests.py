@@ -1,10 +1,10 @@
-"""Requests about scheduled messages, themselves messages to ``ActiveMQ.Scheduler.Management`` (ActiveMQ, "Delay and
-Schedule Message Delivery", and `ScheduledMessage` of its client library).
+"""Requests to the scheduler, sent as messages to ``ActiveMQ.Scheduler.Management``.
 
-``AMQ_SCHEDULER_ACTION`` is BROWSE (a copy of each to the JMSReplyTo of the request), REMOVE (the one that the property
-``scheduledJobId`` names) or REMOVEALL; the first and the last may name a span of time, ``ACTION_START_TIME`` to
-``ACTION_END_TIME``. Everybody who may write there sees and removes what was sent under the same name; others'
-messages are for those who have the right admin there.
+Source: ActiveMQ, "Delay and Schedule Message Delivery", and `ScheduledMessage` of its client library.
+``AMQ_SCHEDULER_ACTION`` is BROWSE (a copy of each message to the JMSReplyTo of the request), REMOVE (the message whose
+property ``scheduledJobId`` is given) or REMOVEALL. BROWSE and REMOVEALL may name a span of time, ``ACTION_START_TIME``
+to ``ACTION_END_TIME``. A user with the right to write there sees and removes own messages; the admin right extends to
+the messages of all users.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spanwire.model.message import Message
 from spanwire.model.message_view import STRING_VALUE, MessageView, PropertyValue
 from spanwire.model.units import MIB
 
-MANAGEMENT: Final = "activemq.scheduler.management"  # in lower case, how the name of the destination begins
+MANAGEMENT: Final = "activemq.scheduler.management"  # lower-case beginning of the name of the destination
 NAME_LENGTH: Final = len(MANAGEMENT)
 ACTION: Final = "AMQ_SCHEDULER_ACTION"
 START_TIME: Final = "ACTION_START_TIME"
@@ -34,18 +34,18 @@ END_TIME: Final = "ACTION_END_TIME"
 BROWSE: Final = "BROWSE"
 REMOVE: Final = "REMOVE"
 REMOVE_ALL: Final = "REMOVEALL"
-COPY_TYPE: Final = "Advisory"  # the JMSType of what answers BROWSE
+COPY_TYPE: Final = "Advisory"  # JMSType of the answers to BROWSE
 
-MAX_BROWSES: Final = 16  # requests to browse that wait for their answers
-MAX_COPIES: Final = 100  # messages read from the store for one of them at a time
-MAX_COPY_BYTES: Final = 4 * MIB  # of them, unless one alone has more
-MAX_REMOVALS: Final = 500  # in one unit of the store
-ROOM_SECONDS: Final = 1.0  # between two looks whether there is room for an answer
+MAX_BROWSES: Final = 16  # browse requests under way
+MAX_COPIES: Final = 100  # messages of one read of the store
+MAX_COPY_BYTES: Final = 4 * MIB  # bytes of one read, unless one message has more
+MAX_REMOVALS: Final = 500  # removals in one unit of the store
+ROOM_SECONDS: Final = 1.0  # seconds between two checks for room for an answer
 LAST_MS: Final = 1 << 62
 
 
 class Browse:
-    """One request to browse: for whom, whither, and the numbers of the jobs that are still to be answered."""
+    """One request to browse: requesting connection, reply destination, and the numbers of jobs to be sent."""
 
     def __init__(self, state: ConnectionState, reply_to: Destination, numbers: deque[int]) -> None:
         self.state: Final[ConnectionState] = state
@@ -55,7 +55,7 @@ class Browse:
 
 
 class SchedulerRequests:
-    """Answers requests in their order, in slices."""
+    """Answers requests in order, in slices."""
 
     def __init__(
         self,
@@ -79,8 +79,13 @@ class SchedulerRequests:
         self._room_due = 0.0
 
     def handle(self, state: ConnectionState, message: Message, own: ConnectionState) -> None:
-        """Do what ``message`` asks for, or begin to; ``own`` stands for the connection when that is gone. A message
-        without a known action does nothing. Raises `JmsError` when it is refused.
+        """Carry out a request, or begin to; a message without a known action does nothing.
+
+        Args:
+            own: replaces the connection of the client once that is gone.
+
+        Raises:
+            JmsError: the request is refused.
         """
         self._rights.check_write(state, message.destination)
         view = self._formats.view(message)
@@ -93,7 +98,7 @@ class SchedulerRequests:
             self._forget(self._chosen(state, view))
 
     def _chosen(self, state: ConnectionState, view: MessageView) -> list[Job]:
-        """The jobs of the request's span of time that the connection may see."""
+        """Return the jobs in the request's span of time that the connection may see."""
         first_ms, last_ms = 0, LAST_MS
         if START_TIME in view.properties and END_TIME in view.properties:
             first_ms, last_ms = _time(view.properties, START_TIME), _time(view.properties, END_TIME)
@@ -132,15 +137,15 @@ class SchedulerRequests:
                 self._schedule.leave(job)
 
     def is_ready(self) -> bool:
-        """Whether there is something to do at once."""
+        """Return True if a request can be worked on at once."""
         return bool(self._browses) and self._request == 0 and self._room_due == 0.0
 
     def next_timeout(self) -> float | None:
-        """When to call `run`, in monotonic seconds."""
+        """Return the time for the next `run` in monotonic seconds, None without work."""
         return self._room_due if self._room_due > 0.0 else None
 
     def run(self) -> None:
-        """Go on with the oldest request."""
+        """Work on the oldest request."""
         if self._room_due > self._context.monotonic:
             return
         self._room_due = 0.0
@@ -155,7 +160,7 @@ class SchedulerRequests:
             return
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """The store answers a read."""
+        """Take an answer of the store."""
         if request != self._request:
             return
         self._request = 0
@@ -199,13 +204,13 @@ class SchedulerRequests:
             return  # a message that cannot be decoded cannot be shown
 
     def _send_copies(self, browse: Browse) -> bool:
-        """Send what has been read; False when there is no room for it now."""
+        """Send the copies that were read. Return False if there is no room now."""
         while browse.copies:
             try:
                 if not self._sending.hand_in(browse.state, browse.copies[0]):
                     self._room_due = self._context.monotonic + ROOM_SECONDS
                     return False
-            except JmsError:  # whoever asked is gone, or may no longer
+            except JmsError:  # the client is gone or has lost the right
                 browse.copies.clear()
                 browse.numbers.clear()
                 return True
@@ -214,7 +219,7 @@ class SchedulerRequests:
 
 
 def is_request(destination: Destination) -> bool:
-    """Whether what is sent there is a request to the scheduler."""
+    """Return True if messages to ``destination`` are requests to the scheduler."""
     name = destination.name
     return len(name) >= NAME_LENGTH and name[:NAME_LENGTH].lower() == MANAGEMENT
 

@@ -1,7 +1,7 @@
-"""Whether a connection may do what it asks for: asks the `Authorizer`, words the refusal, leaves a line in the audit.
+"""Access control: asks the `Authorizer`, words refusals as ActiveMQ does, and writes them to the audit log.
 
-Every place of effect calls this, with a physical destination: after composites, wildcards and options are expanded,
-implicit creation and removal included. The words are those of ActiveMQ.
+Every place of effect calls this module with a physical destination, after composites, wildcards and options are
+expanded. Implicit creation and removal are checked as well.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ BRIDGE_TOPIC: Final = Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge")
 
 
 class Rights:
-    """The rights of connections. Who has which right is left to the `Authorizer`."""
+    """Checks the rights of connections. The `Authorizer` knows the rights."""
 
     def __init__(self, authorizer: Authorizer, audit: Audit) -> None:
         self.authorizer: Authorizer = authorizer
         self._audit: Final[Audit] = audit
 
     def check_read(self, state: ConnectionState, destination: Destination) -> None:
-        """Raises `AuthorizationError` unless the connection may consume from or browse ``destination``.
+        """Check that the connection may consume from or browse ``destination``.
 
-        A pattern passes when something under it may be read; each match is asked for with `may_read` then.
+        A pattern passes if any name under the pattern may be read; `may_read` decides about each match.
+
+        Raises:
+            AuthorizationError: the right is missing.
         """
         try:
             self.authorizer.check(state.principal, READ, destination)
@@ -35,8 +38,10 @@ class Rights:
             self.refuse(state, f"read from: {destination}")
 
     def check_write(self, state: ConnectionState, destination: Destination) -> None:
-        """Raises `AuthorizationError` unless the connection may send to ``destination``; to advisory topics nobody
-        may.
+        """Check that the connection may send to ``destination``. Clients may never send to advisory topics.
+
+        Raises:
+            AuthorizationError: the right is missing.
         """
         if destination.is_advisory:
             self.refuse(state, f"write to: {destination}", " (only the broker does)")
@@ -46,8 +51,10 @@ class Rights:
             self.refuse(state, f"write to: {destination}")
 
     def check_bridge(self, state: ConnectionState) -> None:
-        """Raises `AuthorizationError` unless the connection may act for another broker: who may administer the topic
-        on which bridges are announced.
+        """Check that the connection may act for another broker, which takes the admin right on `BRIDGE_TOPIC`.
+
+        Raises:
+            AuthorizationError: the right is missing.
         """
         try:
             self.authorizer.check(state.principal, ADMIN, BRIDGE_TOPIC)
@@ -55,7 +62,7 @@ class Rights:
             self.refuse(state, "act as a network bridge", f" (it needs the right admin on {BRIDGE_TOPIC})")
 
     def may_administer(self, state: ConnectionState, destination: Destination) -> bool:
-        """Whether the connection may see and do there what is not its own. Not worth an audit line: it may do less."""
+        """Return True if the connection may see and change the work of others at ``destination``. No audit line."""
         try:
             self.authorizer.check(state.principal, ADMIN, destination)
         except AuthorizationError:
@@ -63,22 +70,30 @@ class Rights:
         return True
 
     def check_create(self, state: ConnectionState, destination: Destination) -> None:
-        """Raises `AuthorizationError` unless the connection may make ``destination``."""
+        """Check that the connection may create ``destination``.
+
+        Raises:
+            AuthorizationError: the right is missing.
+        """
         try:
             self.authorizer.check(state.principal, ADMIN, destination)
         except AuthorizationError:
             self.refuse(state, f"create: {destination}")
 
     def check_remove(self, state: ConnectionState, destination: Destination) -> None:
-        """Raises `AuthorizationError` unless the connection may remove ``destination``."""
+        """Check that the connection may remove ``destination``.
+
+        Raises:
+            AuthorizationError: the right is missing.
+        """
         try:
             self.authorizer.check(state.principal, ADMIN, destination)
         except AuthorizationError:
             self.refuse(state, f"remove: {destination}")
 
     def may_write(self, state: ConnectionState, destination: Destination) -> bool:
-        """Whether a queue that listens to a virtual topic gets what the connection sends there; a line in the audit
-        says when not.
+        """Return True if a queue behind a virtual topic gets the connection's messages. A refusal is written to the
+        audit log.
         """
         try:
             self.authorizer.check(state.principal, WRITE, destination)
@@ -88,9 +103,7 @@ class Rights:
         return True
 
     def may_send(self, principal: Principal, destination: Destination) -> bool:
-        """Whether ``principal`` may send to ``destination``, one of many that match what was asked for. Not worth an
-        audit line.
-        """
+        """Return True if ``principal`` may send to ``destination``, a match of a pattern. Writes no audit line."""
         try:
             self.authorizer.check(principal, WRITE, destination)
         except AuthorizationError:
@@ -98,8 +111,8 @@ class Rights:
         return True
 
     def may_read(self, principal: Principal, destination: Destination) -> bool:
-        """Whether a wildcard subscription of ``principal`` gets what ``destination`` holds. Not worth an audit line:
-        the subscription asked for what it may have of a pattern.
+        """Return True if a wildcard subscription of ``principal`` gets the messages of ``destination``. Writes no audit
+        line.
         """
         try:
             self.authorizer.check(principal, READ, destination)
@@ -108,8 +121,9 @@ class Rights:
         return True
 
     def may_all(self, principal: Principal, action: str, destination: Destination) -> bool:
-        """Return True if ``principal`` may do ``action`` to all that falls under ``destination``, which may be a
-        pattern. What a refusal means, and its audit line, are left to the caller.
+        """Return True if ``principal`` may do ``action`` to all names under ``destination``, a name or a pattern.
+
+        The caller decides about refusal and audit line.
         """
         try:
             self.authorizer.check_all(principal, action, destination)
@@ -118,8 +132,8 @@ class Rights:
         return True
 
     def may_make(self, principal: Principal, destination: Destination) -> bool:
-        """Whether a wildcard subscription of ``principal`` may have ``destination`` made for it. Not worth an audit
-        line either.
+        """Return True if ``destination`` may be created for a wildcard subscription of ``principal``. Writes no audit
+        line.
         """
         try:
             self.authorizer.check(principal, ADMIN, destination)
@@ -128,7 +142,11 @@ class Rights:
         return True
 
     def refuse(self, state: ConnectionState, what: str, reason: str = "") -> None:
-        """Always raises `AuthorizationError`, with a line in the audit: the connection may not do ``what``."""
+        """Write a refusal of ``what`` to the audit log and raise.
+
+        Raises:
+            AuthorizationError: always.
+        """
         self._note(state, what)
         raise AuthorizationError(f"User {state.principal.name} is not authorized to {what}{reason}")
 

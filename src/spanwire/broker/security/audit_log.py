@@ -1,7 +1,7 @@
-"""The audit trail: one line in the logger ``spanwire.audit`` for each thing that somebody was not allowed to do.
+"""The audit log: one line in the logger ``spanwire.audit`` for each refused action.
 
-A line says who, from where, over which protocol, and what; never a password. A peer cannot fill the log: over a limit
-its lines are counted, and the next one that is written says how many are missing.
+A line names user, address, protocol and action, never a password. Above a limit lines are counted instead of written,
+so that a peer cannot fill the log; the next written line reports the count.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 
-WINDOW: Final = 10.0  # seconds over which lines are counted
-MAX_LINES_PER_HOST: Final = 20  # in one window: a person reads no more of the same
-MAX_LINES: Final = 200  # in one window, of all hosts
-MAX_HOSTS: Final = 1_000  # counted apart in one window; the others share the limit of all
-MAX_TEXT: Final = 200  # characters of one value that a peer chose
+WINDOW: Final = 10.0  # seconds of one count
+MAX_LINES_PER_HOST: Final = 20  # lines of one host in a window: a person reads no more
+MAX_LINES: Final = 200  # lines of all hosts in a window
+MAX_HOSTS: Final = 1_000  # hosts counted separately; others share the common limit
+MAX_TEXT: Final = 200  # characters of a value chosen by a peer
 
 logger = logging.getLogger("spanwire.audit")
 
 
 class Audit:
-    """Writes refusals. Deciding them is left to `Rights` and `Logins`."""
+    """Writes refusals. `Rights` and `Logins` decide about them."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context: Final[BrokerContext] = context
@@ -31,7 +31,7 @@ class Audit:
         self._suppressed = 0
 
     def refused(self, user: str | None, address: str, protocol: str, what: str) -> None:
-        """``user`` at ``address`` wanted to do ``what`` ("write to queue://A") and may not."""
+        """Write that ``user`` at ``address`` may not do ``what``, for example "write to queue://A"."""
         if self._context.monotonic >= self._window_end:
             self._window_end = self._context.monotonic + WINDOW
             self._hosts.clear()
@@ -57,7 +57,7 @@ class Audit:
 
 
 def host_of(address: str) -> str:
-    """``10.0.0.1`` of ``tcp://10.0.0.1:40000``: what all connections of one machine have in common."""
+    """Return the host of an address: ``10.0.0.1`` for ``tcp://10.0.0.1:40000``."""
     start = address.find("://")
     text = address[start + 3 :] if start >= 0 else address
     colon = text.rfind(":")

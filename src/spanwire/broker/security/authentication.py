@@ -1,8 +1,9 @@
-"""Who a connection acts for: users with passwords and groups, and what becomes of clients without (ActiveMQ's
-``simpleAuthenticationPlugin`` and the properties and guest login modules of its JAAS realm).
+"""Authentication: users with passwords, certificates and groups, and guests.
 
-A `LoginStack` asks its `LoginModule`s in order, with the flags of javax.security.auth.login.Configuration: all that are
-``required`` or ``requisite`` must accept, one that is ``sufficient`` ends the search when it accepts.
+The modules are those of ActiveMQ: ``simpleAuthenticationPlugin``, and the properties, certificate and guest login
+modules of its JAAS realm. A `LoginStack` asks its `LoginModule`s in order, with the flags of
+javax.security.auth.login.Configuration: each ``required`` or ``requisite`` module must accept, a ``sufficient`` module
+ends the search when it accepts.
 """
 
 from __future__ import annotations
@@ -25,9 +26,7 @@ MAX_SHOWN_NAME: Final = 256  # characters of a user name that an error repeats
 
 
 class User:
-    """A user of the configuration. The password is kept as its digest, so that comparing takes the same time for all
-    lengths.
-    """
+    """A user of the configuration. Only a digest of the password is kept, so that comparison takes equal time."""
 
     __slots__ = ("digest", "principal")
 
@@ -43,12 +42,12 @@ class LoginModule(Protocol):
     """One way to log in."""
 
     def login(self, info: ConnectionInfo) -> Principal | None:
-        """The principal of a connection, or None when these credentials do not hold here."""
+        """Return the principal of a connection, None if the credentials are not valid here."""
         ...
 
 
 class UsersModule(LoginModule):
-    """Known users by name and password."""
+    """Users with passwords."""
 
     def __init__(self, users: list[User]) -> None:
         self._users: Final[dict[str, User]] = {}
@@ -56,15 +55,13 @@ class UsersModule(LoginModule):
         self.replace(users)
 
     def replace(self, users: list[User]) -> None:
-        """These users from now on. Connections that are logged in stay who they are."""
+        """Replace all users. Existing connections keep their principals."""
         self._users.clear()
         for user in users:
             self._users[user.principal.name] = user
 
     def login(self, info: ConnectionInfo) -> Principal | None:
-        """The user of this name if the password is his; it takes as long for an unknown name as for a wrong
-        password.
-        """
+        """Return the user if the password is right. An unknown name takes as long as a wrong password."""
         user = None if info.user_name is None else self._users.get(info.user_name)
         expected = self._nobody if user is None else user.digest
         equal = hmac.compare_digest(expected, digest_of(info.password or ""))
@@ -74,42 +71,41 @@ class UsersModule(LoginModule):
 
 
 class CertificatesModule(LoginModule):
-    """Known users by the name in their TLS certificate, which the connector has verified; passwords are not looked at
-    (ActiveMQ's TextFileCertificateLoginModule).
+    """Users by the distinguished name of a TLS client certificate, as in ActiveMQ's TextFileCertificateLoginModule.
+
+    The connector has verified the certificate. Passwords are ignored.
     """
 
     def __init__(self, principals: dict[str, Principal]) -> None:
-        """``principals`` by distinguished name, as `ConnectionInfo.certificate_subject` has it."""
+        """Take ``principals`` by distinguished name, in the form of `ConnectionInfo.certificate_subject`."""
         self._principals: dict[str, Principal] = principals
 
     def replace(self, principals: dict[str, Principal]) -> None:
-        """These users from now on. Connections that are logged in stay who they are."""
+        """Replace all users. Existing connections keep their principals."""
         self._principals = principals
 
     def login(self, info: ConnectionInfo) -> Principal | None:
-        """The user to whom the certificate is made out."""
+        """Return the user of the certificate."""
         subject = info.certificate_subject
         return None if subject is None else self._principals.get(subject)
 
 
 class GuestModule(LoginModule):
-    """One identity for whoever comes. ``without_credentials`` only: a client that gives a name or password must log in
-    elsewhere.
-    """
+    """One principal for all clients, or with ``without_credentials`` for clients without name and password."""
 
     def __init__(self, principal: Principal, without_credentials: bool) -> None:
         self._principal: Final[Principal] = principal
         self._without_credentials: Final[bool] = without_credentials
 
     def login(self, info: ConnectionInfo) -> Principal | None:
-        """The guest."""
+        """Return the guest."""
         if self._without_credentials and (info.password is not None or info.user_name is not None):
             return None
         return self._principal
 
 
 class StackEntry:
-    """A login module and its flag."""
+    """A login module with its flag."""
 
     __slots__ = ("flag", "module")
 
@@ -119,13 +115,17 @@ class StackEntry:
 
 
 class LoginStack(Authenticator):
-    """Decides by its modules. Counting failures is left to `Logins`."""
+    """Authenticates by login modules. `Logins` counts failures."""
 
     def __init__(self, entries: list[StackEntry]) -> None:
         self._entries: Final[list[StackEntry]] = entries
 
     def authenticate(self, info: ConnectionInfo) -> Principal:
-        """The principal: the first name that was accepted, with the groups of all modules that accepted."""
+        """Return the first accepted name with the groups of all modules that accepted.
+
+        Raises:
+            AuthenticationError: the credentials are not valid.
+        """
         accepted = self._accepted(info)
         if not accepted:
             name = "null" if info.user_name is None else info.user_name[:MAX_SHOWN_NAME]
@@ -138,7 +138,7 @@ class LoginStack(Authenticator):
         return Principal(accepted[0].name, frozenset(groups))
 
     def _accepted(self, info: ConnectionInfo) -> list[Principal]:
-        """What the modules gave; nothing when the whole is refused."""
+        """Return the principals of all modules that accepted; empty if the login fails."""
         accepted: list[Principal] = []
         refused = False
         for entry in self._entries:
@@ -155,8 +155,9 @@ class LoginStack(Authenticator):
 
 
 class DualLogin(Authenticator):
-    """One way to log in inside TLS, another one outside (ActiveMQ's ``jaasDualAuthenticationPlugin``). An encrypted
-    connection without a client certificate is one inside TLS.
+    """One login stack for TLS connections and one for others (ActiveMQ's ``jaasDualAuthenticationPlugin``).
+
+    A TLS connection without a client certificate uses the stack for TLS as well.
     """
 
     def __init__(self, plain: LoginStack, encrypted: LoginStack) -> None:
@@ -164,12 +165,14 @@ class DualLogin(Authenticator):
         self._encrypted: Final[LoginStack] = encrypted
 
     def authenticate(self, info: ConnectionInfo) -> Principal:
-        """What the stack of this kind of connection says."""
+        """Return the principal from the stack for this kind of connection."""
         return self._encrypted.authenticate(info) if info.encrypted else self._plain.authenticate(info)
 
 
 def simple_authenticator(users: list[User], anonymous: Principal | None) -> LoginStack:
-    """Users, and ``anonymous`` for clients that give neither name nor password; None refuses those."""
+    """Return a stack of ``users``, with ``anonymous`` for clients without name and password (None refuses such
+    clients).
+    """
     entries: list[StackEntry] = []
     if anonymous is not None:
         entries.append(StackEntry(SUFFICIENT, GuestModule(anonymous, without_credentials=True)))
@@ -178,5 +181,5 @@ def simple_authenticator(users: list[User], anonymous: Principal | None) -> Logi
 
 
 def digest_of(password: str) -> bytes:
-    """SHA-256 of a password, for comparing only: it lives in memory and is never stored."""
+    """Return the SHA-256 digest of a password, for comparison in memory; never stored."""
     return hashlib.sha256(password.encode("utf-8", "surrogatepass")).digest()

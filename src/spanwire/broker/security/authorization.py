@@ -1,4 +1,4 @@
-"""Who may connect and what a principal may do, when no security plugin says otherwise: everybody, everything."""
+"""Authenticator and authorizer of a broker without a security plug-in: every client may do everything."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ ANONYMOUS: Final = "anonymous"
 
 
 class OpenAuthenticator(Authenticator):
-    """Takes every connection for whom it says it is. A configuration without authentication binds loopback only."""
+    """Accepts every connection under its own name. A configuration without authentication binds loopback addresses
+    only.
+    """
 
     def authenticate(self, info: ConnectionInfo) -> Principal:
-        """The principal of the name the client gave, or the anonymous one."""
+        """Return a principal with the client's user name, or the anonymous principal."""
         return Principal(info.user_name if info.user_name else ANONYMOUS)
 
 
@@ -23,7 +25,7 @@ class OpenAuthorizer(Authorizer):
     """Allows everything."""
 
     def check(self, principal: Principal, action: str, destination: Destination) -> None:
-        """Never refuses."""
+        """Allow the action."""
 
     def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
-        """Never refuses."""
+        """Allow the action."""

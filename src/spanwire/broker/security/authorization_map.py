@@ -1,8 +1,8 @@
-"""Access lists by destination (ActiveMQ's ``authorizationMap``): what no entry allows is refused.
+"""Access lists by destination (ActiveMQ's ``authorizationMap``). An action that no entry allows is refused.
 
-The entries of all patterns that match a destination are united, so a pattern can only add to what another gives. ``*``
-in an access list stands for everybody who is logged in. Advisory topics need entries like any other topic: Java clients
-listen to ``ActiveMQ.Advisory.TempQueue`` and ``ActiveMQ.Advisory.TempTopic``.
+The entries of all matching patterns are united, so a further entry only adds rights. ``*`` in an access list stands for
+every user who is logged in. Advisory topics need entries like any other topic: Java clients listen to
+``ActiveMQ.Advisory.TempQueue`` and ``ActiveMQ.Advisory.TempTopic``.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class AccessList:
 
 @dataclass(frozen=True)
 class AuthorizationEntry:
-    """The access list of one queue or topic, or of all under a pattern."""
+    """The access list of a queue or topic, or of all names under a pattern."""
 
     destination: Destination
     access: AccessList
 
 
 class AuthorizationMap(Authorizer):
-    """Decides from access lists. Who is in which group is left to the `Authenticator`.
+    """Decides by access lists. The `Authenticator` knows the groups of each user.
 
-    Temporary destinations have a list of their own; without one everybody may use them. (They are safe from others
-    anyhow: a connection reads only its own.) ``default`` adds to the entries of every other destination.
+    Temporary destinations have a separate list; without one every user may use them, since a connection consumes only
+    from its own. ``default`` adds to the entries of every other destination.
     """
 
     def __init__(
@@ -66,9 +66,11 @@ class AuthorizationMap(Authorizer):
                 self._names.setdefault(entry.destination.qualified_name, []).append(entry.access)
 
     def check(self, principal: Principal, action: str, destination: Destination) -> None:
-        """Raises `AuthorizationError` unless one of the principal's groups has the right.
+        """Check that a group of ``principal`` has the right. A pattern passes if an entry with the right overlaps with
+        the pattern.
 
-        A wildcard pattern passes when an entry that gives the right can match something under it.
+        Raises:
+            AuthorizationError: the right is missing.
         """
         if destination is self._written and principal is self._writer and action == WRITE:
             return
@@ -91,9 +93,12 @@ class AuthorizationMap(Authorizer):
             self._written = destination
 
     def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
-        """Raises `AuthorizationError` unless one of the principal's groups has the right on all of ``destination``.
+        """Check that a group of ``principal`` has the right on all names under ``destination``.
 
-        For a wildcard pattern one entry must allow everything under it; several that do so only together do not count.
+        For a pattern a single entry must cover all names; several entries together do not count.
+
+        Raises:
+            AuthorizationError: the right is missing.
         """
         if not destination.is_pattern:
             self.check(principal, action, destination)
@@ -118,7 +123,7 @@ class AuthorizationMap(Authorizer):
         return destination.is_temporary and self._temporary is None
 
     def _lists(self, destination: Destination) -> list[AccessList]:
-        """The access lists that count for ``destination``."""
+        """Return the access lists for ``destination``."""
         if destination.is_temporary:
             return [] if self._temporary is None else [self._temporary]
         if destination.is_pattern:
@@ -163,7 +168,7 @@ class AuthorizationMap(Authorizer):
 
 
 class _Decisions:
-    """What was decided for one set of groups, by qualified name."""
+    """Decisions for one set of groups, by qualified name."""
 
     def __init__(self) -> None:
         self.read: Final[dict[str, bool]] = {}
@@ -171,14 +176,14 @@ class _Decisions:
         self.admin: Final[dict[str, bool]] = {}
 
     def of(self, action: str) -> dict[str, bool]:
-        """Those of one action."""
+        """Return the decisions about ``action``."""
         if action == WRITE:
             return self.write
         return self.read if action == READ else self.admin
 
 
 class _Node:
-    """The patterns with one common beginning: those that end ``here``, those that go on with ``>`` (``rest``)."""
+    """Patterns with a common beginning: those ending ``here``, and those ending with ``>`` (``rest``)."""
 
     def __init__(self) -> None:
         self.children: Final[dict[str, _Node]] = {}
@@ -187,7 +192,7 @@ class _Node:
         self.rest: Final[list[AccessList]] = []
 
     def next(self, element: str) -> _Node:
-        """The patterns that go on with ``element``."""
+        """Return the node for patterns that continue with ``element``."""
         if element == "*":
             if self.any_element is None:
                 self.any_element = _Node()
@@ -225,7 +230,7 @@ def covers(outer: Destination, pattern: Destination) -> bool:
 
 
 def overlap(pattern: Destination, other: Destination) -> bool:
-    """Whether some name falls under both ``pattern`` and ``other``, which may be a name or a pattern."""
+    """Return True if a name exists that both ``pattern`` and ``other``, a name or a pattern, match."""
     if not other.is_pattern:
         return pattern.matches(other)
     left = pattern.elements

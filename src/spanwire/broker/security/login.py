@@ -1,4 +1,4 @@
-"""The door: who logs in is asked for a password, at a pace that leaves no room for guessing, and refusals are noted."""
+"""Login of connections: authentication, delays after failures, and audit lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spanwire.model.info import ConnectionInfo
 
 
 class Logins:
-    """Logs connections in. Deciding about credentials is left to the `Authenticator`."""
+    """Logs connections in. The `Authenticator` decides about credentials."""
 
     def __init__(self, authenticator: Authenticator, context: BrokerContext, audit: Audit) -> None:
         self.authenticator: Authenticator = authenticator
@@ -23,8 +23,10 @@ class Logins:
         self._failed: Final[FailedLogins] = FailedLogins()
 
     def log_in(self, info: ConnectionInfo) -> Principal:
-        """The principal of a new connection. Raises `AuthenticationError` for wrong credentials, and without looking at
-        them when too many were wrong before.
+        """Return the principal of a new connection.
+
+        Raises:
+            AuthenticationError: the credentials are wrong, or too many were wrong before; then they are not examined.
         """
         now = self._context.monotonic
         host = host_of(info.remote_address)

@@ -1,7 +1,7 @@
-"""How long somebody has to wait after failed logins, so that passwords cannot be tried one after another.
+"""Delays after failed logins, against guessing of passwords.
 
-Two counts: one for a name at an address, whose wait doubles with each failure, and one for the whole address, which
-stops guessing with ever new names. A client with a wrong password so delays itself, not its neighbours.
+Two counts exist: for a name at an address the delay doubles with each failure; for the whole address a limit stops
+guesses with many names. A client with a wrong password thus delays itself and not its neighbours.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from ipaddress import AddressValueError, IPv6Address
 from typing import Final
 
-FREE_FAILURES: Final = 5  # of one name at one address: typing errors
-MAX_DELAY: Final = 60.0  # seconds between two attempts of one name, at the most
-FORGET_AFTER: Final = 600.0  # seconds without a failure until a name starts afresh
-ADDRESS_FAILURES: Final = 100  # of one address at once, whatever the names
-ADDRESS_RECOVERY: Final = 5.0  # seconds until an address has one more of these
-MAX_ENTRIES: Final = 10_000  # of each table; the one that failed longest ago makes room
-MAX_NAME: Final = 256  # characters of a name that are told apart
+FREE_FAILURES: Final = 5  # failures of a name at an address without delay: typing errors
+MAX_DELAY: Final = 60.0  # longest delay in seconds between two attempts of one name
+FORGET_AFTER: Final = 600.0  # seconds until the failures of a name are forgotten
+ADDRESS_FAILURES: Final = 100  # failures of one address at once, whatever the names
+ADDRESS_RECOVERY: Final = 5.0  # seconds until an address may fail once more
+MAX_ENTRIES: Final = 10_000  # entries of each table; the oldest one is dropped
+MAX_NAME: Final = 256  # characters of a name that count
 
 
 class _Failures:
-    """What is remembered of one name at one address, or of one address."""
+    """The failures of a name at an address, or of an address."""
 
     __slots__ = ("count", "last")
 
@@ -29,14 +29,14 @@ class _Failures:
 
 
 class FailedLogins:
-    """Counts failures; time is passed in, in monotonic seconds."""
+    """Counts failures. Time is passed in, in monotonic seconds."""
 
     def __init__(self) -> None:
         self._names: Final[dict[str, _Failures]] = {}
         self._addresses: Final[dict[str, _Failures]] = {}
 
     def wait(self, address: str, name: str | None, now: float) -> float:
-        """Seconds until the next attempt counts; 0 when it may be made now."""
+        """Return the seconds until the next attempt is allowed, 0 for now."""
         found = self._names.get(_key(address, name))
         wait = 0.0 if found is None else _delay(found, now)
         whole = self._addresses.get(address)
@@ -47,7 +47,7 @@ class FailedLogins:
         return wait
 
     def failed(self, address: str, name: str | None, now: float) -> None:
-        """An attempt failed."""
+        """Count a failed attempt."""
         entry = _moved_last(self._names, _key(address, name))
         if now - entry.last > FORGET_AFTER:
             entry.count = 0.0
@@ -58,7 +58,7 @@ class FailedLogins:
         whole.last = now
 
     def succeeded(self, address: str, name: str | None) -> None:
-        """A login: this name has not failed. What others failed at the address still counts."""
+        """Forget the failures of a name that logged in. Other failures at the address still count."""
         self._names.pop(_key(address, name), None)
 
     def __len__(self) -> int:
@@ -66,7 +66,9 @@ class FailedLogins:
 
 
 def network_of(host: str) -> str:
-    """What one machine cannot easily change: an IPv4 address, or the first half of an IPv6 address."""
+    """Return the part of an address that one machine cannot easily change: IPv4 address, or first half of an IPv6
+    address.
+    """
     if ":" not in host:
         return host
     try:
@@ -90,12 +92,12 @@ def _delay(entry: _Failures, now: float) -> float:
 
 
 def _left(whole: _Failures, now: float) -> float:
-    """The failures of an address that are not forgiven yet."""
+    """Return the failures of an address that still count."""
     return max(0.0, whole.count - (now - whole.last) / ADDRESS_RECOVERY)
 
 
 def _moved_last(table: dict[str, _Failures], key: str) -> _Failures:
-    """The entry of ``key``, made if need be, as the youngest of the table."""
+    """Return the entry for ``key`` as the youngest of ``table``, created if necessary."""
     entry = table.pop(key, None)
     if entry is None:
         if len(table) >= MAX_ENTRIES:

@@ -1,7 +1,7 @@
-"""Connections that end before anybody has logged in: port scanners, half-open clients, sockets that say nothing.
+"""Connections closed before a login: port scanners, half-open clients, silent sockets.
 
-Whoever opens thousands of them cannot fill the log: of one address one line is written in `WINDOW`, and the next one
-says how many there were meanwhile.
+For each address one line is logged in `WINDOW`, so that thousands of connections cannot fill the log; the next line
+reports the number of unlogged ones.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Final
 
 from spanwire.broker.security.audit_log import host_of, printable
 
-WINDOW: Final = 10.0  # seconds between two lines about one address
-MAX_HOSTS: Final = 1_000  # counted apart; the address heard of longest ago makes room, with its count
-MAX_LINES: Final = 100  # in one window, of all addresses
+WINDOW: Final = 10.0  # seconds between two log lines about one address
+MAX_HOSTS: Final = 1_000  # addresses counted separately; the oldest one is dropped
+MAX_LINES: Final = 100  # log lines of all addresses in one window
 
 logger = logging.getLogger(__name__)
 
 
 class _Count:
-    """What was not written about one address since its last line."""
+    """The connections of one address since its last log line."""
 
     __slots__ = ("not_written", "written_at")
 
@@ -29,7 +29,7 @@ class _Count:
 
 
 class UnfinishedLogins:
-    """Writes and counts. Time is passed in, in monotonic seconds; closing the connection is left to its protocol."""
+    """Logs and counts. Time is passed in, in monotonic seconds; the protocol closes the connection."""
 
     def __init__(self) -> None:
         self._hosts: Final[dict[str, _Count]] = {}
@@ -37,7 +37,7 @@ class UnfinishedLogins:
         self._lines = 0
 
     def ended(self, address: str, protocol: str, reason: str, now: float) -> None:
-        """The connection of ``address`` was closed before its login, because of ``reason``."""
+        """Log that a connection of ``address`` was closed before its login because of ``reason``."""
         host = host_of(address)
         count = self._hosts.get(host)
         if now >= self._window_end:
