@@ -51,9 +51,9 @@ AGENTS: Final[dict[str, str]] = {
     "zeroconf": "spanwire.discovery.agents.zeroconf:ZeroconfAgent",
     "fabric": "spanwire.discovery.agents.fabric:FabricAgent",
 }
-LOOKS: Final[dict[str, str]] = {
-    "zeroconf": "spanwire.discovery.agents.zeroconf:look",
-    "fabric": "spanwire.discovery.agents.fabric:look",
+LOOKUPS: Final[dict[str, str]] = {
+    "zeroconf": "spanwire.discovery.agents.zeroconf:find_uris",
+    "fabric": "spanwire.discovery.agents.fabric:find_uris",
 }
 
 FANOUT: Final = "spanwire.client.aio.fanout_transport:connect"  # connect(url, tls) -> InProcessTransport

@@ -19,7 +19,7 @@ import pytest
 
 from spanwire.client import aio, blocking
 from spanwire.discovery.agent_settings import FabricSettings
-from spanwire.discovery.agents.fabric import look
+from spanwire.discovery.agents.fabric import find_uris
 from spanwire.discovery.beacon import Beacon
 from spanwire.discovery.group import DEFAULT_HOST, DEFAULT_PORT
 from spanwire.model.errors import JmsError
@@ -410,7 +410,7 @@ def brokers_of_a_fabric_find_each_other_and_clients_them(directory: Path) -> Non
                 first.kill()
                 session.create_producer("queue://R").send("two")
                 assert {connection.broker_name} == {"A", "B"} - {"A" if first is a else "B"}
-        assert eventually(lambda: look(FabricSettings("nwBrokers", registry.hosts)) == [])
+        assert eventually(lambda: find_uris(FabricSettings("nwBrokers", registry.hosts)) == [])
 
 
 SCENARIOS: Final = (

@@ -48,14 +48,14 @@ class DiscoveredAddress:
 
 def read_address(text: str) -> DiscoveredAddress | None:
     """The address in a discovered URI; None for what is none, or of a transport that brokers do not use together."""
-    found = ADDRESS.fullmatch(text)
-    if found is None or found.group(1) not in SCHEMES:
+    match = ADDRESS.fullmatch(text)
+    if match is None or match.group(1) not in SCHEMES:
         return None
-    port = int(found.group(4))
+    port = int(match.group(4))
     if not 0 < port <= 65_535:
         return None
-    host = found.group(2) or found.group(3)
-    return DiscoveredAddress(found.group(1), host, port, _inactivity(found.group(5) or ""))
+    host = match.group(2) or match.group(3)
+    return DiscoveredAddress(match.group(1), host, port, _inactivity(match.group(5) or ""))
 
 
 def _inactivity(query: str) -> int:

@@ -67,16 +67,16 @@ def parse_agent(text: str) -> AgentSettings:
     if scheme not in AGENTS:
         raise ConfigurationError(f"{scheme[:60]}: is no discovery agent; there are {', '.join(AGENTS)}")
     address, _, query = rest.partition("?")
-    given = parse_options(f"a {scheme}: uri", query)
-    options = {name: value for name, value in given.items() if name not in RECONNECT_OPTIONS}
-    known = (GROUP,) if scheme != FABRIC else (GROUP, HOSTS)
+    parameters = parse_options(f"a {scheme}: uri", query)
+    options = {name: value for name, value in parameters.items() if name not in RECONNECT_OPTIONS}
+    names = (GROUP,) if scheme != FABRIC else (GROUP, HOSTS)
     for name in options:
-        if name not in known:
-            raise ConfigurationError(f"the {scheme} agent has no option {name[:60]!r}; it knows {', '.join(known)}")
-    found = NAME.fullmatch(address)
-    if found is None:
+        if name not in names:
+            raise ConfigurationError(f"the {scheme} agent has no option {name[:60]!r}; it knows {', '.join(names)}")
+    match = NAME.fullmatch(address)
+    if match is None:
         raise ConfigurationError(f"the {scheme} agent needs the name of a group; write {scheme}://NAME")
-    group = check_group(options.get(GROUP) or found.group(1) or DEFAULT_GROUP)
+    group = check_group(options.get(GROUP) or match.group(1) or DEFAULT_GROUP)
     if not ZEROCONF_NAME.fullmatch(group):
         raise ConfigurationError(f"a group of the {scheme} agent has letters, digits, '.', '_' and '-', 63 at most")
     if scheme != FABRIC:

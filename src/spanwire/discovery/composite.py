@@ -64,19 +64,19 @@ def parse_composite(text: str, depth: int = 0) -> Composite:
     return Composite(scheme, address, options=parse_options(f"a {scheme}: uri", query), query=query)
 
 
-def parse_options(what: str, query: str) -> dict[str, str]:
+def parse_options(subject: str, query: str) -> dict[str, str]:
     """``a=1&b=2``; ``wireformat.`` of older documents is read as ``wireFormat.``.
 
-    Raises `ConfigurationError`, whose text begins with ``what``.
+    Raises `ConfigurationError`, whose text begins with ``subject``.
     """
     options: dict[str, str] = {}
     pairs = [pair for pair in query.split("&") if pair]
     if len(pairs) > MAX_OPTIONS:
-        raise ConfigurationError(f"{what} has more than {MAX_OPTIONS} options")
+        raise ConfigurationError(f"{subject} has more than {MAX_OPTIONS} options")
     for pair in pairs:
         name, _, value = pair.partition("=")
         if not OPTION.fullmatch(name):
-            raise ConfigurationError(f"{what}: an option's name holds more than letters, digits and dots")
+            raise ConfigurationError(f"{subject}: an option's name holds more than letters, digits and dots")
         options[name.replace("wireformat.", "wireFormat.")] = unquote(value).strip()
     return options
 
@@ -94,20 +94,20 @@ def split_parts(scheme: str, text: str) -> tuple[str, ...]:
 
 
 def _cut(scheme: str, text: str) -> list[str]:
-    found: list[str] = []
+    parts: list[str] = []
     depth = start = 0
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         depth += (character == "(") - (character == ")")
         if depth < 0:
             break
         if depth > MAX_DEPTH:
             raise ConfigurationError(f"a URI has more than {MAX_DEPTH} lists inside each other")
         if character == "," and depth == 0:
-            found.append(text[start:place])
-            start = place + 1
+            parts.append(text[start:index])
+            start = index + 1
     if depth:
         raise _unbalanced(scheme)
-    return [*found, text[start:]]
+    return [*parts, text[start:]]
 
 
 def _with_parentheses(scheme: str, body: str) -> Composite:
@@ -125,10 +125,10 @@ def _with_parentheses(scheme: str, body: str) -> Composite:
 def _closing(body: str) -> int:
     """Where the parenthesis closes that the text begins with; -1 for one that does not."""
     depth = 0
-    for place, character in enumerate(body):
+    for index, character in enumerate(body):
         depth += (character == "(") - (character == ")")
         if depth == 0:
-            return place
+            return index
     return -1
 
 

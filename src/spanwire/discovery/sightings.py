@@ -35,13 +35,13 @@ class _Sighting:
     last_heard: float
     reconnect: Reconnect
     found_at: float
-    away_until: float | None = None  # it could not be used: not told again before
-    leaves_at: float | None = None  # it has said farewell
+    retry_at: float | None = None  # it could not be used: not told again before
+    farewell_deadline: float | None = None  # it has said farewell
 
 
 class Sightings:
-    """The brokers that were heard of. With ``doubts`` a farewell is believed when the broker is silent from then on, or
-    when its link ends: anybody may say it in the name of another one. Leaves sending and receiving to the agent, and
+    """The brokers that were heard of. With ``doubts_farewells`` a farewell is believed once the broker stays silent,
+    or when its link ends: anybody may say it in the name of another one. Leaves sending and receiving to the agent, and
     the clock to the caller: times are monotonic seconds.
 
     ``own`` are the addresses of this broker itself, which it does not find.
@@ -52,59 +52,59 @@ class Sightings:
         listener: DiscoveryListener,
         keep_alive_seconds: float,
         retry: ReconnectSettings = FAILED_SIGHTING,
-        doubts: bool = False,
+        doubts_farewells: bool = False,
     ) -> None:
-        self._doubts: Final[bool] = doubts
+        self._doubts_farewells: Final[bool] = doubts_farewells
         self.own: Final[set[str]] = set()
         self._listener: Final[DiscoveryListener] = listener
-        self._patience: Final[float] = keep_alive_seconds * MISSED_BEACONS
-        self._farewell: Final[float] = keep_alive_seconds * FAREWELL_BEACONS
+        self._timeout: Final[float] = keep_alive_seconds * MISSED_BEACONS
+        self._farewell_timeout: Final[float] = keep_alive_seconds * FAREWELL_BEACONS
         self._retry: Final[ReconnectSettings] = retry
         self._sightings: Final[dict[str, _Sighting]] = {}
-        self._told_of_crowd = False
+        self._crowd_is_logged = False
 
-    def heard(self, beacon: Beacon, now: float) -> None:
+    def on_beacon(self, beacon: Beacon, now: float) -> None:
         """A member of the group has spoken."""
         uri = beacon.uri
         if uri in self.own:
             return
         sighting = self._sightings.get(uri)
         if not beacon.alive:
-            if sighting is not None and not self._doubts:
+            if sighting is not None and not self._doubts_farewells:
                 self._forget(uri, sighting)
-            elif sighting is not None and sighting.leaves_at is None:
-                sighting.leaves_at = now + self._farewell
+            elif sighting is not None and sighting.farewell_deadline is None:
+                sighting.farewell_deadline = now + self._farewell_timeout
         elif sighting is None:
-            self._found(uri, now)
+            self._add(uri, now)
         else:
             sighting.last_heard = now
-            sighting.leaves_at = None
-            if sighting.away_until is not None and now >= sighting.away_until:
-                sighting.away_until = None
+            sighting.farewell_deadline = None
+            if sighting.retry_at is not None and now >= sighting.retry_at:
+                sighting.retry_at = None
                 sighting.found_at = now
                 self._listener.on_found(uri)
 
-    def _found(self, uri: str, now: float) -> None:
+    def _add(self, uri: str, now: float) -> None:
         if len(self._sightings) >= MAX_SIGHTINGS:
-            if not self._told_of_crowd:
+            if not self._crowd_is_logged:
                 logger.warning("%d brokers were discovered, which is the most; others are ignored", MAX_SIGHTINGS)
-                self._told_of_crowd = True
+                self._crowd_is_logged = True
             return
         self._sightings[uri] = _Sighting(now, Reconnect(self._retry), now)
         self._listener.on_found(uri)
 
-    def failed(self, uri: str, now: float, lived: float | None = None) -> None:
-        """What was found could not be used, or was lost after ``lived`` seconds of use: it is found again after a
-        while, if it still speaks. Without ``lived`` it counts as used since it was found.
+    def failed(self, uri: str, now: float, uptime_s: float | None = None) -> None:
+        """What was found could not be used, or was lost after ``uptime_s`` seconds of use: it is found again after a
+        while, if it still speaks. Without ``uptime_s`` it counts as used since it was found.
         """
         sighting = self._sightings.get(uri)
-        if sighting is None or sighting.away_until is not None:
+        if sighting is None or sighting.retry_at is not None:
             return
-        if sighting.leaves_at is not None:
+        if sighting.farewell_deadline is not None:
             self._forget(uri, sighting)
             return
-        delay = sighting.reconnect.failed(now - sighting.found_at if lived is None else lived)
-        sighting.away_until = now + delay if delay is not None else float("inf")
+        delay = sighting.reconnect.failed(now - sighting.found_at if uptime_s is None else uptime_s)
+        sighting.retry_at = now + delay if delay is not None else float("inf")
         self._listener.on_lost(uri)
 
     def ignore(self, uri: str) -> None:
@@ -115,24 +115,24 @@ class Sightings:
             if sighting is not None:
                 self._forget(uri, sighting)
         elif sighting is not None:
-            sighting.away_until = float("inf")
+            sighting.retry_at = float("inf")
 
     def clear(self) -> None:
         """Nobody was heard of, as far as is remembered from now on; own addresses stay."""
         self._sightings.clear()
-        self._told_of_crowd = False
+        self._crowd_is_logged = False
 
-    def look(self, now: float) -> None:
+    def expire(self, now: float) -> None:
         """Those who were not heard for too long are gone, and those who said farewell and were silent from then on; to
         be called about as often as beacons come.
         """
         for uri, sighting in list(self._sightings.items()):
-            has_left = sighting.leaves_at is not None and now >= sighting.leaves_at
-            if has_left or now - sighting.last_heard > self._patience:
+            has_left = sighting.farewell_deadline is not None and now >= sighting.farewell_deadline
+            if has_left or now - sighting.last_heard > self._timeout:
                 self._forget(uri, sighting)
 
     def _forget(self, uri: str, sighting: _Sighting) -> None:
         del self._sightings[uri]
-        self._told_of_crowd = False
-        if sighting.away_until is None:
+        self._crowd_is_logged = False
+        if sighting.retry_at is None:
             self._listener.on_lost(uri)

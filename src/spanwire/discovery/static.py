@@ -44,7 +44,7 @@ def parse_list(scheme: str, rest: str) -> tuple[tuple[str, ...], str]:
     """The URIs and the options of ``(uri,uri)?options``, which is what follows ``scheme:``. Raises
     `ConfigurationError`.
     """
-    found = parse_composite(f"{scheme}:{rest}")
-    if found.path:
+    composite = parse_composite(f"{scheme}:{rest}")
+    if composite.path:
         raise ConfigurationError(f"a path stands behind the parentheses of the {scheme}: uri; write ?option=value")
-    return found.parts, found.query
+    return composite.parts, composite.query

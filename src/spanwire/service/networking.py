@@ -10,8 +10,8 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.discovery.agent_settings import AgentSettings, parse_agent
+from spanwire.discovery.agents.agent_factory import make_agent, twin_settings
 from spanwire.discovery.agents.extras import has_extra, name_of
-from spanwire.discovery.agents.finding import make_agent, twin
 from spanwire.discovery.agents.presence import DiscoveryAgent
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
@@ -98,7 +98,7 @@ class Networking:
         The other one stands in nobody's way.
         """
         (await self._joined(settings)).announce(uri)
-        other = twin(settings)
+        other = twin_settings(settings)
         if other is None:
             return
         if not has_extra(name_of(other)):

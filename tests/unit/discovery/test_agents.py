@@ -14,8 +14,8 @@ from zeroconf import ServiceInfo, ServiceStateChange
 
 from spanwire.discovery.agent_settings import FabricSettings, ZeroconfSettings, parse_agent
 from spanwire.discovery.agents import fabric
+from spanwire.discovery.agents.agent_factory import make_agent, twin_settings
 from spanwire.discovery.agents.fabric import MAX_NODE_BYTES, FabricAgent, hosts_of, services
-from spanwire.discovery.agents.finding import make_agent, twin
 from spanwire.discovery.agents.presence import Presence
 from spanwire.discovery.agents.zeroconf import TYPE, Instances, ZeroconfAgent, service_info
 from spanwire.discovery.group import MulticastSettings
@@ -67,9 +67,9 @@ def test_an_agent_that_makes_no_sense_says_so(uri: str, wrong: str) -> None:
 
 
 def test_of_multicast_and_zeroconf_each_is_announced_by_the_other_too() -> None:
-    assert twin(MulticastSettings(group="sales")) == ZeroconfSettings("sales")
-    assert twin(ZeroconfSettings("sales")) == MulticastSettings(group="sales")
-    assert twin(FabricSettings("sales")) is None
+    assert twin_settings(MulticastSettings(group="sales")) == ZeroconfSettings("sales")
+    assert twin_settings(ZeroconfSettings("sales")) == MulticastSettings(group="sales")
+    assert twin_settings(FabricSettings("sales")) is None
 
 
 def test_a_registry_that_nobody_has_named_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,11 +120,11 @@ def test_comings_and_goings_are_told_once_each() -> None:
             ["tcp://b:1"],
             ["tcp://b:1", "x" * 2_000],
         ):
-            presence.from_thread(there)
+            presence.update_from_thread(there)
             await asyncio.sleep(0)
             await asyncio.sleep(0)
         presence.stop()
-        presence.from_thread(["tcp://c:1"])
+        presence.update_from_thread(["tcp://c:1"])
         await asyncio.sleep(0)
         return told.heard
 
@@ -136,11 +136,11 @@ def test_whoever_is_no_use_is_lost_and_not_found_again_at_once() -> None:
         told = Told()
         presence = Presence("sales", told)
         presence.start()
-        presence.from_thread(["tcp://a:1"])
+        presence.update_from_thread(["tcp://a:1"])
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         presence.failed("tcp://a:1", 0.0)
-        presence.from_thread(["tcp://a:1"])
+        presence.update_from_thread(["tcp://a:1"])
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         presence.stop()
@@ -234,10 +234,10 @@ def test_instances_come_and_go_also_where_nobody_listens(watched: bool) -> None:
             (f"nobody.{TYPE}", ServiceStateChange.Added),
             (f"x.{TYPE}", ServiceStateChange.Removed),
         ):
-            instances.changed(records, TYPE, name, change)  # type: ignore[arg-type]
+            instances.on_change(records, TYPE, name, change)  # type: ignore[arg-type]
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            told.heard.append(" ".join(instances.found.values()))
+            told.heard.append(" ".join(instances.uris.values()))
         presence.stop()
 
     asyncio.run(scenario())
@@ -312,11 +312,11 @@ def test_a_broker_does_not_find_what_it_announces_itself(settings: ZeroconfSetti
         assert isinstance(agent, ZeroconfAgent | FabricAgent)
         agent._presence.start()
         agent.announce("tcp://me:1")
-        agent._presence.from_thread(["tcp://me:1", "tcp://a:1"])
+        agent._presence.update_from_thread(["tcp://me:1", "tcp://a:1"])
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         agent.stop()
-        agent._presence.from_thread(["tcp://b:1"])  # the thread of the registry goes on for a moment
+        agent._presence.update_from_thread(["tcp://b:1"])  # the thread of the registry goes on for a moment
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         return told.heard
@@ -332,11 +332,11 @@ def test_a_look_into_the_registry_closes_its_connection(
     monkeypatch.setattr(fabric, "KazooClient", lambda hosts, timeout: registry)
     registry.nodes.append(b'{"services": ["tcp://a:1"]}')
     if failure is None or isinstance(failure, NoNodeError):
-        assert fabric.look(FabricSettings("sales", "h:1")) == (["tcp://a:1"] if failure is None else [])
+        assert fabric.find_uris(FabricSettings("sales", "h:1")) == (["tcp://a:1"] if failure is None else [])
     else:
         why = "is ZooKeeper started" if isinstance(failure, OSError) else "does not answer: ConnectionLoss"
         with pytest.raises(JmsError, match=why):
-            fabric.look(FabricSettings("sales", "h:1"))
+            fabric.find_uris(FabricSettings("sales", "h:1"))
     assert registry.ended == ["stop", "close"]
 
 

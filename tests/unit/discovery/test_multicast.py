@@ -63,13 +63,13 @@ class Told:
     """A listener."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.on_beacon: list[str] = []
 
     def on_found(self, uri: str) -> None:
-        self.heard.append(f"+{uri}")
+        self.on_beacon.append(f"+{uri}")
 
     def on_lost(self, uri: str) -> None:
-        self.heard.append(f"-{uri}")
+        self.on_beacon.append(f"-{uri}")
 
 
 def test_a_member_that_is_of_no_use_and_one_that_is_silent_are_lost() -> None:
@@ -81,15 +81,15 @@ def test_a_member_that_is_of_no_use_and_one_that_is_silent_are_lost() -> None:
         for uri in ("tcp://a:1", "tcp://b:1", "tcp://me:1"):
             agent.datagram_received(Beacon("default", uri).encode(), ("127.0.0.1", 1))
         agent.failed("tcp://a:1", 0.0)
-        assert told.heard == ["+tcp://a:1", "+tcp://b:1", "-tcp://a:1"]
-        beat = asyncio.get_running_loop().create_task(agent._beat_on())
+        assert told.on_beacon == ["+tcp://a:1", "+tcp://b:1", "-tcp://a:1"]
+        beat = asyncio.get_running_loop().create_task(agent._send_beacons())
         for _ in range(10):  # it is looked for with each beat, and has been silent for longer than ten of no length
             await asyncio.sleep(0)
         beat.cancel()
         agent.stop()
 
     asyncio.run(scenario())
-    assert told.heard[-1] == "-tcp://b:1"
+    assert told.on_beacon[-1] == "-tcp://b:1"
 
 
 def test_a_group_that_cannot_be_reached_is_told_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.discovery.agents.presence import MAX_ANNOUNCED, Announced, Presence
+from spanwire.discovery.agents.presence import MAX_ANNOUNCED, AnnouncedConnectors, Presence
 from spanwire.model.errors import ConfigurationError
 
 
@@ -17,7 +17,7 @@ class Deaf:
 
 
 def test_connectors_are_announced_in_their_order_until_there_are_none() -> None:
-    announced = Announced()
+    announced = AnnouncedConnectors()
     announced.add("tcp://b:1")
     announced.add("tcp://a:2")
     assert announced.uris() == ("tcp://b:1", "tcp://a:2")
@@ -26,7 +26,7 @@ def test_connectors_are_announced_in_their_order_until_there_are_none() -> None:
 
 
 def test_a_broker_announces_only_so_many_connectors() -> None:
-    announced = Announced()
+    announced = AnnouncedConnectors()
     for port in range(MAX_ANNOUNCED):
         announced.add(f"tcp://a:{port}")
     with pytest.raises(ConfigurationError, match="a broker announces 100 connectors at most"):

@@ -40,24 +40,24 @@ def sightings(listener: Listener) -> Sightings:
 
 def test_a_broker_is_found_once_however_often_it_speaks(sightings: Sightings, listener: Listener) -> None:
     for tenth in range(20):
-        sightings.heard(HERE, tenth / 2)
-        sightings.look(tenth / 2)
+        sightings.on_beacon(HERE, tenth / 2)
+        sightings.expire(tenth / 2)
     assert listener.take() == [f"found {URI}"]
 
 
 def test_a_broker_that_says_farewell_is_lost_at_once_and_found_when_it_comes_back(
     sightings: Sightings, listener: Listener
 ) -> None:
-    sightings.heard(HERE, 0)
-    sightings.heard(GONE, 0.1)
-    sightings.heard(GONE, 0.2)
-    sightings.heard(HERE, 0.3)
+    sightings.on_beacon(HERE, 0)
+    sightings.on_beacon(GONE, 0.1)
+    sightings.on_beacon(GONE, 0.2)
+    sightings.on_beacon(HERE, 0.3)
     assert listener.take() == [f"found {URI}", f"lost {URI}", f"found {URI}"]
 
 
 @pytest.fixture
 def doubtful(listener: Listener) -> Sightings:
-    return Sightings(listener, 0.5, doubts=True)
+    return Sightings(listener, 0.5, doubts_farewells=True)
 
 
 def test_s38_a_farewell_in_the_name_of_a_broker_that_goes_on_speaking_is_false(
@@ -65,66 +65,66 @@ def test_s38_a_farewell_in_the_name_of_a_broker_that_goes_on_speaking_is_false(
 ) -> None:
     for half in range(100):
         now = half / 2
-        doubtful.heard(HERE, now)
+        doubtful.on_beacon(HERE, now)
         for tenth in range(4):
-            doubtful.heard(GONE, now + 0.1 + tenth / 10)
-        doubtful.look(now + 0.49)
+            doubtful.on_beacon(GONE, now + 0.1 + tenth / 10)
+        doubtful.expire(now + 0.49)
     assert listener.take() == [f"found {URI}"]
 
 
 def test_who_is_silent_after_a_farewell_is_lost_after_three_beacons_and_found_when_it_comes_back(
     doubtful: Sightings, listener: Listener
 ) -> None:
-    doubtful.heard(HERE, 0)
-    doubtful.heard(GONE, 0.1)
-    doubtful.heard(GONE, 1.5)
-    doubtful.look(1.5)
+    doubtful.on_beacon(HERE, 0)
+    doubtful.on_beacon(GONE, 0.1)
+    doubtful.on_beacon(GONE, 1.5)
+    doubtful.expire(1.5)
     assert listener.take() == [f"found {URI}"]
-    doubtful.look(1.6)
+    doubtful.expire(1.6)
     assert listener.take() == [f"lost {URI}"]
-    doubtful.heard(HERE, 1.7)
+    doubtful.on_beacon(HERE, 1.7)
     assert listener.take() == [f"found {URI}"]
 
 
 def test_a_link_that_ends_after_a_farewell_shows_that_it_was_true(doubtful: Sightings, listener: Listener) -> None:
-    doubtful.heard(HERE, 0)
-    doubtful.heard(GONE, 0.1)
+    doubtful.on_beacon(HERE, 0)
+    doubtful.on_beacon(GONE, 0.1)
     doubtful.failed(URI, 0.2, 60.0)
     assert listener.take() == [f"found {URI}", f"lost {URI}"]
-    doubtful.heard(HERE, 0.3)
+    doubtful.on_beacon(HERE, 0.3)
     assert listener.take() == [f"found {URI}"]
 
 
 def test_a_broker_is_lost_after_ten_missed_beacons(sightings: Sightings, listener: Listener) -> None:
-    sightings.heard(HERE, 0)
-    sightings.look(5.0)
+    sightings.on_beacon(HERE, 0)
+    sightings.expire(5.0)
     assert listener.take() == [f"found {URI}"]
-    sightings.look(5.1)
+    sightings.expire(5.1)
     assert listener.take() == [f"lost {URI}"]
 
 
 def test_a_broker_does_not_find_itself(sightings: Sightings, listener: Listener) -> None:
     sightings.own.add(URI)
-    sightings.heard(HERE, 0)
+    sightings.on_beacon(HERE, 0)
     assert listener.take() == []
 
 
 def test_what_could_not_be_used_is_told_again_after_five_seconds_if_it_still_speaks(
     sightings: Sightings, listener: Listener
 ) -> None:
-    sightings.heard(HERE, 0)
+    sightings.on_beacon(HERE, 0)
     sightings.failed(URI, 1)
     sightings.failed(URI, 1.1)
-    sightings.heard(HERE, 5.9)
+    sightings.on_beacon(HERE, 5.9)
     assert listener.take() == [f"found {URI}", f"lost {URI}"]
-    sightings.heard(HERE, 6.0)
+    sightings.on_beacon(HERE, 6.0)
     assert listener.take() == [f"found {URI}"]
 
 
 def test_what_could_not_be_used_and_fell_silent_is_not_lost_twice(sightings: Sightings, listener: Listener) -> None:
-    sightings.heard(HERE, 0)
+    sightings.on_beacon(HERE, 0)
     sightings.failed(URI, 1)
-    sightings.look(60)
+    sightings.expire(60)
     assert listener.take() == [f"found {URI}", f"lost {URI}"]
 
 
@@ -132,7 +132,7 @@ def test_made_up_brokers_beyond_the_limit_are_ignored(
     sightings: Sightings, listener: Listener, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in range(MAX_SIGHTINGS + 50):
-        sightings.heard(Beacon("default", f"tcp://h:{number}"), 0)
+        sightings.on_beacon(Beacon("default", f"tcp://h:{number}"), 0)
     assert len(listener.take()) == MAX_SIGHTINGS
     assert len(caplog.records) == 1
 
@@ -140,10 +140,10 @@ def test_made_up_brokers_beyond_the_limit_are_ignored(
 def test_an_address_that_turns_out_to_be_this_broker_itself_is_never_found_again(
     sightings: Sightings, listener: Listener
 ) -> None:
-    sightings.heard(HERE, 0)
+    sightings.on_beacon(HERE, 0)
     sightings.ignore(URI)
-    sightings.heard(GONE, 1)
-    sightings.heard(HERE, 2)
+    sightings.on_beacon(GONE, 1)
+    sightings.on_beacon(HERE, 2)
     assert listener.take() == [f"found {URI}", f"lost {URI}"]
 
 
@@ -152,19 +152,19 @@ def test_of_own_addresses_only_so_many_are_remembered_and_the_rest_stays_away(
 ) -> None:
     for number in range(MAX_SIGHTINGS):
         sightings.ignore(f"tcp://own:{number}")
-    sightings.heard(HERE, 0)
+    sightings.on_beacon(HERE, 0)
     sightings.ignore(URI)
-    sightings.heard(HERE, 1000)
+    sightings.on_beacon(HERE, 1000)
     assert len(sightings.own) == MAX_SIGHTINGS
     assert listener.take() == [f"found {URI}"]
 
 
 def test_after_a_new_beginning_everybody_is_found_again_but_oneself(sightings: Sightings, listener: Listener) -> None:
     sightings.ignore("tcp://own:1")
-    sightings.heard(HERE, 0)
+    sightings.on_beacon(HERE, 0)
     sightings.clear()
-    sightings.heard(HERE, 1)
-    sightings.heard(Beacon("default", "tcp://own:1"), 1)
+    sightings.on_beacon(HERE, 1)
+    sightings.on_beacon(Beacon("default", "tcp://own:1"), 1)
     assert listener.take() == [f"found {URI}", f"found {URI}"]
 
 
@@ -174,7 +174,7 @@ def test_only_use_counts_as_life(listener: Listener) -> None:
     found: list[float] = []
     for second in range(40):
         before = len(listener.news)
-        sightings.heard(HERE, second)
+        sightings.on_beacon(HERE, second)
         if len(listener.news) > before:
             found.append(second)
             sightings.failed(URI, second, 0.0)

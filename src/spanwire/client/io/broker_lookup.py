@@ -13,7 +13,7 @@ from typing import Final
 
 from spanwire.client.addressing.address import MAX_ADDRESSES, BrokerAddress, BrokerUrl, discovered_address
 from spanwire.discovery.agent_settings import AgentSettings, ZeroconfSettings
-from spanwire.discovery.agents.extras import has_extra, look_once, name_of
+from spanwire.discovery.agents.extras import find_uris, has_extra, name_of
 from spanwire.discovery.agents.membership import join_group
 from spanwire.discovery.beacon import MAX_DATAGRAM_BYTES, decode_beacon
 from spanwire.discovery.group import MulticastSettings
@@ -62,7 +62,7 @@ def _uris(group: AgentSettings) -> list[str]:
         group = MulticastSettings(group=group.group)
     if not isinstance(group, MulticastSettings):
         try:
-            return look_once(group)
+            return find_uris(group)
         except ConfigurationError as missing:
             raise JmsError(str(missing)) from missing
     try:

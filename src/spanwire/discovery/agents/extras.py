@@ -11,7 +11,7 @@ from typing import Final, cast
 from spanwire.discovery.agent_settings import AgentSettings, FabricSettings, ZeroconfSettings
 from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
-from spanwire.registry import LOOKS, load
+from spanwire.registry import LOOKUPS, load
 
 EXTRAS: Final = {"zeroconf": "zeroconf", "fabric": "kazoo"}  # extra → the module that it brings
 
@@ -29,10 +29,10 @@ def has_extra(name: str) -> bool:
     return module is None or importlib.util.find_spec(module) is not None
 
 
-def look_once(settings: ZeroconfSettings | FabricSettings) -> list[str]:
+def find_uris(settings: ZeroconfSettings | FabricSettings) -> list[str]:
     """The URIs that are there just now. Blocks. Raises `ConfigurationError` or `JmsError`."""
-    look = cast(Callable[..., list[str]], load(LOOKS[checked_extra(settings)]))
-    return look(settings)
+    lookup = cast(Callable[..., list[str]], load(LOOKUPS[checked_extra(settings)]))
+    return lookup(settings)
 
 
 def checked_extra(settings: AgentSettings) -> str:

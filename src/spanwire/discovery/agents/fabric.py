@@ -21,7 +21,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from spanwire.discovery.agent_settings import HOSTS, FabricSettings
-from spanwire.discovery.agents.presence import Announced, Presence
+from spanwire.discovery.agents.presence import AnnouncedConnectors, Presence
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import FAILED_SIGHTING, MAX_SIGHTINGS, DiscoveryListener
 from spanwire.model.errors import ConfigurationError, JmsError
@@ -48,11 +48,11 @@ class FabricAgent:
     ) -> None:
         self._settings: Final = settings
         self._presence: Final = Presence(settings.group, listener, retry)
-        self._announced: Final = Announced()
+        self._announced: Final = AnnouncedConnectors()
         self._client: KazooClient | None = None
         self._worker: ThreadPoolExecutor | None = None
         self._registered: Final[set[str]] = set()  # as far as the registry knows; the worker's
-        self._watches = False
+        self._is_watching = False
 
     async def start(self) -> None:
         """Connect to the registry, which may be down: it is tried for as long as the agent lives. Raises
@@ -78,9 +78,9 @@ class FabricAgent:
         """This broker is there itself: it is not found."""
         self._presence.ignore(uri)
 
-    def failed(self, uri: str, lived: float) -> None:
-        """What was found there could not be used, or only for ``lived`` seconds."""
-        self._presence.failed(uri, lived)
+    def failed(self, uri: str, uptime_s: float) -> None:
+        """What was found there could not be used, or only for ``uptime_s`` seconds."""
+        self._presence.failed(uri, uptime_s)
 
     def stop(self) -> None:
         """Leave the registry, and with that take the nodes away; waited for by nobody, may be called twice."""
@@ -99,8 +99,8 @@ class FabricAgent:
             worker.submit(self._registered.clear)
         elif state == KazooState.CONNECTED:
             worker.submit(self._register)
-            if self._presence.is_watched and not self._watches:
-                self._watches = True
+            if self._presence.is_watched and not self._is_watching:
+                self._is_watching = True
                 worker.submit(self._watch)
 
     def _register(self) -> None:
@@ -123,12 +123,12 @@ class FabricAgent:
             return
         path = f"{ROOT}/{self._settings.group}"
 
-        def changed(names: list[str]) -> None:
-            self._presence.from_thread(read_nodes(client, path, names))
+        def on_change(names: list[str]) -> None:
+            self._presence.update_from_thread(read_nodes(client, path, names))
 
         try:
             client.ensure_path(path)
-            client.ChildrenWatch(path, changed)
+            client.ChildrenWatch(path, on_change)
         except (KazooException, KazooTimeoutError) as error:
             logger.warning("fabric: %s cannot be watched: %s", self._settings.place, str(error) or type(error).__name__)
 
@@ -160,7 +160,7 @@ def _close(client: KazooClient, worker: ThreadPoolExecutor) -> None:
 
 def read_nodes(client: KazooClient, path: str, names: Sequence[str]) -> list[str]:
     """The URIs in these nodes; what is none is passed over, for others may write there, too."""
-    found: dict[str, None] = {}
+    uris: dict[str, None] = {}
     for name in sorted(names)[:MAX_SIGHTINGS]:
         try:
             data, _ = client.get(f"{path}/{name}")
@@ -169,8 +169,8 @@ def read_nodes(client: KazooClient, path: str, names: Sequence[str]) -> list[str
         except (KazooException, KazooTimeoutError) as error:
             logger.warning("fabric: %s/%s cannot be read: %s", path, name, str(error) or type(error).__name__)
             continue
-        found.update(dict.fromkeys(services(data)))
-    return list(found)
+        uris.update(dict.fromkeys(services(data)))
+    return list(uris)
 
 
 def services(data: bytes) -> list[str]:
@@ -181,13 +181,13 @@ def services(data: bytes) -> list[str]:
         node = json.loads(data)
     except (ValueError, RecursionError):
         return []
-    listed = node.get("services") if isinstance(node, dict) else None
-    if not isinstance(listed, list):
+    uris = node.get("services") if isinstance(node, dict) else None
+    if not isinstance(uris, list):
         return []
-    return [uri for uri in listed[:MAX_SERVICES] if isinstance(uri, str)]
+    return [uri for uri in uris[:MAX_SERVICES] if isinstance(uri, str)]
 
 
-def look(settings: FabricSettings) -> list[str]:
+def find_uris(settings: FabricSettings) -> list[str]:
     """The URIs that are registered in a group just now. Blocks. Raises `JmsError`."""
     try:
         hosts = hosts_of(settings)

@@ -10,18 +10,18 @@ from spanwire.discovery.group import MulticastSettings
 
 def join_group(settings: MulticastSettings) -> socket.socket:
     """A socket in the group, which does not block; several processes of a machine may have one. Raises `OSError`."""
-    joined = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    member = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
-        joined.setblocking(False)
-        joined.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        joined.bind((settings.host, settings.port))  # not to any address: other groups of this port are not ours
+        member.setblocking(False)
+        member.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        member.bind((settings.host, settings.port))  # not to any address: other groups of this port are not ours
         interface = socket.inet_aton(settings.interface or "0.0.0.0")
         group = struct.pack("4s4s", socket.inet_aton(settings.host), interface)
-        joined.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group)
-        joined.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
-        joined.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, settings.time_to_live)
-        joined.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, settings.loopback)
+        member.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group)
+        member.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
+        member.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, settings.time_to_live)
+        member.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, settings.loopback)
     except BaseException:
-        joined.close()
+        member.close()
         raise
-    return joined
+    return member

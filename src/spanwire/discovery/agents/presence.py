@@ -33,8 +33,8 @@ class DiscoveryAgent(Protocol):
         """This broker is there itself: it is not found."""
         ...
 
-    def failed(self, uri: str, lived: float) -> None:
-        """What was found there could not be used, or only for ``lived`` seconds."""
+    def failed(self, uri: str, uptime_s: float) -> None:
+        """What was found there could not be used, or only for ``uptime_s`` seconds."""
         ...
 
     def stop(self) -> None:
@@ -42,7 +42,7 @@ class DiscoveryAgent(Protocol):
         ...
 
 
-class Announced:
+class AnnouncedConnectors:
     """The connectors of which an agent tells its group, in their order. Does not tell them."""
 
     def __init__(self) -> None:
@@ -64,14 +64,14 @@ class Announced:
 
 
 class Presence:
-    """Tells a listener who came and who went; without a listener nothing. Everything but `from_thread` in the loop."""
+    """Tells a listener who came and who went; without a listener nothing. All but `update_from_thread` in the loop."""
 
     def __init__(
         self, group: str, listener: DiscoveryListener | None, retry: ReconnectSettings = FAILED_SIGHTING
     ) -> None:
         self._group: Final = group
         self._sightings: Final = None if listener is None else Sightings(listener, REFRESH, retry)
-        self._there: set[str] = set()
+        self._present: set[str] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -94,13 +94,13 @@ class Presence:
         if self._sightings is not None:
             self._sightings.clear()
 
-    def from_thread(self, uris: Iterable[str]) -> None:
+    def update_from_thread(self, uris: Iterable[str]) -> None:
         """These are there, and nobody else; may be called from any thread."""
-        there = {uri for uri in list(uris)[:MAX_SIGHTINGS] if len(uri) <= MAX_URI_CHARACTERS and uri.isprintable()}
+        present = {uri for uri in list(uris)[:MAX_SIGHTINGS] if len(uri) <= MAX_URI_CHARACTERS and uri.isprintable()}
         loop = self._loop
         if loop is not None:
             try:
-                loop.call_soon_threadsafe(self._take, there)
+                loop.call_soon_threadsafe(self._update, present)
             except RuntimeError:
                 return  # the loop has ended
 
@@ -109,25 +109,25 @@ class Presence:
         if self._sightings is not None:
             self._sightings.ignore(uri)
 
-    def failed(self, uri: str, lived: float) -> None:
-        """It could not be used, or only for ``lived`` seconds."""
+    def failed(self, uri: str, uptime_s: float) -> None:
+        """It could not be used, or only for ``uptime_s`` seconds."""
         if self._sightings is not None and self._loop is not None:
-            self._sightings.failed(uri, self._loop.time(), lived)
+            self._sightings.failed(uri, self._loop.time(), uptime_s)
 
-    def _take(self, there: set[str]) -> None:
-        gone, self._there = self._there - there, there
-        self._tell(gone)
+    def _update(self, present: set[str]) -> None:
+        absent, self._present = self._present - present, present
+        self._report(absent)
 
-    def _tell(self, gone: set[str]) -> None:
+    def _report(self, absent: set[str]) -> None:
         if self._sightings is None or self._loop is None or self._task is None:
             return
         now = self._loop.time()
-        for uri in sorted(gone):
-            self._sightings.heard(Beacon(self._group, uri, alive=False), now)
-        for uri in sorted(self._there):
-            self._sightings.heard(Beacon(self._group, uri), now)
+        for uri in sorted(absent):
+            self._sightings.on_beacon(Beacon(self._group, uri, alive=False), now)
+        for uri in sorted(self._present):
+            self._sightings.on_beacon(Beacon(self._group, uri), now)
 
     async def _repeat(self) -> None:
         while True:
-            self._tell(set())
+            self._report(set())
             await asyncio.sleep(REFRESH)

@@ -18,7 +18,7 @@ from typing import Final
 from zeroconf import ServiceBrowser, ServiceInfo, ServiceStateChange, Zeroconf
 
 from spanwire.discovery.agent_settings import ZeroconfSettings
-from spanwire.discovery.agents.presence import Announced, Presence
+from spanwire.discovery.agents.presence import AnnouncedConnectors, Presence
 from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import FAILED_SIGHTING, MAX_SIGHTINGS, DiscoveryListener
 from spanwire.model.errors import ConfigurationError, JmsError
@@ -27,7 +27,7 @@ TYPE: Final = "_activemq._tcp.local."
 GROUP: Final = b"group"
 URI: Final = b"uri"
 RESOLVE_MS: Final = 1_000  # to ask for the record of one instance, which mostly comes along with its name
-LOOK_SECONDS: Final = 1.5  # that a client listens: responders answer within half a second, and may be asked twice
+LISTEN_SECONDS: Final = 1.5  # that a client listens: responders answer within half a second, and may be asked twice
 
 logger = logging.getLogger(__name__)
 
@@ -36,21 +36,21 @@ class Instances:
     """The URIs of one group that responders tell of. Called in the thread of the browser."""
 
     def __init__(self, group: str, presence: Presence | None, end: float | None = None) -> None:
-        self.found: Final[dict[str, str]] = {}
+        self.uris: Final[dict[str, str]] = {}
         self._end: Final = end  # monotonic seconds after which nothing is asked
         self._group: Final = group
         self._presence: Final = presence
 
-    def changed(self, zeroconf: Zeroconf, service_type: str, name: str, state_change: ServiceStateChange) -> None:
+    def on_change(self, zeroconf: Zeroconf, service_type: str, name: str, state_change: ServiceStateChange) -> None:
         """An instance came, changed or went."""
         if state_change is ServiceStateChange.Removed:
-            self.found.pop(name, None)
-        elif len(self.found) < MAX_SIGHTINGS and (self._end is None or time.monotonic() < self._end):
+            self.uris.pop(name, None)
+        elif len(self.uris) < MAX_SIGHTINGS and (self._end is None or time.monotonic() < self._end):
             uri = self._uri(zeroconf.get_service_info(service_type, name, timeout=RESOLVE_MS))
             if uri:
-                self.found[name] = uri
+                self.uris[name] = uri
         if self._presence is not None:
-            self._presence.from_thread(list(self.found.values()))
+            self._presence.update_from_thread(list(self.uris.values()))
 
     def _uri(self, info: ServiceInfo | None) -> str:
         if info is None or info.properties.get(GROUP) != self._group.encode():
@@ -72,7 +72,7 @@ class ZeroconfAgent:
     ) -> None:
         self._settings: Final = settings
         self._presence: Final = Presence(settings.group, listener, retry)
-        self._announced: Final = Announced()
+        self._announced: Final = AnnouncedConnectors()
         self._zeroconf: Zeroconf | None = None
         self._worker: ThreadPoolExecutor | None = None
 
@@ -86,7 +86,7 @@ class ZeroconfAgent:
         self._presence.start()
         if self._presence.is_watched:
             instances = Instances(self._settings.group, self._presence)
-            await asyncio.to_thread(ServiceBrowser, self._zeroconf, TYPE, [instances.changed])
+            await asyncio.to_thread(ServiceBrowser, self._zeroconf, TYPE, [instances.on_change])
 
     def announce(self, uri: str) -> None:
         """Tell the group of a connector at ``uri``; raises `ConfigurationError` for too many of them."""
@@ -99,9 +99,9 @@ class ZeroconfAgent:
         """This broker is there itself: it is not found."""
         self._presence.ignore(uri)
 
-    def failed(self, uri: str, lived: float) -> None:
-        """What was found there could not be used, or only for ``lived`` seconds."""
-        self._presence.failed(uri, lived)
+    def failed(self, uri: str, uptime_s: float) -> None:
+        """What was found there could not be used, or only for ``uptime_s`` seconds."""
+        self._presence.failed(uri, uptime_s)
 
     def stop(self) -> None:
         """Say farewell, which takes a moment and is waited for by nobody; may be called twice."""
@@ -132,7 +132,7 @@ def service_info(group: str, uri: str) -> ServiceInfo:
     host = host.strip("[]")
     name = hashlib.sha256(f"{group} {uri}".encode()).hexdigest()[:32]
     try:
-        addresses = sorted({str(found[4][0]) for found in socket.getaddrinfo(host, None, socket.AF_INET)})
+        addresses = sorted({str(info[4][0]) for info in socket.getaddrinfo(host, None, socket.AF_INET)})
     except OSError:
         addresses = []
     return ServiceInfo(
@@ -145,17 +145,17 @@ def service_info(group: str, uri: str) -> ServiceInfo:
     )
 
 
-def look(settings: ZeroconfSettings) -> list[str]:
-    """The URIs that are announced in a group just now. Blocks for `LOOK_SECONDS`. Raises `JmsError`."""
-    instances = Instances(settings.group, None, time.monotonic() + LOOK_SECONDS)
+def find_uris(settings: ZeroconfSettings) -> list[str]:
+    """The URIs that are announced in a group just now. Blocks for `LISTEN_SECONDS`. Raises `JmsError`."""
+    instances = Instances(settings.group, None, time.monotonic() + LISTEN_SECONDS)
     try:
         zeroconf = Zeroconf()
     except OSError as error:
         raise JmsError(f"zeroconf cannot listen: {error.strerror or error}") from error
     try:
-        browser = ServiceBrowser(zeroconf, TYPE, [instances.changed])
-        time.sleep(LOOK_SECONDS)
+        browser = ServiceBrowser(zeroconf, TYPE, [instances.on_change])
+        time.sleep(LISTEN_SECONDS)
         browser.cancel()
     finally:
         zeroconf.close()
-    return list(dict.fromkeys(instances.found.values()))
+    return list(dict.fromkeys(instances.uris.values()))

@@ -26,7 +26,7 @@ def make_agent(
     return make(settings, listener, retry)
 
 
-def twin(settings: AgentSettings) -> AgentSettings | None:
+def twin_settings(settings: AgentSettings) -> AgentSettings | None:
     """The other agent by which a group is announced, too: real clients look by one of multicast and zeroconf alone."""
     if isinstance(settings, MulticastSettings):
         return ZeroconfSettings(settings.group)
