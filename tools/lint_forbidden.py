@@ -67,7 +67,6 @@ UNREVISED: Final = tuple(
         "cli/network/",
         "cli/process/",
         "cli/running",
-        "discovery/",
         "management/",
         "protocols/",
         "registry",

@@ -1,1 +1,1 @@
-"""Discovery of other brokers: addresses and URIs; `agents` has one module for each way to find them."""
+"""Discovery of other brokers: addresses and URIs; `agents` has one module for each protocol."""

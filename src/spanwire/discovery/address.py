@@ -1,7 +1,7 @@
-"""What a discovered URI may say: a host and a port of a broker that speaks OpenWire, and how long it may be silent.
+"""Reads a discovered URI: host and port of an OpenWire broker, and its inactivity timeout.
 
-Whoever is in reach of the group can make one up. So nothing else in it counts: no nested URI, no user, no path, no
-option but one of the wire format, within bounds. What is encrypted, and whom to believe, is said by the configuration.
+Anybody in reach of the group can forge a URI. So nested URIs, users, paths and all other options are refused or
+ignored, and numbers are bounded. The configuration decides about encryption and trust.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ ADDRESS: Final = re.compile(
     re.ASCII,
 )
 INACTIVITY: Final = "wireFormat.maxInactivityDuration"
-DEFAULT_INACTIVITY_MS: Final = 30_000  # ActiveMQ's
-MIN_INACTIVITY_MS: Final = 1_000  # a stranger must not make this side send keep-alives all the time …
-MAX_INACTIVITY_MS: Final = 300_000  # … nor hold a dead connection for ever
+DEFAULT_INACTIVITY_MS: Final = 30_000  # ActiveMQ has the same default
+MIN_INACTIVITY_MS: Final = 1_000  # limits the keep-alives demanded by a forged address
+MAX_INACTIVITY_MS: Final = 300_000  # limits the life of a dead connection to a forged address
 MAX_DIGITS: Final = 9
 
 
 @dataclass(frozen=True)
 class DiscoveredAddress:
-    """Where a discovered broker says that it listens."""
+    """The address announced by a discovered broker."""
 
     scheme: str
     host: str
@@ -36,18 +36,18 @@ class DiscoveredAddress:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether it is to be reached by TLS."""
+        """True if the address is reached by TLS."""
         return self.scheme in ENCRYPTED
 
     @property
     def uri(self) -> str:
-        """``scheme://host:port``, whatever else was said."""
+        """The address as ``scheme://host:port``, without options."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}"
 
 
 def read_address(text: str) -> DiscoveredAddress | None:
-    """The address in a discovered URI; None for what is none, or of a transport that brokers do not use together."""
+    """Return the address in a discovered URI; None for other texts and for unsuitable transports."""
     match = ADDRESS.fullmatch(text)
     if match is None or match.group(1) not in SCHEMES:
         return None

@@ -1,7 +1,7 @@
-"""The agents that find brokers which nobody has listed, and what their URIs say: ``multicast://default?group=name``,
-``zeroconf://name`` (once called rendezvous) and ``fabric://name?zookeeper.url=host:2181`` (ActiveMQ, Discovery Agents).
+"""Settings of discovery agents, from their URIs (ActiveMQ, Discovery Agents).
 
-Only settings: `MulticastAgent` and the others of `spanwire.registry.AGENTS` do the work.
+``multicast://default?group=name``, ``zeroconf://name`` (formerly rendezvous) and
+``fabric://name?zookeeper.url=host:2181``. The agents are `MulticastAgent` and `spanwire.registry.AGENTS`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from spanwire.discovery.reconnect import OPTIONS as RECONNECT_OPTIONS
 from spanwire.model.errors import ConfigurationError
 
 ZEROCONF: Final = "zeroconf"
-RENDEZVOUS: Final = "rendezvous"  # what zeroconf was called
+RENDEZVOUS: Final = "rendezvous"  # the former name of zeroconf
 FABRIC: Final = "fabric"
 AGENTS: Final = (MULTICAST, ZEROCONF, RENDEZVOUS, FABRIC)
 GROUP: Final = "group"
@@ -36,20 +36,20 @@ class ZeroconfSettings:
 
     @property
     def place(self) -> str:
-        """The group for people."""
+        """The group as text for messages."""
         return f"group {self.group} of zeroconf"
 
 
 @dataclass(frozen=True)
 class FabricSettings:
-    """A group in a registry of ZooKeeper. ``hosts`` "" stands for the environment's ``ZOOKEEPER_URL``."""
+    """A group in a ZooKeeper registry; ``hosts`` "" means the environment's ``ZOOKEEPER_URL``."""
 
     group: str = DEFAULT_GROUP
     hosts: str = ""
 
     @property
     def place(self) -> str:
-        """The group for people."""
+        """The group as text for messages."""
         return f"group {self.group} of the registry"
 
 
@@ -57,8 +57,9 @@ AgentSettings = MulticastSettings | ZeroconfSettings | FabricSettings
 
 
 def parse_agent(text: str) -> AgentSettings:
-    """What the URI of an agent says; options that say when to try again are left to others. Raises
-    `ConfigurationError`.
+    """Return the settings in an agent's URI. Raises `ConfigurationError`.
+
+    Reconnect options are accepted and left to other readers.
     """
     scheme, _, rest = text.strip().partition(":")
     scheme = scheme.lower()

@@ -1,7 +1,6 @@
-"""What brokers that look for each other by multicast send: one datagram of text for each connector, again and again
-(ActiveMQ, Multicast Transport: MulticastDiscoveryAgent).
+"""Beacons: datagrams announcing a connector to a multicast group (ActiveMQ, MulticastDiscoveryAgent).
 
-``default.ActiveMQ-4.alive.%localhost%tcp://host:61616`` says that a broker is there, ``…dead.…`` that it leaves.
+``default.ActiveMQ-4.alive.%localhost%tcp://host:61616`` announces a broker, ``…dead.…`` its departure.
 """
 
 from __future__ import annotations
@@ -12,19 +11,19 @@ from typing import Final
 from spanwire.model.errors import ConfigurationError
 
 DEFAULT_GROUP: Final = "default"
-MAX_DATAGRAM_BYTES: Final = 8_192  # the buffer of ActiveMQ's agent; what is longer was cut
-MAX_URI_CHARACTERS: Final = 1_024  # of a connector's address; longer ones are no address that anybody wrote
+MAX_DATAGRAM_BYTES: Final = 8_192  # bytes, the buffer of ActiveMQ's agent; longer datagrams are cut
+MAX_URI_CHARACTERS: Final = 1_024  # characters of a connector's address; real addresses are shorter
 MAX_GROUP_CHARACTERS: Final = 255
 VERSION_MARK: Final = ".ActiveMQ-4."
 ALIVE: Final = "alive."
 DEAD: Final = "dead."
 DELIMITER: Final = "%"
-ANY_NAME: Final = "localhost"  # what ActiveMQ's agents call themselves; nobody reads it
+ANY_NAME: Final = "localhost"  # the name in the beacons of ActiveMQ's agents, which is never read
 
 
 @dataclass(frozen=True)
 class Beacon:
-    """One broker's word that its connector ``uri`` is there, or is going."""
+    """The announcement of the connector ``uri``, or of its departure."""
 
     group: str
     uri: str
@@ -32,14 +31,16 @@ class Beacon:
     name: str = ANY_NAME
 
     def encode(self) -> bytes:
-        """The datagram."""
+        """Return the datagram."""
         mark = ALIVE if self.alive else DEAD
         return f"{self.group}{VERSION_MARK}{mark}{DELIMITER}{self.name}{DELIMITER}{self.uri}".encode()
 
 
 def decode_beacon(datagram: bytes, group: str) -> Beacon | None:
-    """The beacon of a member of ``group``; None for another group's, for anything else and for nonsense: whoever is in
-    reach may send to the group's address.
+    """Return the beacon of a member of ``group``.
+
+    Returns:
+        None for other groups and for invalid datagrams, because anybody in reach can send to the group's address.
     """
     if len(datagram) > MAX_DATAGRAM_BYTES:
         return None
@@ -64,7 +65,7 @@ def decode_beacon(datagram: bytes, group: str) -> Beacon | None:
 
 
 def check_group(group: str) -> str:
-    """``group`` if it can be told in a beacon; raises `ConfigurationError`."""
+    """Return ``group`` if it fits into a beacon. Raises `ConfigurationError` otherwise."""
     if not group or len(group) > MAX_GROUP_CHARACTERS or not group.isprintable() or DELIMITER in group:
         raise ConfigurationError(
             f"{group!r} cannot be the name of a discovery group; use up to {MAX_GROUP_CHARACTERS} printable characters "

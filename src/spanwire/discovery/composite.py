@@ -1,11 +1,10 @@
-"""URIs that stand for several others: ``scheme:(uri,uri)/path?options``, nested as deep as one likes within limits
-(ActiveMQ, Connection Configuration URIs: composite URIs). Clients and network connectors read them here.
+"""Composite URIs: ``scheme:(uri,uri)/path?options``, nested (ActiveMQ, Connection Configuration URIs).
 
     failover://(tcp://a:1?x=1,static:(tcp://b:2,tcp://c:3))?randomize=false
 
-``//`` before the parentheses and the parentheses themselves may go. Without them everything belongs to the inner URIs,
-options too. Only takes a URI apart; what parts, paths and options mean is the reader's business. No error of this
-module shows the text, which may hold secrets.
+Clients and network connectors use this reader. ``//`` before the parentheses and the parentheses are optional. Without
+parentheses everything belongs to the inner URIs, also the options. This module only splits a URI; its reader interprets
+the parts. No error text shows the URI, because a URI may contain secrets.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from urllib.parse import unquote
 
 from spanwire.model.errors import ConfigurationError
 
-MAX_URI: Final = 4_096  # characters of one URI with all that is inside
-MAX_DEPTH: Final = 8  # lists inside lists; nobody has written more than three
-MAX_PARTS: Final = 100  # URIs of one list: a socket each
+MAX_URI: Final = 4_096  # characters of one URI with its inner URIs
+MAX_DEPTH: Final = 8  # nested lists; real URIs have at most three
+MAX_PARTS: Final = 100  # URIs of one list; each costs a socket
 MAX_OPTIONS: Final = 64
 SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+]{0,31}", re.ASCII)
 OPTION: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]{0,127}", re.ASCII)
@@ -29,10 +28,10 @@ DISCOVERY: Final = "discovery"
 
 @dataclass(frozen=True)
 class Composite:
-    """A URI that is taken apart. One without a list has an ``address``, which is all from its colon to its options.
+    """The parts of a URI; a URI without a list has an ``address``, the text between colon and options.
 
-    ``parts`` are the inner URIs as they were written, ``path`` what stands between the closing parenthesis and the
-    question mark, ``query`` the ``options`` as they were written.
+    ``parts`` are the inner URIs as written, ``path`` is the text between the closing parenthesis and the question mark,
+    ``query`` has the ``options`` as written.
     """
 
     scheme: str
@@ -45,7 +44,7 @@ class Composite:
 
 
 def parse_composite(text: str, depth: int = 0) -> Composite:
-    """Takes one level apart. ``depth`` says how many lists the text stands in. Raises `ConfigurationError`."""
+    """Split one level of a URI; ``depth`` is the number of lists around it. Raises `ConfigurationError`."""
     text = text.strip()
     if len(text) > MAX_URI:
         raise ConfigurationError(f"a URI of {len(text)} characters is longer than {MAX_URI}")
@@ -65,9 +64,10 @@ def parse_composite(text: str, depth: int = 0) -> Composite:
 
 
 def parse_options(subject: str, query: str) -> dict[str, str]:
-    """``a=1&b=2``; ``wireformat.`` of older documents is read as ``wireFormat.``.
+    """Return the options in ``a=1&b=2``; reads the older ``wireformat.`` as ``wireFormat.``.
 
-    Raises `ConfigurationError`, whose text begins with ``subject``.
+    Raises:
+        ConfigurationError: an option is invalid; the text begins with ``subject``
     """
     options: dict[str, str] = {}
     pairs = [pair for pair in query.split("&") if pair]
@@ -82,7 +82,7 @@ def parse_options(subject: str, query: str) -> dict[str, str]:
 
 
 def split_parts(scheme: str, text: str) -> tuple[str, ...]:
-    """The text cut at its commas, but for those of inner lists. Raises `ConfigurationError`."""
+    """Return the text split at its commas, except inside inner lists. Raises `ConfigurationError`."""
     parts = tuple([part.strip() for part in _cut(scheme, text) if part.strip()])
     if not parts and scheme == DISCOVERY:
         raise ConfigurationError("the discovery: uri names no agent; write discovery:(multicast://default)")
@@ -123,7 +123,7 @@ def _with_parentheses(scheme: str, body: str) -> Composite:
 
 
 def _closing(body: str) -> int:
-    """Where the parenthesis closes that the text begins with; -1 for one that does not."""
+    """Return the index of the parenthesis matching the first character; -1 without one."""
     depth = 0
     for index, character in enumerate(body):
         depth += (character == "(") - (character == ")")

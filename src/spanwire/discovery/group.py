@@ -1,4 +1,4 @@
-"""Where brokers meet that announce themselves: ``multicast://host:port?group=name`` (ActiveMQ, Multicast Transport)."""
+"""Settings of a multicast group: ``multicast://host:port?group=name`` (ActiveMQ, Multicast Transport)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ ANY_HOST: Final = "default"  # multicast://default stands for the default addres
 KEEP_ALIVE_MS: Final = 500
 MAX_KEEP_ALIVE_MS: Final = 3_600_000
 OPTIONS: Final = ("group", "keepAliveInterval", "timeToLive", "loopBackMode", "mcInterface")
-NAME: Final = re.compile(r"[A-Za-z][\w-]*", re.ASCII)  # a group in place of the host: neither address nor port
+NAME: Final = re.compile(r"[A-Za-z][\w-]*", re.ASCII)  # a group in place of the host, without address and port
 
 
 @dataclass(frozen=True)
 class MulticastSettings:
-    """Where a group meets. ``interface`` is the address of the network card, "" for the system's choice; a time to live
-    of 1 stays in the local network. ``loopback`` lets other processes of the same machine hear.
+    """The address and the options of a multicast group.
+
+    ``interface`` is the address of the network card, "" for the system's choice. A time to live of 1 stays in the local
+    network. ``loopback`` lets other processes of the same machine receive.
     """
 
     host: str = DEFAULT_HOST
@@ -38,14 +40,15 @@ class MulticastSettings:
 
     @property
     def place(self) -> str:
-        """The group for people."""
+        """The group as text for messages."""
         return f"group {self.group} at {self.host}:{self.port}"
 
 
 def parse_multicast(text: str) -> MulticastSettings:
-    """Takes ``multicast://host:port?group=name`` apart; ``multicast://default`` is the default address, and there
-    ``multicast://NAME`` is the group of that name. Options that say when to try again are left to others. Raises
-    `ConfigurationError`.
+    """Return the settings in ``multicast://host:port?group=name``. Raises `ConfigurationError`.
+
+    ``multicast://default`` is the default address, ``multicast://NAME`` a group at this address. Reconnect options are
+    accepted and left to other readers.
     """
     parts = urlsplit(text.strip())
     try:
@@ -74,7 +77,7 @@ def parse_multicast(text: str) -> MulticastSettings:
         group=check_group(group),
         keep_alive_ms=_number(options, "keepAliveInterval", KEEP_ALIVE_MS, 1, MAX_KEEP_ALIVE_MS),
         time_to_live=_number(options, "timeToLive", 1, 0, 255),
-        loopback=options.get("loopBackMode", "false").lower() != "true",  # Java's name for switching it off
+        loopback=options.get("loopBackMode", "false").lower() != "true",  # Java: true disables the loopback
         interface=_interface(options.get("mcInterface", "")),
     )
 

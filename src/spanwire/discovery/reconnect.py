@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt to reach a broker (ActiveMQ, Static Transport: SimpleDiscoveryAgent)."""
+"""Pauses between attempts to reach a broker (ActiveMQ, Static Transport: SimpleDiscoveryAgent)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ OPTIONS: Final = (
     "maxReconnectAttempts",
     "minConnectTime",
 )
-MAX_DOUBLINGS: Final = 64  # of a delay that is cut at its maximum anyway
+MAX_DOUBLINGS: Final = 64  # doublings of a delay; bounds the loop, since the delay has a maximum
 
 
 @dataclass(frozen=True)
 class ReconnectSettings:
-    """The options of a discovery URI, with ActiveMQ's defaults: 1, 2, 4, 8, 16, 30, 30 … seconds.
+    """The reconnect options of a discovery URI, with ActiveMQ's defaults: 1, 2, 4, 8, 16, 30, 30 … seconds.
 
-    ``max_attempts`` 0 sets no limit. A link that lived for ``min_connect_ms`` begins again with the first delay.
+    ``max_attempts`` 0 means no limit. After ``min_connect_ms`` of use the pauses begin again.
     """
 
     initial_delay_ms: int = 1_000
@@ -32,14 +32,14 @@ class ReconnectSettings:
 
 
 class Reconnect:
-    """Counts failures in a row. Waiting is left to the caller."""
+    """Counts successive failures. The caller waits."""
 
     def __init__(self, settings: ReconnectSettings) -> None:
         self._settings: Final[ReconnectSettings] = settings
         self.failures = 0
 
     def failed(self, lived_seconds: float) -> float | None:
-        """An attempt failed, or a link broke after ``lived_seconds``. Gives the seconds to wait; None to give up."""
+        """Return the seconds until the next attempt after ``lived_seconds`` of use; None to give up."""
         settings = self._settings
         if lived_seconds * 1000 >= settings.min_connect_ms:
             self.failures = 0

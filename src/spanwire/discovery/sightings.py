@@ -1,4 +1,4 @@
-"""Who of a discovery group is there: found when first heard of, lost when silent for too long."""
+"""The brokers of a discovery group: found at the first beacon, lost after a long silence."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Final, Protocol
 from spanwire.discovery.beacon import Beacon
 from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
 
-MISSED_BEACONS: Final = 10  # in a row, until a broker counts as gone; ActiveMQ's number
-FAREWELL_BEACONS: Final = 3  # in which somebody who has said farewell may still prove to be there: it was a false one
-MAX_SIGHTINGS: Final = 1_000  # brokers of one group; each may mean a connection, and anybody in reach can make some up
+MISSED_BEACONS: Final = 10  # successive missed beacons of a lost broker; ActiveMQ has the same number
+FAREWELL_BEACONS: Final = 3  # beacons in which a broker can disprove a farewell sent by somebody else
+MAX_SIGHTINGS: Final = 1_000  # brokers of one group; each may cost a connection, and anybody in reach can forge them
 
-FAILED_SIGHTING: Final = ReconnectSettings(initial_delay_ms=5_000, exponential=False)  # as ActiveMQ's multicast agent
+FAILED_SIGHTING: Final = ReconnectSettings(initial_delay_ms=5_000, exponential=False)  # ActiveMQ's multicast agent
 
 logger = logging.getLogger(__name__)
 
 
 class DiscoveryListener(Protocol):
-    """Whom an agent tells."""
+    """The receiver of an agent's reports."""
 
     def on_found(self, uri: str) -> None:
-        """A broker is there. It is not known to be who it says it is: that is for TLS and logins to find out."""
+        """Handle the arrival of a broker. Its identity is a mere claim until TLS or a login proves it."""
         ...
 
     def on_lost(self, uri: str) -> None:
-        """It is gone."""
+        """Handle the departure of a broker."""
         ...
 
 
@@ -35,16 +35,15 @@ class _Sighting:
     last_heard: float
     reconnect: Reconnect
     found_at: float
-    retry_at: float | None = None  # it could not be used: not told again before
-    farewell_deadline: float | None = None  # it has said farewell
+    retry_at: float | None = None  # after a failure, not reported before
+    farewell_deadline: float | None = None  # after a farewell, lost at this time
 
 
 class Sightings:
-    """The brokers that were heard of. With ``doubts_farewells`` a farewell is believed once the broker stays silent,
-    or when its link ends: anybody may say it in the name of another one. Leaves sending and receiving to the agent, and
-    the clock to the caller: times are monotonic seconds.
+    """The brokers heard of in a group. The agent sends and receives; all times are monotonic seconds.
 
-    ``own`` are the addresses of this broker itself, which it does not find.
+    With ``doubts_farewells`` a farewell is believed only if the broker stays silent or its link ends, because anybody
+    can send a farewell in another's name. ``own`` are the addresses of this broker, which are never reported.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class Sightings:
         self._crowd_is_logged = False
 
     def on_beacon(self, beacon: Beacon, now: float) -> None:
-        """A member of the group has spoken."""
+        """Note a beacon of the group."""
         uri = beacon.uri
         if uri in self.own:
             return
@@ -94,8 +93,10 @@ class Sightings:
         self._listener.on_found(uri)
 
     def failed(self, uri: str, now: float, uptime_s: float | None = None) -> None:
-        """What was found could not be used, or was lost after ``uptime_s`` seconds of use: it is found again after a
-        while, if it still speaks. Without ``uptime_s`` it counts as used since it was found.
+        """Report a broker as lost, because it could not be used, or only for ``uptime_s`` seconds.
+
+        It is found again after a pause, if beacons still arrive. Without ``uptime_s`` it counts as used since it was
+        found.
         """
         sighting = self._sightings.get(uri)
         if sighting is None or sighting.retry_at is not None:
@@ -108,7 +109,7 @@ class Sightings:
         self._listener.on_lost(uri)
 
     def ignore(self, uri: str) -> None:
-        """It is this broker itself: not found again. Of so many as `MAX_SIGHTINGS` that is remembered."""
+        """Never report ``uri`` again, because it is this broker itself. At most `MAX_SIGHTINGS` are remembered."""
         sighting = self._sightings.get(uri)
         if len(self.own) < MAX_SIGHTINGS:
             self.own.add(uri)
@@ -118,14 +119,12 @@ class Sightings:
             sighting.retry_at = float("inf")
 
     def clear(self) -> None:
-        """Nobody was heard of, as far as is remembered from now on; own addresses stay."""
+        """Forget all brokers heard of; own addresses stay."""
         self._sightings.clear()
         self._crowd_is_logged = False
 
     def expire(self, now: float) -> None:
-        """Those who were not heard for too long are gone, and those who said farewell and were silent from then on; to
-        be called about as often as beacons come.
-        """
+        """Report silent brokers as lost, and brokers silent since their farewell. Call once per beacon interval."""
         for uri, sighting in list(self._sightings.items()):
             has_left = sighting.farewell_deadline is not None and now >= sighting.farewell_deadline
             if has_left or now - sighting.last_heard > self._timeout:

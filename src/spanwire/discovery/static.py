@@ -1,7 +1,7 @@
-"""Agents with a fixed list of brokers: ``static:(tcp://host1:61616,ssl://host2:61617)?maxReconnectDelay=5000`` for all
-of them, ``masterslave:(tcp://host1:61616,tcp://host2:61616)`` for the one that is master; ``simple:`` is ``static:``.
+"""Fixed lists of brokers: ``static:(tcp://host1:61616,ssl://host2:61617)?maxReconnectDelay=5000``.
 
-Only takes a URI apart; what the inner URIs and the options mean is the reader's business.
+``static:`` and ``simple:`` stand for all brokers of the list, ``masterslave:`` for the one that is master. This module
+only splits the URI; its reader interprets the inner URIs and the options.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ SCHEMES: Final = (SCHEME, "simple", MASTER_SLAVE)
 
 @dataclass(frozen=True)
 class StaticUri:
-    """The URIs of the brokers, in order, and the options of the agent. ``is_one``: of the brokers only the first that
-    can be used is.
-    """
+    """The URIs of the brokers in order, and the options; with ``is_one`` only the first usable broker is linked."""
 
     uris: tuple[str, ...]
     options: str
@@ -29,7 +27,10 @@ class StaticUri:
 
 
 def parse_static(text: str) -> StaticUri:
-    """Takes ``static:(…)?…`` apart; ``static:uri`` and ``static://(…)`` are the same. Raises `ConfigurationError`."""
+    """Return the parts of ``static:(…)?…``; also accepts ``static:uri`` and ``static://(…)``.
+
+    Raises `ConfigurationError`.
+    """
     scheme, colon, rest = text.strip().partition(":")
     scheme = scheme.lower()
     if scheme not in SCHEMES or not colon:
@@ -41,8 +42,9 @@ def parse_static(text: str) -> StaticUri:
 
 
 def parse_list(scheme: str, rest: str) -> tuple[tuple[str, ...], str]:
-    """The URIs and the options of ``(uri,uri)?options``, which is what follows ``scheme:``. Raises
-    `ConfigurationError`.
+    """Return the URIs and the options of ``(uri,uri)?options``, the text behind ``scheme:``.
+
+    Raises `ConfigurationError`.
     """
     composite = parse_composite(f"{scheme}:{rest}")
     if composite.path:

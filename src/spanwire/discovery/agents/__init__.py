@@ -1,1 +1,5 @@
-"""Discovery agents: ways to find brokers that nobody has listed."""
+"""Discovery agents: find brokers without a configured address.
+
+- An agent *announces* connectors to its *group*, and reports the group's other connectors to a *listener*.
+- A *sighting* is a broker heard of. A *farewell* announces its departure.
+"""

@@ -1,4 +1,4 @@
-"""From the settings of an agent to the agent."""
+"""Makes an agent from its settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spanwire.registry import AGENTS, load
 def make_agent(
     settings: AgentSettings, listener: DiscoveryListener | None = None, retry: ReconnectSettings = FAILED_SIGHTING
 ) -> DiscoveryAgent:
-    """The agent, not started yet. Raises `ConfigurationError` when its extra is missing."""
+    """Return the agent, not started yet. Raises `ConfigurationError` if its extra is missing."""
     if isinstance(settings, MulticastSettings):
         return MulticastAgent(settings, listener, retry)
     name = checked_extra(settings)
@@ -27,7 +27,10 @@ def make_agent(
 
 
 def twin_settings(settings: AgentSettings) -> AgentSettings | None:
-    """The other agent by which a group is announced, too: real clients look by one of multicast and zeroconf alone."""
+    """Return the settings of a second agent for the same group, or None.
+
+    Java clients look by either multicast or zeroconf, so a group is announced by both.
+    """
     if isinstance(settings, MulticastSettings):
         return ZeroconfSettings(settings.group)
     return MulticastSettings(group=settings.group) if isinstance(settings, ZeroconfSettings) else None

@@ -1,5 +1,6 @@
-"""Agents that need more than Spanwire brings: whether that is installed, and one look with them. What needs an extra is
-imported only when it is asked for.
+"""Agents with additional packages: checks for these packages, and finds the URIs of a group once.
+
+Such packages are imported only when they are needed.
 """
 
 from __future__ import annotations
@@ -13,30 +14,30 @@ from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 from spanwire.registry import LOOKUPS, load
 
-EXTRAS: Final = {"zeroconf": "zeroconf", "fabric": "kazoo"}  # extra → the module that it brings
+EXTRAS: Final = {"zeroconf": "zeroconf", "fabric": "kazoo"}  # extra → its module
 
 
 def name_of(settings: AgentSettings) -> str:
-    """The scheme of an agent."""
+    """Return the scheme of an agent."""
     if isinstance(settings, ZeroconfSettings):
         return "zeroconf"
     return "fabric" if isinstance(settings, FabricSettings) else "multicast"
 
 
 def has_extra(name: str) -> bool:
-    """Whether what an agent needs is installed."""
+    """Return True if the packages of an agent are installed."""
     module = EXTRAS.get(name)
     return module is None or importlib.util.find_spec(module) is not None
 
 
 def find_uris(settings: ZeroconfSettings | FabricSettings) -> list[str]:
-    """The URIs that are there just now. Blocks. Raises `ConfigurationError` or `JmsError`."""
+    """Return the URIs now present in a group. Blocks. Raises `ConfigurationError` or `JmsError`."""
     lookup = cast(Callable[..., list[str]], load(LOOKUPS[checked_extra(settings)]))
     return lookup(settings)
 
 
 def checked_extra(settings: AgentSettings) -> str:
-    """The name of an agent whose extra is installed. Raises `ConfigurationError`."""
+    """Return the name of an agent with installed packages. Raises `ConfigurationError` for others."""
     name = name_of(settings)
     if not has_extra(name):
         raise ConfigurationError(f"the agent {name} needs the extra {name}; run: {install_command(name)}")

@@ -1,8 +1,8 @@
-"""The fabric agent: brokers of a group register themselves in ZooKeeper, clients and brokers watch it (Fuse Fabric's
-registry). Needs the extra ``fabric``.
+"""The fabric agent: brokers of a group register in ZooKeeper, clients and brokers watch the registry.
 
-Every connector is an ephemeral node below ``/fabric/registry/clusters/amq/GROUP``, gone with its broker's session:
-``{"id": "…", "container": "…", "services": ["tcp://host:61616"]}``.
+The format is Fuse Fabric's. Every connector is an ephemeral node below ``/fabric/registry/clusters/amq/GROUP``, removed
+with its broker's session: ``{"id": "…", "container": "…", "services": ["tcp://host:61616"]}``. Needs the extra
+``fabric``.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from spanwire.model.errors import ConfigurationError, JmsError
 
 ROOT: Final = "/fabric/registry/clusters/amq"
 HOSTS_VARIABLE: Final = "ZOOKEEPER_URL"
-START_SECONDS: Final = 15.0  # until the registry has let a client in that looks once
-WAIT_SECONDS: Final = 5.0  # that the start of a broker waits for the registry
-SESSION_SECONDS: Final = 10.0  # after which a silent broker's nodes go
-MAX_NODE_BYTES: Final = 8_192  # of one node that is read
-MAX_SERVICES: Final = 16  # of one node
+START_SECONDS: Final = 15.0  # seconds for `find_uris` to connect to the registry
+WAIT_SECONDS: Final = 5.0  # seconds for which the start of a broker waits for the registry
+SESSION_SECONDS: Final = 10.0  # seconds without contact after which the registry removes a broker's nodes
+MAX_NODE_BYTES: Final = 8_192  # bytes of one node; larger nodes are skipped
+MAX_SERVICES: Final = 16  # URIs of one node; others are skipped
 
 logger = logging.getLogger(__name__)
 
 
 class FabricAgent:
-    """One member of a group: registers what it is told to and tells a listener who else is there."""
+    """A member of a group: registers connectors, and reports the other members to a listener."""
 
     def __init__(
         self,
@@ -51,12 +51,14 @@ class FabricAgent:
         self._announced: Final = AnnouncedConnectors()
         self._client: KazooClient | None = None
         self._worker: ThreadPoolExecutor | None = None
-        self._registered: Final[set[str]] = set()  # as far as the registry knows; the worker's
+        self._registered: Final[set[str]] = set()  # URIs registered in this session; used by the worker alone
         self._is_watching = False
 
     async def start(self) -> None:
-        """Connect to the registry, which may be down: it is tried for as long as the agent lives. Raises
-        `ConfigurationError` when nobody has said where it is.
+        """Connect to the registry. If the registry is down, connecting is repeated until `stop`.
+
+        Raises:
+            ConfigurationError: no address of a registry is configured
         """
         hosts = hosts_of(self._settings)
         client = self._client = KazooClient(hosts=hosts, timeout=SESSION_SECONDS)
@@ -68,22 +70,22 @@ class FabricAgent:
             logger.warning("fabric: no connection to the registry at %s; is ZooKeeper started? Trying on", hosts)
 
     def announce(self, uri: str) -> None:
-        """Register a connector at ``uri``; raises `ConfigurationError` for too many of them."""
+        """Register a connector at ``uri``. Raises `ConfigurationError` for too many connectors."""
         self._announced.add(uri)
         self.ignore(uri)
         if self._worker is not None:
             self._worker.submit(self._register)
 
     def ignore(self, uri: str) -> None:
-        """This broker is there itself: it is not found."""
+        """Never report this address, the broker's own."""
         self._presence.ignore(uri)
 
     def failed(self, uri: str, uptime_s: float) -> None:
-        """What was found there could not be used, or only for ``uptime_s`` seconds."""
+        """Note that the broker at ``uri`` could not be used, or only for ``uptime_s`` seconds."""
         self._presence.failed(uri, uptime_s)
 
     def stop(self) -> None:
-        """Leave the registry, and with that take the nodes away; waited for by nobody, may be called twice."""
+        """Leave the registry in the background, which removes the nodes; may be called twice."""
         self._presence.stop()
         client, self._client = self._client, None
         worker, self._worker = self._worker, None
@@ -91,7 +93,7 @@ class FabricAgent:
             threading.Thread(target=_close, args=(client, worker), name="spanwire-fabric-close").start()
 
     def _on_state(self, state: str) -> None:
-        """In kazoo's thread: with each session everything is told anew."""
+        """Register and watch anew for each session. Called in kazoo's thread."""
         worker = self._worker
         if worker is None:
             return
@@ -134,7 +136,7 @@ class FabricAgent:
 
 
 def hosts_of(settings: FabricSettings) -> str:
-    """Where the registry is. Raises `ConfigurationError` when nobody has said so."""
+    """Return the addresses of the registry. Raises `ConfigurationError` if none is configured."""
     hosts = settings.hosts or os.environ.get(HOSTS_VARIABLE, "")
     if not hosts:
         raise ConfigurationError(
@@ -159,7 +161,7 @@ def _close(client: KazooClient, worker: ThreadPoolExecutor) -> None:
 
 
 def read_nodes(client: KazooClient, path: str, names: Sequence[str]) -> list[str]:
-    """The URIs in these nodes; what is none is passed over, for others may write there, too."""
+    """Return the URIs in these nodes; other contents are skipped, because other programs may write there."""
     uris: dict[str, None] = {}
     for name in sorted(names)[:MAX_SIGHTINGS]:
         try:
@@ -174,7 +176,7 @@ def read_nodes(client: KazooClient, path: str, names: Sequence[str]) -> list[str
 
 
 def services(data: bytes) -> list[str]:
-    """What one node says."""
+    """Return the URIs in one node."""
     if not data or len(data) > MAX_NODE_BYTES:
         return []
     try:
@@ -188,7 +190,7 @@ def services(data: bytes) -> list[str]:
 
 
 def find_uris(settings: FabricSettings) -> list[str]:
-    """The URIs that are registered in a group just now. Blocks. Raises `JmsError`."""
+    """Return the URIs now registered in a group. Blocks. Raises `JmsError`."""
     try:
         hosts = hosts_of(settings)
     except ConfigurationError as error:

@@ -9,12 +9,15 @@ from spanwire.discovery.group import MulticastSettings
 
 
 def join_group(settings: MulticastSettings) -> socket.socket:
-    """A socket in the group, which does not block; several processes of a machine may have one. Raises `OSError`."""
+    """Return a non-blocking socket in the group. Raises `OSError`.
+
+    Several processes of one machine may join a group.
+    """
     member = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         member.setblocking(False)
         member.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        member.bind((settings.host, settings.port))  # not to any address: other groups of this port are not ours
+        member.bind((settings.host, settings.port))  # bound to the group's address, to receive no other group
         interface = socket.inet_aton(settings.interface or "0.0.0.0")
         group = struct.pack("4s4s", socket.inet_aton(settings.host), interface)
         member.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, group)

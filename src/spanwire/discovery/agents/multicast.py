@@ -1,5 +1,6 @@
-"""The multicast agent: brokers announce their connectors to a group address, everybody there hears them
-(ActiveMQ, Multicast Transport). Packets are those of ActiveMQ's own agent; each finds the other.
+"""The multicast agent: brokers announce their connectors to a group address (ActiveMQ, Multicast Transport).
+
+The packets are those of ActiveMQ's own agent, so brokers of both kinds find each other.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ logger = logging.getLogger(__name__)
 
 
 class MulticastAgent(asyncio.DatagramProtocol):
-    """One member of a group: announces what it is told to and tells a listener who else is there.
+    """A member of a group: announces connectors, and reports the other members to a listener.
 
-    What was found is only a claim of whoever is in reach of the group's address. Without a listener it only announces.
+    Anybody in reach of the group's address can announce any address. Without a listener the agent only announces.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class MulticastAgent(asyncio.DatagramProtocol):
         self._error_is_logged = False
 
     async def start(self) -> None:
-        """Join the group; raises `ConfigurationError` when this machine cannot."""
+        """Join the group. Raises `ConfigurationError` if this machine cannot."""
         settings = self._settings
         loop = asyncio.get_running_loop()
         try:
@@ -56,23 +57,23 @@ class MulticastAgent(asyncio.DatagramProtocol):
         self._beacon_task = loop.create_task(self._send_beacons())
 
     def announce(self, uri: str) -> None:
-        """Tell the group of a connector at ``uri``, from now on; raises `ConfigurationError` for too many of them."""
+        """Announce a connector at ``uri`` from now on. Raises `ConfigurationError` for too many connectors."""
         self._announced.add(uri)
         self.ignore(uri)
         self._send(Beacon(self._settings.group, uri))
 
     def ignore(self, uri: str) -> None:
-        """This broker is there itself: it is not found."""
+        """Never report this address, the broker's own."""
         if self._sightings is not None:
             self._sightings.ignore(uri)
 
     def failed(self, uri: str, uptime_s: float) -> None:
-        """What was found there could not be used, or only for ``uptime_s`` seconds."""
+        """Note that the broker at ``uri`` could not be used, or only for ``uptime_s`` seconds."""
         if self._sightings is not None:
             self._sightings.failed(uri, asyncio.get_running_loop().time(), uptime_s)
 
     def stop(self) -> None:
-        """Say farewell and leave the group; may be called twice."""
+        """Announce the farewell and leave the group; may be called twice."""
         if self._beacon_task is not None:
             self._beacon_task.cancel()
             self._beacon_task = None
@@ -83,7 +84,7 @@ class MulticastAgent(asyncio.DatagramProtocol):
             self._transport.close()
             self._transport = None
         if self._sightings is not None:
-            self._sightings.clear()  # whoever is still there is found again after another start
+            self._sightings.clear()  # present brokers are reported again after another start
 
     async def _send_beacons(self) -> None:
         loop = asyncio.get_running_loop()
@@ -99,7 +100,7 @@ class MulticastAgent(asyncio.DatagramProtocol):
             self._transport.sendto(beacon.encode(), (self._settings.host, self._settings.port))
 
     def datagram_received(self, data: bytes, addr: tuple[str | int, ...]) -> None:
-        """Somebody has spoken to the group."""
+        """Pass the beacon of a member on to the sightings."""
         if self._sightings is None:
             return
         beacon = decode_beacon(data, self._settings.group)
@@ -107,7 +108,7 @@ class MulticastAgent(asyncio.DatagramProtocol):
             self._sightings.on_beacon(beacon, asyncio.get_running_loop().time())
 
     def error_received(self, exc: Exception) -> None:
-        """A datagram could not be sent: said once, for the next beacon may get through."""
+        """Log once that a datagram could not be sent; the next beacon may succeed."""
         if not self._error_is_logged:
             self._error_is_logged = True
             logger.warning("discovery: %s:%d cannot be reached: %s", self._settings.host, self._settings.port, exc)

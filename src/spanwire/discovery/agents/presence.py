@@ -1,6 +1,7 @@
-"""Who of a group is there, when somebody else keeps the list: a registry, or the responders of a network.
+"""The members of a group, as reported by a registry or by the responders of a network.
 
-Such agents hear of comings and goings in threads of their own; here it is told in the loop, to one listener.
+Agents of this kind learn of changes in threads of their own. `Presence` reports the changes to a listener in the event
+loop.
 """
 
 from __future__ import annotations
@@ -14,57 +15,60 @@ from spanwire.discovery.reconnect import ReconnectSettings
 from spanwire.discovery.sightings import FAILED_SIGHTING, MAX_SIGHTINGS, DiscoveryListener, Sightings
 from spanwire.model.errors import ConfigurationError
 
-MAX_ANNOUNCED: Final = 100  # connectors of one broker; the largest have ten
-REFRESH: Final = 0.5  # seconds after which it is said again who is there, as often as multicast does
+MAX_ANNOUNCED: Final = 100  # connectors of one broker; large brokers have ten
+REFRESH: Final = 0.5  # seconds between two reports of all present brokers, as with multicast
 
 
 class DiscoveryAgent(Protocol):
-    """What all agents can do."""
+    """The methods of every agent."""
 
     async def start(self) -> None:
-        """Join the group; raises `ConfigurationError` when this machine cannot."""
+        """Join the group. Raises `ConfigurationError` if this machine cannot."""
         ...
 
     def announce(self, uri: str) -> None:
-        """Tell the group of a connector at ``uri``."""
+        """Announce a connector at ``uri`` to the group."""
         ...
 
     def ignore(self, uri: str) -> None:
-        """This broker is there itself: it is not found."""
+        """Never report this address, the broker's own."""
         ...
 
     def failed(self, uri: str, uptime_s: float) -> None:
-        """What was found there could not be used, or only for ``uptime_s`` seconds."""
+        """Note that the broker at ``uri`` could not be used, or only for ``uptime_s`` seconds."""
         ...
 
     def stop(self) -> None:
-        """Say farewell and leave the group; may be called twice."""
+        """Announce the farewell and leave the group; may be called twice."""
         ...
 
 
 class AnnouncedConnectors:
-    """The connectors of which an agent tells its group, in their order. Does not tell them."""
+    """The announced connectors of an agent, in order."""
 
     def __init__(self) -> None:
         self._uris: Final[list[str]] = []
 
     def add(self, uri: str) -> None:
-        """One more; raises `ConfigurationError` for too many of them."""
+        """Add a connector. Raises `ConfigurationError` above `MAX_ANNOUNCED`."""
         if len(self._uris) >= MAX_ANNOUNCED:
             raise ConfigurationError(f"a broker announces {MAX_ANNOUNCED} connectors at most")
         self._uris.append(uri)
 
     def uris(self) -> tuple[str, ...]:
-        """All of them."""
+        """Return the URIs of all connectors."""
         return tuple(self._uris)
 
     def clear(self) -> None:
-        """None any more."""
+        """Remove all connectors."""
         self._uris.clear()
 
 
 class Presence:
-    """Tells a listener who came and who went; without a listener nothing. All but `update_from_thread` in the loop."""
+    """Reports arrivals and departures to a listener, if there is one.
+
+    Call all methods but `update_from_thread` in the event loop.
+    """
 
     def __init__(
         self, group: str, listener: DiscoveryListener | None, retry: ReconnectSettings = FAILED_SIGHTING
@@ -77,17 +81,17 @@ class Presence:
 
     @property
     def is_watched(self) -> bool:
-        """Whether anybody wants to hear."""
+        """True if there is a listener."""
         return self._sightings is not None
 
     def start(self) -> None:
-        """Begin to tell."""
+        """Begin to report."""
         self._loop = asyncio.get_running_loop()
         if self._sightings is not None:
             self._task = self._loop.create_task(self._repeat())
 
     def stop(self) -> None:
-        """Tell no more."""
+        """Stop reporting."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -95,7 +99,7 @@ class Presence:
             self._sightings.clear()
 
     def update_from_thread(self, uris: Iterable[str]) -> None:
-        """These are there, and nobody else; may be called from any thread."""
+        """Set the URIs of all present connectors; may be called in any thread."""
         present = {uri for uri in list(uris)[:MAX_SIGHTINGS] if len(uri) <= MAX_URI_CHARACTERS and uri.isprintable()}
         loop = self._loop
         if loop is not None:
@@ -105,12 +109,12 @@ class Presence:
                 return  # the loop has ended
 
     def ignore(self, uri: str) -> None:
-        """It is this broker itself."""
+        """Never report this address, the broker's own."""
         if self._sightings is not None:
             self._sightings.ignore(uri)
 
     def failed(self, uri: str, uptime_s: float) -> None:
-        """It could not be used, or only for ``uptime_s`` seconds."""
+        """Note that the broker at ``uri`` could not be used, or only for ``uptime_s`` seconds."""
         if self._sightings is not None and self._loop is not None:
             self._sightings.failed(uri, self._loop.time(), uptime_s)
 

@@ -1,7 +1,7 @@
-"""The zeroconf agent (once rendezvous): connectors are announced by DNS-SD, as Apple's Bonjour and Avahi do it (RFC
-6763). Needs the extra ``zeroconf``.
+"""The zeroconf agent (formerly rendezvous): announces connectors by DNS-SD (RFC 6763).
 
-Every connector is an instance of ``_activemq._tcp`` whose TXT record has the group and the URI.
+Apple's Bonjour and Avahi use the same protocol. Every connector is an instance of ``_activemq._tcp``; its TXT record
+has the group and the URI. Needs the extra ``zeroconf``.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from spanwire.model.errors import ConfigurationError, JmsError
 TYPE: Final = "_activemq._tcp.local."
 GROUP: Final = b"group"
 URI: Final = b"uri"
-RESOLVE_MS: Final = 1_000  # to ask for the record of one instance, which mostly comes along with its name
-LISTEN_SECONDS: Final = 1.5  # that a client listens: responders answer within half a second, and may be asked twice
+RESOLVE_MS: Final = 1_000  # milliseconds to ask for the record of an instance; most come with the name
+LISTEN_SECONDS: Final = 1.5  # seconds a client listens; responders answer within half a second, or the next question
 
 logger = logging.getLogger(__name__)
 
 
 class Instances:
-    """The URIs of one group that responders tell of. Called in the thread of the browser."""
+    """The announced URIs of one group. Called in the browser's thread."""
 
     def __init__(self, group: str, presence: Presence | None, end: float | None = None) -> None:
         self.uris: Final[dict[str, str]] = {}
-        self._end: Final = end  # monotonic seconds after which nothing is asked
+        self._end: Final = end  # monotonic seconds after which no record is asked for
         self._group: Final = group
         self._presence: Final = presence
 
     def on_change(self, zeroconf: Zeroconf, service_type: str, name: str, state_change: ServiceStateChange) -> None:
-        """An instance came, changed or went."""
+        """Update the URIs after an instance was added, changed or removed."""
         if state_change is ServiceStateChange.Removed:
             self.uris.pop(name, None)
         elif len(self.uris) < MAX_SIGHTINGS and (self._end is None or time.monotonic() < self._end):
@@ -62,7 +62,7 @@ class Instances:
 
 
 class ZeroconfAgent:
-    """One member of a group: announces what it is told to and tells a listener who else is there."""
+    """A member of a group: announces connectors, and reports the other members to a listener."""
 
     def __init__(
         self,
@@ -77,9 +77,9 @@ class ZeroconfAgent:
         self._worker: ThreadPoolExecutor | None = None
 
     async def start(self) -> None:
-        """Begin to listen; raises `ConfigurationError` when this machine cannot."""
+        """Begin to listen. Raises `ConfigurationError` if this machine cannot."""
         try:
-            self._zeroconf = await asyncio.to_thread(Zeroconf)  # in a thread, so that it has a loop of its own
+            self._zeroconf = await asyncio.to_thread(Zeroconf)  # in a thread, which gives it a loop of its own
         except OSError as error:
             raise ConfigurationError(f"zeroconf cannot listen: {error.strerror or error}") from error
         self._worker = ThreadPoolExecutor(1, "spanwire-zeroconf")
@@ -89,22 +89,22 @@ class ZeroconfAgent:
             await asyncio.to_thread(ServiceBrowser, self._zeroconf, TYPE, [instances.on_change])
 
     def announce(self, uri: str) -> None:
-        """Tell the group of a connector at ``uri``; raises `ConfigurationError` for too many of them."""
+        """Announce a connector at ``uri``. Raises `ConfigurationError` for too many connectors."""
         self._announced.add(uri)
         self.ignore(uri)
         if self._worker is not None:
             self._worker.submit(self._register, uri)
 
     def ignore(self, uri: str) -> None:
-        """This broker is there itself: it is not found."""
+        """Never report this address, the broker's own."""
         self._presence.ignore(uri)
 
     def failed(self, uri: str, uptime_s: float) -> None:
-        """What was found there could not be used, or only for ``uptime_s`` seconds."""
+        """Note that the broker at ``uri`` could not be used, or only for ``uptime_s`` seconds."""
         self._presence.failed(uri, uptime_s)
 
     def stop(self) -> None:
-        """Say farewell, which takes a moment and is waited for by nobody; may be called twice."""
+        """Announce the farewell in the background; may be called twice."""
         self._presence.stop()
         zeroconf, self._zeroconf = self._zeroconf, None
         worker, self._worker = self._worker, None
@@ -127,7 +127,7 @@ def _close(zeroconf: Zeroconf, worker: ThreadPoolExecutor) -> None:
 
 
 def service_info(group: str, uri: str) -> ServiceInfo:
-    """The record of one connector. Its name says nothing, and is the same for the same group and URI."""
+    """Return the record of one connector. The name is a hash of group and URI."""
     host, _, port = uri.partition("://")[2].partition("?")[0].rpartition(":")
     host = host.strip("[]")
     name = hashlib.sha256(f"{group} {uri}".encode()).hexdigest()[:32]
@@ -146,7 +146,7 @@ def service_info(group: str, uri: str) -> ServiceInfo:
 
 
 def find_uris(settings: ZeroconfSettings) -> list[str]:
-    """The URIs that are announced in a group just now. Blocks for `LISTEN_SECONDS`. Raises `JmsError`."""
+    """Return the URIs now announced in a group. Blocks for `LISTEN_SECONDS`. Raises `JmsError`."""
     instances = Instances(settings.group, None, time.monotonic() + LISTEN_SECONDS)
     try:
         zeroconf = Zeroconf()
