@@ -6,9 +6,10 @@
 | docs, README and its like | a name in backticks such as `spanwire.client.aio` or `tests.soak.flood` has a definition |
 | docs, README and its like | a path in backticks such as `broker/queue/queue.py` is a file |
 | docs, README and its like | programs import from `spanwire` what is there |
-| docs/internals | a class in backticks, with or without a method, is defined in src or tests |
+| docs/internals | a class in backticks, with or without a method, is defined in src |
 | README and its like, examples | a relative link leads to a file |
 | src, tests, tools, examples | a path below docs/ that is mentioned is a file or a folder |
+| build/site, if `make docs` has built it | a page loads no script, style, font or picture from a network |
 
 The site's builder checks links between pages. Architecture decisions and benchmarks tell of the past and may name
 modules that are gone.
@@ -32,6 +33,9 @@ OF_THE_PAST: Final = ("docs/internals/adr/", "docs/internals/benchmarks/", "docs
 # Java's and ActiveMQ's classes and header names that pages about the inside mention.
 FOREIGN: Final = frozenset({"JMSRedelivered", "JMSTimestamp", "JMSXDeliveryCount", "TransactionInfo"})
 FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
+LOADED: Final = re.compile(
+    r"<(?:script|link|img|iframe|source|object)\b[^>]*?\b(?:src|href|data)=[\"']?((?:https?:)?//[^\"' >]+)"
+)
 LINK: Final = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
 
 
@@ -133,10 +137,10 @@ def defined_in(module: Path) -> frozenset[str]:
 
 @cache
 def classes() -> dict[str, frozenset[str]]:
-    """Every class of src and tests, with the names of its methods and attributes, inherited ones included by name."""
+    """Every class of src, with the names of its methods and attributes, inherited ones included by name."""
     members: dict[str, set[str]] = {}
     bases: dict[str, set[str]] = {}
-    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
+    for path in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef):
                 members.setdefault(node.name, set()).update(own_members(node))
@@ -188,9 +192,20 @@ def check_mentions() -> Iterator[str]:
                     yield f"{path.relative_to(ROOT)}: no file {name}"
 
 
+def loaded_from_network(page: str) -> list[str]:
+    """Return the addresses that a browser would load with a page of the site."""
+    return LOADED.findall(page)
+
+
+def check_site() -> Iterator[str]:
+    for path in sorted((ROOT / "build/site").rglob("*.html")):
+        for address in loaded_from_network(path.read_text("utf-8")):
+            yield f"{path.relative_to(ROOT)}: loads {address}"
+
+
 def main() -> int:
     faults = [fault for path in pages() for fault in check(path, (ROOT / path).read_text("utf-8"))]
-    faults += [*check_navigation(), *check_mentions()]
+    faults += [*check_navigation(), *check_mentions(), *check_site()]
     for fault in faults:
         sys.stdout.write(fault + "\n")
     return 1 if faults else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.lint_docs import check
+from tools.lint_docs import check, loaded_from_network
 
 DOCS = "docs"  # apart, for the lint looks for paths of pages in tests, too
 PAGE = f"{DOCS}/internals/page.md"
@@ -45,3 +45,20 @@ def test_a_name_without_a_definition_is_a_fault(path: str, text: str) -> None:
 )
 def test_what_is_defined_is_no_fault(path: str, text: str) -> None:
     assert list(check(path, text)) == []
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        '<script src="https://cdn.example/nothing.js">',
+        "<link rel=stylesheet href=//fonts.example/nothing.css>",
+        '<img alt="x" src="http://example/nothing.png">',
+    ],
+)
+def test_a_page_that_loads_from_a_network_is_a_fault(element: str) -> None:
+    assert len(loaded_from_network(f"<html>{element}</html>")) == 1
+
+
+def test_links_and_files_of_the_site_are_no_fault() -> None:
+    page = '<script src="../search.js"></script><a href="https://example">x</a><img src="report.png">'
+    assert loaded_from_network(page) == []
