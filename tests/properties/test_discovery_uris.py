@@ -16,7 +16,7 @@ from spanwire.discovery.address import SCHEMES
 from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector.link import NetworkConnectorSettings
-from spanwire.service.config.interpretation.network import TRANSPORTS, NetworkReader
+from spanwire.service.config.interpretation.network import TRANSPORTS, NetworkInterpreter
 from spanwire.service.config.security.tls import NO_STORES
 from spanwire.service.config.tables.handling import Words
 from spanwire.service.config.values.decryption import Decryption
@@ -66,7 +66,9 @@ def read(uri: str) -> tuple[NetworkConnectorSettings, ...]:
     connector = Element("networkConnector", 1, attributes={"uri": Attribute(uri, 1)})
     broker = Element("broker", 1, children=[Element("networkConnectors", 1, children=[connector])])
     findings = Findings("activemq.xml")
-    found = NetworkReader(findings, inside, Decryption({}), lambda contexts: NO_STORES).connectors(broker, NO_STORES)
+    found = NetworkInterpreter(findings, inside, Decryption({}), lambda contexts: NO_STORES).connectors(
+        broker, NO_STORES
+    )
     obstacles = ""
     try:
         findings.raise_if_any()

@@ -157,7 +157,7 @@ def test_an_error_in_the_file_changes_nothing_and_says_where(
         runtime = changing.service.runtime
         assert runtime is not None
         changing.becomes(**parts)
-        await runtime.look()
+        await runtime.check_file()
         assert await changing.reloads(links=LINK.format("n", 1))
         assert changing.links() == ["n"]
 

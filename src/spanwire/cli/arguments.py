@@ -33,10 +33,10 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """The values of the options; ends the program with status 2 for what it does not know."""
-        found, unknown = self.parse_known_args(list(arguments))
+        options, unknown = self.parse_known_args(list(arguments))
         if unknown:
             self.error(self._unknown(unknown[0]))
-        return found
+        return options
 
     def error(self, message: str) -> NoReturn:
         """Ends the program with one line."""
@@ -115,9 +115,9 @@ class _Once(argparse.Action):
         values: str | Sequence[object] | None,
         option_string: str | None = None,
     ) -> None:
-        before = getattr(namespace, self.dest, None)
-        if before is not None:
-            parser.error(f"two brokers are named, {redacted(str(before))} and {redacted(str(values))}: name one")
+        first = getattr(namespace, self.dest, None)
+        if first is not None:
+            parser.error(f"two brokers are named, {redacted(str(first))} and {redacted(str(values))}: name one")
         setattr(namespace, self.dest, values)
 
 
@@ -157,13 +157,13 @@ def _directory_and_definitions(parser: Parser) -> None:
 
 
 def _spellings(name: str) -> list[str]:
-    kebab = "--" + re.sub(r"(?<=[a-z])([A-Z])", lambda found: "-" + found.group(1).lower(), name)
+    kebab = "--" + re.sub(r"(?<=[a-z])([A-Z])", lambda match: "-" + match.group(1).lower(), name)
     camel = "--" + name
     return [kebab] if kebab == camel else [kebab, camel]
 
 
 def _attribute(name: str) -> str:
-    return re.sub(r"(?<=[a-z])([A-Z])", lambda found: "_" + found.group(1).lower(), name)
+    return re.sub(r"(?<=[a-z])([A-Z])", lambda match: "_" + match.group(1).lower(), name)
 
 
 def _truth(text: str) -> bool:

@@ -84,8 +84,8 @@ def tls_settings(url: str, options: argparse.Namespace) -> ClientTlsSettings | N
     )
 
 
-def _store_password(given: str | None, variable: str) -> Secret:
-    return Secret(given if given is not None else os.environ.get(variable, ""))
+def _store_password(password: str | None, variable: str) -> Secret:
+    return Secret(password if password is not None else os.environ.get(variable, ""))
 
 
 def destination(options: argparse.Namespace) -> Destination:

@@ -65,12 +65,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[0] in ("--version", "-V", "version"):
         sys.stdout.write(version_text() + "\n")
         return 0
-    found = COMMANDS.get(words[0])
-    if found is None:
+    command = COMMANDS.get(words[0])
+    if command is None:
         hint = suggestion(words[0], COMMANDS, ", ", 0)
         sys.stderr.write(f"spanwire: unknown command {words[0][:60]!r}{hint}; spanwire --help lists them\n")
         return USAGE_ERROR
-    run = cast(Callable[[Sequence[str]], int], registry.load(found[0]))
+    run = cast(Callable[[Sequence[str]], int], registry.load(command[0]))
     try:
         return run(words[1:])
     except SpanwireError as error:

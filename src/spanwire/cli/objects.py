@@ -112,17 +112,17 @@ class ViewedObject:
 def all_objects(client: ControlClient, with_consumers: bool = True) -> list[ViewedObject]:
     """Everything, the broker first; consumers, of which there may be many more than of all else, where asked for."""
     status = client.ask("status")
-    found = _broker_objects(status) if isinstance(status, dict) else []
-    found += [
+    objects = _broker_objects(status) if isinstance(status, dict) else []
+    objects += [
         ViewedObject("Connection", str(row["connection_id"]), _attributes(row, CONNECTION_ATTRIBUTES))
         for row in _rows(client.ask("connections"))
     ]
     if with_consumers:
-        found += [
+        objects += [
             ViewedObject("Subscription", str(row["consumer_id"]), _attributes(row, SUBSCRIPTION_ATTRIBUTES))
             for row in _rows(client.ask("consumers"))
         ]
-    found += [
+    objects += [
         ViewedObject("DurableSubscription", f"{row['client_id']}:{row['name']}", _attributes(row, DURABLE_ATTRIBUTES))
         for row in _rows(client.ask("subscriptions"))
     ]
@@ -130,8 +130,8 @@ def all_objects(client: ControlClient, with_consumers: bool = True) -> list[View
         scheme, _, name = str(row["destination"]).partition("://")
         kind = DESTINATION_TYPES.get(scheme)
         if kind is not None:
-            found.append(ViewedObject(kind, name, _attributes(row, DESTINATION_ATTRIBUTES)))
-    return found
+            objects.append(ViewedObject(kind, name, _attributes(row, DESTINATION_ATTRIBUTES)))
+    return objects
 
 
 def _broker_objects(status: dict[str, object]) -> list[ViewedObject]:
@@ -148,30 +148,30 @@ def _broker_objects(status: dict[str, object]) -> list[ViewedObject]:
     usage = status.get("usage")
     if isinstance(usage, dict):
         attributes.update(_attributes(usage, USAGE_ATTRIBUTES))
-    found = [ViewedObject("Broker", str(status.get("name")), attributes)]
+    objects = [ViewedObject("Broker", str(status.get("name")), attributes)]
     for row in _rows(status.get("connectors")):
-        found.append(
+        objects.append(
             ViewedObject("Connector", str(row["name"]), {"Uri": row["uri"], "ConnectionCount": row["connections"]})
         )
     settings = {str(row.get("name")): row for row in _rows(status.get("network_settings"))}
     for row in _rows(status.get("network_connectors")):
         shown = {name.title().replace("_", ""): value for name, value in row.items() if name != "name"}
         shown.update(_settings(settings.get(str(row["name"]), {}), shown))
-        found.append(ViewedObject("NetworkConnector", str(row["name"]), shown))
-    linked = {each.name for each in found if each.type == "NetworkConnector"}
+        objects.append(ViewedObject("NetworkConnector", str(row["name"]), shown))
+    linked = {viewed.name for viewed in objects if viewed.type == "NetworkConnector"}
     for name in sorted(settings.keys() - linked):  # connectors that have found nobody
-        found.append(ViewedObject("NetworkConnector", name, _settings(settings[name], {})))
-    return found
+        objects.append(ViewedObject("NetworkConnector", name, _settings(settings[name], {})))
+    return objects
 
 
 def _settings(row: dict[str, object], shown: Mapping[str, object]) -> dict[str, object]:
     """The settings of a connector by ActiveMQ's names of its attributes; what a link tells of itself goes before."""
-    found: dict[str, object] = {}
+    attributes: dict[str, object] = {}
     for name, value in row.items():
         attribute = name[:1].upper() + name[1:]
         if name != "name" and attribute not in shown:
-            found[attribute] = ", ".join(str(one) for one in value) if isinstance(value, list) else value
-    return found
+            attributes[attribute] = ", ".join(str(element) for element in value) if isinstance(value, list) else value
+    return attributes
 
 
 def chosen(
@@ -183,20 +183,20 @@ def chosen(
     without any included, all.
     """
     return [
-        each
-        for each in objects
-        if (not included or any(_matches(each, pair) for pair in included))
-        and not any(_matches(each, pair) for pair in excluded)
+        viewed
+        for viewed in objects
+        if (not included or any(_matches(viewed, pair) for pair in included))
+        and not any(_matches(viewed, pair) for pair in excluded)
     ]
 
 
-def _matches(each: ViewedObject, pair: tuple[str, str]) -> bool:
-    return each.type == pair[0] and fnmatchcase(each.name, pair[1])
+def _matches(viewed: ViewedObject, pair: tuple[str, str]) -> bool:
+    return viewed.type == pair[0] and fnmatchcase(viewed.name, pair[1])
 
 
 def _attributes(row: dict[str, object], names: Sequence[tuple[str, str]]) -> dict[str, object]:
     return {name: row[key] for name, key in names if key in row}
 
 
-def _rows(found: object) -> list[dict[str, object]]:
-    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+def _rows(answer: object) -> list[dict[str, object]]:
+    return [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []

@@ -59,8 +59,8 @@ def broker_directory(options: argparse.Namespace, environment: Mapping[str, str]
 def _named(reference: str, running: Sequence[ListedBroker]) -> list[ListedBroker]:
     """The brokers of this file, or of this name."""
     file = configuration_file(reference)
-    found = [broker for broker in running if file is not None and broker.configuration == str(file)]
-    return found or [broker for broker in running if broker.name == reference]
+    brokers = [broker for broker in running if file is not None and broker.configuration == str(file)]
+    return brokers or [broker for broker in running if broker.name == reference]
 
 
 def _only(running: Sequence[ListedBroker], environment: Mapping[str, str]) -> Path:

@@ -20,11 +20,11 @@ async def browse(service: BrokerService, destination: Destination, limit: int = 
     queue = service.broker.home_of(destination)
     if not isinstance(queue, Queue) or limit <= 0:
         return []
-    looked = queue.oldest(limit)
-    sequences = [sequence for sequence, message in looked if message is None]
+    entries = queue.oldest(limit)
+    sequences = [sequence for sequence, message in entries if message is None]
     stored = dict(zip(sequences, await service.read_stored(destination, sequences), strict=True))
-    found = [stored.get(sequence) if message is None else message for sequence, message in looked]
-    return [message for message in found if message is not None]
+    messages = [stored.get(sequence) if message is None else message for sequence, message in entries]
+    return [message for message in messages if message is not None]
 
 
 def purge(service: BrokerService, destination: Destination) -> int:

@@ -54,12 +54,12 @@ def bridge_view(settings: BridgeSettings) -> View:
         "password": None if settings.password is None else HIDDEN,
         "remoteUserName": settings.remote_user_name,
         "remotePassword": None if settings.remote_password is None else HIDDEN,
-        "excludedDestinations": [one.qualified_name for one in settings.excluded],
+        "excludedDestinations": [destination.qualified_name for destination in settings.excluded],
         "dynamicallyIncludedDestinations": [
-            one.qualified_name + ("?forceDurable=true" if one in settings.forced_durable else "")
-            for one in settings.included
+            destination.qualified_name + ("?forceDurable=true" if destination in settings.forced_durable else "")
+            for destination in settings.included
         ],
-        "staticallyIncludedDestinations": [one.qualified_name for one in settings.static],
+        "staticallyIncludedDestinations": [destination.qualified_name for destination in settings.static],
         "staticBridge": settings.static_bridge,
         "destinationFilter": settings.advisory_filter,
         "advisoryTopics": settings.advisory_topics(),
@@ -86,14 +86,14 @@ def uri_of(settings: NetworkConnectorSettings) -> str:
 def _address(remote: RemoteAddress) -> str:
     if not remote.others:
         return remote.uri
-    return f"failover:({','.join(one.uri for one in (remote, *remote.others))})"
+    return f"failover:({','.join(address.uri for address in (remote, *remote.others))})"
 
 
 def _tls(settings: NetworkConnectorSettings) -> ClientTlsSettings | None:
     if settings.discovery is not None:
         return settings.discovery.tls
-    addresses = [one for remote in settings.remotes for one in (remote, *remote.others)]
-    return next((one.tls for one in addresses if one.tls is not None), None)
+    addresses = [address for remote in settings.remotes for address in (remote, *remote.others)]
+    return next((address.tls for address in addresses if address.tls is not None), None)
 
 
 def _tls_view(tls: ClientTlsSettings) -> View:

@@ -43,7 +43,7 @@ class Networking:
         self._agents: Final[dict[AgentSettings, DiscoveryAgent]] = {}
         self._routes: Final = NetworkRoutes()
         self._acceptor: DuplexAcceptor | None = None
-        self._telling: asyncio.Task[None] | None = None
+        self._announcing: asyncio.Task[None] | None = None
 
     def acceptor(self, broker: Broker) -> DuplexAcceptor:
         """What serves the duplex links of other brokers; one for all connectors."""
@@ -61,18 +61,20 @@ class Networking:
         self._broker = broker
         self._make = lambda settings: NetworkConnector(settings, broker, broker_url, turn, self._routes)
         host_name = broker.environment.host_name
-        self._own = [connector.uri for connector in listening] + [announced_uri(one, host_name) for one in listening]
+        self._own = [connector.uri for connector in listening] + [
+            announced_uri(listener, host_name) for listener in listening
+        ]
         for settings in self._settings:
             connector = self._connectors[settings.bridge.name] = self._make(settings)
             if settings.auto_start:
                 await connector.start(self._own)
-        for one in listening:
-            if one.settings.discovery_uri:
-                await self._announce(parse_agent(one.settings.discovery_uri), announced_uri(one, host_name))
-        if any(one.cluster is not None for one in listening):
-            self._telling = asyncio.get_running_loop().create_task(self._tell_clients(listening, host_name))
+        for listener in listening:
+            if listener.settings.discovery_uri:
+                await self._announce(parse_agent(listener.settings.discovery_uri), announced_uri(listener, host_name))
+        if any(listener.cluster is not None for listener in listening):
+            self._announcing = asyncio.get_running_loop().create_task(self._announce_brokers(listening, host_name))
 
-    async def _tell_clients(self, listening: Sequence[TransportConnector], host_name: str) -> None:
+    async def _announce_brokers(self, listening: Sequence[TransportConnector], host_name: str) -> None:
         """Clients of connectors that ask for it hear of the brokers that this one has links to or duplex links from."""
         while True:
             linked = [
@@ -84,11 +86,11 @@ class Networking:
             if self._acceptor is not None:
                 linked += self._acceptor.remote_brokers()
             linked.sort()
-            for one in listening:
-                cluster = one.cluster
+            for listener in listening:
+                cluster = listener.cluster
                 if cluster is not None:
                     others = [uri for uri, name in linked if cluster.is_announced(name)]
-                    cluster.change(list(dict.fromkeys([announced_uri(one, host_name), *others])))
+                    cluster.change(list(dict.fromkeys([announced_uri(listener, host_name), *others])))
                     while cluster.announce_more():
                         await asyncio.sleep(0)
             await asyncio.sleep(CLUSTER_INTERVAL)
@@ -126,9 +128,9 @@ class Networking:
         """
         problems: list[str] = []
         for settings in removed:
-            gone = self._connectors.pop(settings.bridge.name, None)
-            if gone is not None:
-                gone.end()
+            connector = self._connectors.pop(settings.bridge.name, None)
+            if connector is not None:
+                connector.end()
         make = self._make
         for settings in added:
             if make is None:
@@ -143,9 +145,9 @@ class Networking:
 
     def stop(self) -> None:
         """Say farewell and connect no more; open links end with the broker's other connections. May be called twice."""
-        if self._telling is not None:
-            self._telling.cancel()
-            self._telling = None
+        if self._announcing is not None:
+            self._announcing.cancel()
+            self._announcing = None
         for agent in self._agents.values():
             agent.stop()
         for connector in self._connectors.values():
@@ -155,22 +157,22 @@ class Networking:
         """``connectors``: names of network connectors, which begin to connect unless they have. Gives a view of each
         link. Raises `ConfigurationError`.
         """
-        found = self._named(arguments)
+        connectors = self._named(arguments)
         make = self._make
-        for place, connector in enumerate(found):
+        for index, connector in enumerate(connectors):
             if connector.is_started or make is None:
                 continue
-            made = found[place] = make(connector.settings)  # a connector is started once
-            self._connectors[connector.settings.bridge.name] = made
-            await made.start(self._own)
-        return [asdict(view) for connector in found for view in connector.views()]
+            started = connectors[index] = make(connector.settings)  # a connector is started once
+            self._connectors[connector.settings.bridge.name] = started
+            await started.start(self._own)
+        return [asdict(view) for connector in connectors for view in connector.views()]
 
     async def stop_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
         """The same for the way back: their links are closed, and stay so until somebody starts them."""
-        found = self._named(arguments)
-        for connector in found:
+        connectors = self._named(arguments)
+        for connector in connectors:
             connector.end()
-        return [asdict(view) for connector in found for view in connector.views()]
+        return [asdict(view) for connector in connectors for view in connector.views()]
 
     def _named(self, arguments: Mapping[str, object]) -> list[NetworkConnector]:
         names = arguments.get("connectors")
@@ -203,19 +205,21 @@ class Networking:
         start = settings.name + settings.client_id_token
         end = settings.client_id_token.join(("", "inbound", broker.name))
         terms = broker.operations.durable_terms()
-        found = {
-            one.topic.qualified_name for one in terms if one.client_id.startswith(start) and one.client_id.endswith(end)
+        topics = {
+            subscription.topic.qualified_name
+            for subscription in terms
+            if subscription.client_id.startswith(start) and subscription.client_id.endswith(end)
         }
-        return sorted(found)
+        return sorted(topics)
 
     def views(self) -> list[dict[str, object]]:
         """One per link, as plain values."""
-        found = [asdict(view) for connector in self._connectors.values() for view in connector.views()]
+        views = [asdict(view) for connector in self._connectors.values() for view in connector.views()]
         acceptor = self._acceptor
         if acceptor is None:
-            return found
+            return views
         now = acceptor.now().monotonic
-        return found + [asdict(accepted_view(link, now)) for link in acceptor.links.values()]
+        return views + [asdict(accepted_view(link, now)) for link in acceptor.links.values()]
 
 
 def announced_uri(connector: TransportConnector, host_name: str) -> str:

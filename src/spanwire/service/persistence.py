@@ -53,7 +53,7 @@ class Persistence:
         )
 
     @property
-    def place(self) -> Path | None:
+    def journal_directory(self) -> Path | None:
         """The directory of the journal; None when messages are kept in memory only."""
         if not self._configuration.persistent:
             return None
@@ -71,19 +71,20 @@ class Persistence:
         on_room: Room,
     ) -> None:
         """Claim the directory and recover the journal."""
-        place = self.place
-        if self._directory is not None and (place is None or place.absolute() != self._directory):
+        directory = self.journal_directory
+        if self._directory is not None and (directory is None or directory.absolute() != self._directory):
             self._lock = DataDirectory(self._directory)
-        if place is None:
+        if directory is None:
             return
         try:
             for pattern, kind in FOREIGN_STORES:
-                if next(place.glob(pattern), None) is not None:
+                if next(directory.glob(pattern), None) is not None:
                     raise StoreError(
-                        f"{place} holds a {kind} store, which cannot be read; name another directory for the journal"
+                        f"{directory} holds a {kind} store, which cannot be read; name another directory for the "
+                        "journal"
                     )
             self.journal = JournalStore.open(
-                place,
+                directory,
                 formats,
                 *callbacks,
                 segment_bytes=self._configuration.segment_bytes,
@@ -101,14 +102,14 @@ class Persistence:
         journal = self.journal
         if journal is None:
             return Recovered([], {}, True)
-        found = Recovered(journal.recovered, journal.facts, journal.clean)
+        recovered = Recovered(journal.recovered, journal.facts, journal.clean)
         journal.recovered = []
         journal.facts = {}
         if not delete_all:
-            return found
-        for entry in found.destinations:
+            return recovered
+        for entry in recovered.destinations:
             journal.store.remove_destination(entry.destination)
-        for table, facts in found.facts.items():
+        for table, facts in recovered.facts.items():
             for key in facts:
                 journal.store.discard_fact(table, key)
         return Recovered([], {}, True)

@@ -46,9 +46,9 @@ def plug_in(
 
 def addresses(connectors: Sequence[TransportConnector], broker_name: str, directory: Path | None) -> dict[str, str]:
     """The first connector of each scheme, by the names that statistics have for them."""
-    found = {"vm": f"vm://{broker_name}", "dataDirectory": "" if directory is None else str(directory)}
+    addresses_by_scheme = {"vm": f"vm://{broker_name}", "dataDirectory": "" if directory is None else str(directory)}
     names = {"tcp": "openwire", "nio": "openwire", "nio+ssl": "ssl", "stomp+nio": "stomp", "stomp+nio+ssl": "stomp+ssl"}
     for connector in connectors:
         scheme = connector.settings.scheme
-        found.setdefault(names.get(scheme, scheme), connector.uri)
-    return found
+        addresses_by_scheme.setdefault(names.get(scheme, scheme), connector.uri)
+    return addresses_by_scheme

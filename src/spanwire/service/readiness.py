@@ -57,13 +57,13 @@ def start_warnings(
     configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]
 ) -> list[str]:
     """Return one line for each thing that holds, but hardly as its writer meant it."""
-    found = [
-        f"{configuration.source}: the broker keeps its data in {place}, below {system}, where only programs and "
+    lines = [
+        f"{configuration.source}: the broker keeps its data in {directory}, below {system}, where only programs and "
         "configurations are expected"
-        for place, system in _system_places(configuration, override, environment)
-        if not _is_presumed(configuration, place)
+        for directory, system in _system_places(configuration, override, environment)
+        if not _is_presumed(configuration, directory)
     ]
-    return found + _unread_log_settings(configuration)
+    return lines + _unread_log_settings(configuration)
 
 
 def _unread_log_settings(configuration: BrokerConfiguration) -> list[str]:
@@ -114,7 +114,9 @@ def _missing_extras(configuration: BrokerConfiguration) -> Iterable[str]:
     agents: list[AgentSettings] = [
         link.discovery.agent for link in configuration.network_connectors if link.discovery is not None
     ]
-    agents += [parse_agent(one.discovery_uri) for one in configuration.connectors if one.discovery_uri]
+    agents += [
+        parse_agent(connector.discovery_uri) for connector in configuration.connectors if connector.discovery_uri
+    ]
     for agent in agents:
         try:
             checked_extra(agent)
@@ -127,10 +129,10 @@ def _misplaced_data(
 ) -> Iterable[str]:
     """Yield a line for each place below `SYSTEM_DIRECTORIES` that only the place of the file led to."""
     directory = Path(configuration.source).absolute().parent
-    for place, system in _system_places(configuration, override, environment):
-        if _is_presumed(configuration, place):
+    for path, system in _system_places(configuration, override, environment):
+        if _is_presumed(configuration, path):
             yield (
-                f"{configuration.source}: the broker would keep its data in {place}, below {system}, because nothing "
+                f"{configuration.source}: the broker would keep its data in {path}, below {system}, because nothing "
                 f"names its base directory; start with -D activemq.base=DIRECTORY -D activemq.conf={directory}, or "
                 "set ACTIVEMQ_BASE and ACTIVEMQ_CONF"
             )
@@ -141,17 +143,17 @@ def _system_places(
 ) -> list[tuple[Path, Path]]:
     """The directories of the broker that lie below a system directory, each with that."""
     persistence = configuration.persistence
-    places = {data_directory(configuration, override, environment)}
+    directories = {data_directory(configuration, override, environment)}
     if persistence.persistent and persistence.directory is not None:
-        places.add(persistence.directory.absolute())
+        directories.add(persistence.directory.absolute())
     return [
-        (place, system)
-        for place in sorted(places)
+        (directory, system)
+        for directory in sorted(directories)
         for system in SYSTEM_DIRECTORIES
-        if place.is_relative_to(system) and not any(place.is_relative_to(allowed) for allowed in DATA_ALLOWED)
+        if directory.is_relative_to(system) and not any(directory.is_relative_to(allowed) for allowed in DATA_ALLOWED)
     ]
 
 
-def _is_presumed(configuration: BrokerConfiguration, place: Path) -> bool:
+def _is_presumed(configuration: BrokerConfiguration, directory: Path) -> bool:
     base = configuration.presumed_base
-    return base is not None and place.is_relative_to(base)
+    return base is not None and directory.is_relative_to(base)

@@ -14,7 +14,7 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.model.errors import ConfigurationError, SpanwireError
-from spanwire.service.config.changes import Changes, changes, taken_over
+from spanwire.service.config.changes import Changes, apply_changes, changes
 from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.networking import Networking
 from spanwire.service.security import Security
@@ -44,28 +44,26 @@ class RunningBroker:
         self._refuse_open_binds: Final = refuse_open_binds
         self._wake: Final = wake
 
-    async def take_over(self, configuration: BrokerConfiguration, found: Changes) -> list[str]:
-        """Change to what ``found`` says of ``configuration``; gives one line for each network connector that could not
-        be started. Raises `ConfigurationError` before anything has changed.
-        """
+    async def take_over(self, configuration: BrokerConfiguration, changes: Changes) -> list[str]:
+        """Apply the changes of ``configuration``."""
         await self._refuse_open_binds(Security(configuration))
         broker, reconfiguration = self._broker, self._broker.reconfiguration
-        if found.users:
+        if changes.users:
             authenticator = self._security.change_users(configuration)
             if authenticator is not None:
                 reconfiguration.use_authenticator(authenticator)
-        if found.rights:
+        if changes.rights:
             authorizer = self._security.change_rights(configuration)
             if authorizer is not None:
                 reconfiguration.use_authorizer(authorizer)
-        if found.policies:
+        if changes.policies:
             reconfiguration.use_policies(list(configuration.policies))
-        if found.virtual:
+        if changes.virtual:
             reconfiguration.use_virtual_destinations(configuration.virtual)
-        for destination in found.destinations:
+        for destination in changes.destinations:
             broker.configure_destination(destination)
         self._wake()
-        return await self._networking.replace(found.removed, found.added)
+        return await self._networking.replace(changes.removed, changes.added)
 
 
 class RuntimeConfiguration:
@@ -80,15 +78,17 @@ class RuntimeConfiguration:
         self._task: asyncio.Task[None] | None = None
         self._requested: asyncio.Task[None] | None = None
         self._turn: Final = asyncio.Lock()
-        self._told_later: tuple[str, ...] = ()
-        self._told_warnings = current.warnings
+        self._reported_later: tuple[str, ...] = ()
+        self._reported_warnings = current.warnings
 
     def start(self) -> None:
         """Look at the file from now on, if the configuration asks for that."""
         runtime = self._current.runtime
         self._stamp = _stamp(self._path)
         if runtime is not None and runtime.check_period_ms > 0:
-            self._task = asyncio.get_running_loop().create_task(self._keep_looking(runtime.check_period_ms / 1000))
+            self._task = asyncio.get_running_loop().create_task(
+                self._check_periodically(runtime.check_period_ms / 1000)
+            )
 
     def stop(self) -> None:
         """Look no more."""
@@ -108,12 +108,12 @@ class RuntimeConfiguration:
             for line in str(error).splitlines():
                 logger.error("the configuration stays as it was: %s", line)
 
-    async def _keep_looking(self, seconds: float) -> None:
+    async def _check_periodically(self, seconds: float) -> None:
         while True:
             await asyncio.sleep(seconds)
-            await self.look()
+            await self.check_file()
 
-    async def look(self) -> None:
+    async def check_file(self) -> None:
         """Take over what changed if the file did; what is wrong with it is in the log."""
         stamp = await asyncio.to_thread(_stamp, self._path)
         if stamp is None or stamp == self._stamp:
@@ -127,44 +127,44 @@ class RuntimeConfiguration:
             after = await asyncio.to_thread(self._reread)
             if after.broker_name != self._current.broker_name:
                 raise ConfigurationError(f"{after.source}: brokerName is another one: restart the broker for that")
-            found = changes(self._current, after)
-            now_held = taken_over(self._current, after, found)
-            problems = await self._broker.take_over(now_held, found)
-            lines = _lines(found, self._told_later)
-            news = [line for line in after.warnings if line not in self._told_warnings]
-            self._current, self._told_later, self._told_warnings = now_held, found.later, after.warnings
+            differences = changes(self._current, after)
+            current = apply_changes(self._current, after, differences)
+            problems = await self._broker.take_over(current, differences)
+            lines = _lines(differences, self._reported_later)
+            warnings = [line for line in after.warnings if line not in self._reported_warnings]
+            self._current, self._reported_later, self._reported_warnings = current, differences.later, after.warnings
             for line in lines:
                 logger.info("%s: %s", after.source, line)
-            for line in (*news, *problems):
+            for line in (*warnings, *problems):
                 logger.warning("%s", line)
             if not lines:
                 logger.info("%s: nothing has changed", after.source)
             return [*lines, *problems]
 
 
-def _lines(found: Changes, told: tuple[str, ...]) -> list[str]:
+def _lines(changes: Changes, reported: tuple[str, ...]) -> list[str]:
     """One line for each change; what waits for the next start is told once."""
-    before, after = ({one.bridge.name for one in those} for those in (found.removed, found.added))
+    before, after = ({one.bridge.name for one in those} for those in (changes.removed, changes.added))
     lines = [f"network connector {name}: removed" for name in sorted(before - after)]
     lines += [f"network connector {name}: changed, its links start anew" for name in sorted(before & after)]
     lines += [f"network connector {name}: added" for name in sorted(after - before)]
     for changed, words in (
-        (found.policies, "policies of <destinationPolicy>: changed"),
-        (found.virtual, "virtual destinations: changed"),
-        (found.users, "users: changed, applies to new logins"),
-        (found.rights, "rights of <authorizationPlugin>: changed"),
+        (changes.policies, "policies of <destinationPolicy>: changed"),
+        (changes.virtual, "virtual destinations: changed"),
+        (changes.users, "users: changed, applies to new logins"),
+        (changes.rights, "rights of <authorizationPlugin>: changed"),
     ):
         if changed:
             lines.append(words)
-    lines += [f"{destination}: added" for destination in found.destinations]
-    lines += [f"{word}: changed, takes effect at the next start" for word in found.later if word not in told]
+    lines += [f"{destination}: added" for destination in changes.destinations]
+    lines += [f"{word}: changed, takes effect at the next start" for word in changes.later if word not in reported]
     return lines
 
 
 def _stamp(path: Path) -> Stamp | None:
     """What changes when the file does; None while it is gone, as it is for a moment when an editor writes it."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino

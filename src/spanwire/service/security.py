@@ -44,7 +44,7 @@ class Security:
 
     def __init__(self, configuration: BrokerConfiguration) -> None:
         self._configuration = configuration
-        self._watched: list[_Look] = []
+        self._watched: list[_UserFiles] = []
         self._watch: asyncio.Task[None] | None = None
 
     def authenticator(self) -> LoginStack | DualLogin | None:
@@ -69,13 +69,13 @@ class Security:
         before, watched = self._configuration, self._watched
         self._configuration, self._watched = configuration, []
         try:
-            found = self.authenticator()
+            authenticator = self.authenticator()
         except ConfigurationError:
             self._configuration, self._watched = before, watched
             raise
         self.stop()
         self.start()
-        return found
+        return authenticator
 
     def change_rights(self, configuration: BrokerConfiguration) -> AuthorizationMap | None:
         """Who may do what by another configuration."""
@@ -98,7 +98,7 @@ class Security:
     def start(self) -> None:
         """Look at the user files from now on, if some may change."""
         if self._watched:
-            self._watch = asyncio.get_running_loop().create_task(self._keep_looking())
+            self._watch = asyncio.get_running_loop().create_task(self._check_periodically())
 
     def stop(self) -> None:
         """Look no more."""
@@ -117,34 +117,34 @@ class Security:
         users = UsersModule(_users(module.users))
         files = module.files
         if files is not None and files.reload:
-            self._watched.append(_Watched(files.stamp, lambda: _users(files.read()), users.replace))
+            self._watched.append(_WatchedFiles(files.stamp, lambda: _users(files.read()), users.replace))
         return users
 
     def _certificates(self, module: LoginModuleConfiguration) -> CertificatesModule:
         certificates = CertificatesModule(_principals(module.certified))
         files = module.certified_files
         if files is not None and files.reload:
-            self._watched.append(_Watched(files.stamp, lambda: _principals(files.read()), certificates.replace))
+            self._watched.append(_WatchedFiles(files.stamp, lambda: _principals(files.read()), certificates.replace))
         return certificates
 
-    async def look(self) -> None:
+    async def check_files(self) -> None:
         """Take over what changed in user files that may change."""
         for watched in self._watched:
-            await watched.look()
+            await watched.check()
 
-    async def _keep_looking(self) -> None:
+    async def _check_periodically(self) -> None:
         while True:
             await asyncio.sleep(RELOAD_SECONDS)
-            await self.look()
+            await self.check_files()
 
 
-class _Look(Protocol):
+class _UserFiles(Protocol):
     """Looks at one pair of user files."""
 
-    async def look(self) -> None: ...
+    async def check(self) -> None: ...
 
 
-class _Watched(Generic[Users]):
+class _WatchedFiles(Generic[Users]):
     """One pair of user files, how its users are read, and the module that is to know them."""
 
     def __init__(self, stamp: Stamp, read: Callable[[], Users], replace: Callable[[Users], None]) -> None:
@@ -153,7 +153,7 @@ class _Watched(Generic[Users]):
         self._replace: Final[Callable[[Users], None]] = replace
         self._stamp = stamp()
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         """Take over what changed; files that cannot be read leave everything as it was."""
         try:
             stamp = await asyncio.to_thread(self._read_stamp)

@@ -92,8 +92,8 @@ class BrokerService:
         self._control: ControlServer | None = None
         self._reread: Final = reread
         self._runtime: RuntimeConfiguration | None = None
-        self._looks: Final[dict[int, asyncio.Future[list[Message | None]]]] = {}
-        self._last_look = 0  # requests to the store that are not the broker's own are numbered below 0
+        self._reads: Final[dict[int, asyncio.Future[list[Message | None]]]] = {}
+        self._last_read = 0  # requests to the store that are not the broker's own are numbered below 0
 
     @property
     def broker(self) -> Broker:
@@ -123,7 +123,7 @@ class BrokerService:
             broker.became_master(self.environment.now())
             self.wake()
         except BaseException:
-            await self._give_back()
+            await self._release()
             raise
 
     def request_stop(self) -> None:
@@ -152,7 +152,7 @@ class BrokerService:
             await asyncio.sleep(0)
             turn.close_all()
             await self._sockets_closed(turn)
-        await self._give_back()
+        await self._release()
 
     async def _answer_all(self, turn: Turn) -> None:
         """Reads no more and waits until the disk has what was sent and every client its answer: who gets none sends
@@ -173,7 +173,7 @@ class BrokerService:
             await asyncio.sleep(STOP_POLL)
             waited += STOP_POLL
 
-    async def _give_back(self) -> None:
+    async def _release(self) -> None:
         self._security.stop()
         if self._runtime is not None:
             self._runtime.stop()
@@ -212,7 +212,7 @@ class BrokerService:
             self._room_changed,
         )
         broker_id = configuration.broker_id or IdGenerator(environment).next_id()
-        limits = usage_limits(configuration.usage, self._persistence.place)
+        limits = usage_limits(configuration.usage, self._persistence.journal_directory)
         broker = broker_class(configuration.plugins)(
             configuration.broker_name,
             broker_id,
@@ -233,8 +233,8 @@ class BrokerService:
             temporary_by_send=configuration.temporary_by_send,
         )
         self._broker = broker
-        places = addresses(self.connectors, configuration.broker_name, self.directory)
-        plug_in(broker, configuration.plugins, formats, limits, places)
+        statistics_addresses = addresses(self.connectors, configuration.broker_name, self.directory)
+        plug_in(broker, configuration.plugins, formats, limits, statistics_addresses)
         recovered = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)
         broker.recover(recovered.destinations, recovered.clean, environment.now(), recovered.facts)
         for destination in configuration.destinations:
@@ -299,7 +299,7 @@ class BrokerService:
             "configuration": self.configuration.source,
         }
         clock = self.environment.clock
-        view = BrokerView(broker, broker.overview, self.connectors, clock, facts, self._persistence.place)
+        view = BrokerView(broker, broker.overview, self.connectors, clock, facts, self._persistence.journal_directory)
         commands: dict[str, Command] = {
             "status": lambda: {**view.status(), **self._networking.status()},
             "destinations": view.destinations,
@@ -335,12 +335,12 @@ class BrokerService:
         store = self._persistence.store
         if store is None or not sequences:
             return [None] * len(sequences)
-        self._last_look -= 1
-        answer: asyncio.Future[list[Message | None]] = asyncio.get_running_loop().create_future()
-        self._looks[self._last_look] = answer
-        store.fetch(self._last_look, destination, sequences)
+        self._last_read -= 1
+        reply: asyncio.Future[list[Message | None]] = asyncio.get_running_loop().create_future()
+        self._reads[self._last_read] = reply
+        store.fetch(self._last_read, destination, sequences)
         self.wake()
-        return await answer
+        return await reply
 
     # What the store tells, on the loop's thread
 
@@ -349,10 +349,10 @@ class BrokerService:
         self.wake()
 
     def _fetched(self, request: int, messages: list[Message | None]) -> None:
-        look = self._looks.pop(request, None)
-        if look is not None:
-            if not look.done():
-                look.set_result(messages)
+        reply = self._reads.pop(request, None)
+        if reply is not None:
+            if not reply.done():
+                reply.set_result(messages)
             return
         self.broker.fetched(request, messages, self.environment.now())
         self.wake()
@@ -385,10 +385,10 @@ class BrokerService:
 
 def message_formats() -> MessageFormats:
     """All message formats of the registry."""
-    found: dict[int, MessageFormat] = {}
+    formats: dict[int, MessageFormat] = {}
     for reference in registry.MESSAGE_FORMATS.values():
-        found.update(cast(Callable[[], dict[int, MessageFormat]], registry.load(reference))())
-    return MessageFormats(found)
+        formats.update(cast(Callable[[], dict[int, MessageFormat]], registry.load(reference))())
+    return MessageFormats(formats)
 
 
 def _connection_factories(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.cli.network.network import asked, beyond, is_asked, is_tls
-from spanwire.cli.network.network_map import Login, ToldBroker, ToldDemand, ToldLink, ask, lines, read
+from spanwire.cli.network.network_map import BrokerReport, Login, ReportedDemand, ReportedLink, ask, lines, read
 
 B = {"brokerName": "B", "brokerId": "ID:b"}
 BRIDGE = {
@@ -26,16 +26,16 @@ ANSWERS: list[dict[str, object]] = [
 ]
 
 
-def told(answers: list[dict[str, object]]) -> ToldBroker:
-    broker = ToldBroker("tcp://b:1")
+def told(answers: list[dict[str, object]]) -> BrokerReport:
+    broker = BrokerReport("tcp://b:1")
     read(broker, answers)
     return broker
 
 
 def test_bridges_are_known_by_their_client_ids() -> None:
     assert told(ANSWERS).links == [
-        ToldLink("A", "toB", incoming=True),
-        ToldLink("C", "to_C", demand=[ToldDemand("ORDERS", 100, 3, 40), ToldDemand("A", 0, 0, 40)]),
+        ReportedLink("A", "toB", incoming=True),
+        ReportedLink("C", "to_C", demand=[ReportedDemand("ORDERS", 100, 3, 40), ReportedDemand("A", 0, 0, 40)]),
     ]
 
 
@@ -54,7 +54,7 @@ def test_what_a_broker_does_not_tell_is_said() -> None:
         "broker B (id ID:b) at tcp://b:1: 120 messages, 4 consumers",
         '  tells nothing of its links; an ActiveMQ does with useJmx="true"',
     ]
-    assert lines(ToldBroker("tcp://b:1", silence="is down")) == ["broker at tcp://b:1 is down"]
+    assert lines(BrokerReport("tcp://b:1", silence="is down")) == ["broker at tcp://b:1 is down"]
 
 
 def test_a_broker_that_is_not_there_costs_a_line() -> None:

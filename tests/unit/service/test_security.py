@@ -92,12 +92,12 @@ def test_names_of_certificates_are_read_again_when_their_file_changes(tmp_path: 
     authenticator = found.authenticator()
     assert authenticator is not None
     change(tmp_path / "dns.properties", "billing=CN=billing\n")
-    asyncio.run(found.look())
+    asyncio.run(found.check_files())
     assert authenticator.authenticate(inside("CN=billing")).name == "billing"
     with pytest.raises(AuthenticationError):
         authenticator.authenticate(inside("CN=orders"))
     change(tmp_path / "groups.properties", "auditors=billing\n")
-    asyncio.run(found.look())
+    asyncio.run(found.check_files())
     assert authenticator.authenticate(inside("CN=billing")).groups == {"auditors"}
 
 
@@ -109,9 +109,9 @@ def test_a_certificate_file_that_becomes_unreadable_leaves_everything_as_it_was(
     assert authenticator is not None
     with caplog.at_level(logging.WARNING):
         change(tmp_path / "dns.properties", "orders=nobody\n")
-        asyncio.run(found.look())
+        asyncio.run(found.check_files())
         (tmp_path / "dns.properties").unlink()
-        asyncio.run(found.look())
+        asyncio.run(found.check_files())
     assert authenticator.authenticate(inside("CN=orders")).name == "orders"
     assert caplog.text.count("users stay as they were") == 2
 
@@ -121,5 +121,5 @@ def test_without_reload_a_certificate_file_is_read_once(tmp_path: Path) -> None:
     authenticator = found.authenticator()
     assert authenticator is not None
     change(tmp_path / "dns.properties", "billing=CN=billing\n")
-    asyncio.run(found.look())
+    asyncio.run(found.check_files())
     assert authenticator.authenticate(inside("CN=orders")).name == "orders"

@@ -63,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
     show = _as_json if options.json else paragraph if options.verbose else described
     count = 0
     rows: Iterable[Row]
-    rows, words = _looked_at(options, target) if _is_here(options) else (_received(options, target), "")
+    rows, words = _browse_locally(options, target) if _is_local(options) else (_received(options, target), "")
     for row in rows:
         count += 1
         sys.stdout.write(show(row) + "\n")
@@ -72,7 +72,7 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _is_here(options: argparse.Namespace) -> bool:
+def _is_local(options: argparse.Namespace) -> bool:
     """Whether a broker of this user is meant, whose control socket asks for no login."""
     if options.broker_url is not None or options.user is not None:
         return False
@@ -80,18 +80,18 @@ def _is_here(options: argparse.Namespace) -> bool:
     return named or len(running_brokers(os.environ)) > 0
 
 
-def _looked_at(options: argparse.Namespace, target: Destination) -> tuple[list[Row], str]:
+def _browse_locally(options: argparse.Namespace, target: Destination) -> tuple[list[Row], str]:
     """The messages that the control socket shows, and what is to be said of them."""
-    found = control_client(options).ask(
+    reply = control_client(options).ask(
         "browse", destination=target.qualified_name, selector=options.selector, limit=options.message_count
     )
-    answer = found if isinstance(found, dict) else {}
+    answer = reply if isinstance(reply, dict) else {}
     rows = [row for row in answer.get("messages", []) if isinstance(row, dict)]
-    waiting, held = answer.get("waiting", 0), answer.get("in_flight", 0)
-    words = f"{len(rows)} of {waiting} waiting messages in {target}"
-    if options.selector and answer.get("looked", 0) < waiting:
+    pending, in_flight = answer.get("waiting", 0), answer.get("in_flight", 0)
+    words = f"{len(rows)} of {pending} waiting messages in {target}"
+    if options.selector and answer.get("looked", 0) < pending:
         words += f"; the selector was tried on the first {answer.get('looked')}"
-    return rows, words + (f"; {held} more are at consumers" if held else "")
+    return rows, words + (f"; {in_flight} more are at consumers" if in_flight else "")
 
 
 def _received(options: argparse.Namespace, target: Destination) -> Iterator[Row]:
@@ -123,12 +123,12 @@ def described(row: Row) -> str:
     """A message on one line, with the brokers that it came through."""
     persistent = "persistent" if row.get("persistent") else "non-persistent"
     path = row.get("broker_path")
-    came = f" BrokerPath=[{escaped(', '.join(path))}]" if isinstance(path, list) and path else ""  # as ActiveMQ's
+    brokers = f" BrokerPath=[{escaped(', '.join(path))}]" if isinstance(path, list) and path else ""  # as ActiveMQ's
     head = f"{escaped(str(row['message_id']))} {row.get('kind', '')} {persistent} priority={row.get('priority')}"
     body = _body(row)
     if row.get("kind") == "BytesMessage" and isinstance(row.get("body"), str):
         body = f"({len(body.encode('utf-8'))} bytes)"
-    return f"{head}{came} {escaped(body[:SHOWN_BODY])}"
+    return f"{head}{brokers} {escaped(body[:SHOWN_BODY])}"
 
 
 def _as_json(row: Row) -> str:

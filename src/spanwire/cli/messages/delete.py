@@ -20,8 +20,8 @@ def delete(arguments: Sequence[str]) -> int:
     parser.add_argument("destinations", nargs="+", metavar="NAME", help="a queue, or topic://NAME")
     placement(parser, names_others=True)
     options = parser.parse(arguments)
-    found = control_client(options).ask("delete", destinations=options.destinations)
-    for row in found if isinstance(found, list) else []:
+    answer = control_client(options).ask("delete", destinations=options.destinations)
+    for row in answer if isinstance(answer, list) else []:
         sys.stdout.write(f"{escaped(str(row['destination']))}: deleted\n")
     return 0
 
@@ -38,7 +38,7 @@ def disconnect(arguments: Sequence[str]) -> int:
     )
     placement(parser, names_others=True)
     options = parser.parse(arguments)
-    found = control_client(options).ask("disconnect", client=options.client)
-    for row in found if isinstance(found, list) else []:
+    answer = control_client(options).ask("disconnect", client=options.client)
+    for row in answer if isinstance(answer, list) else []:
         sys.stdout.write(f"{escaped(str(row['connection_id']))}: disconnected\n")
     return 0

@@ -40,8 +40,8 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print the answer of the control socket as JSON")
     options = parser.parse(words)
     client = control_client(options)
-    found = client.ask("destinations")
-    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    answer = client.ask("destinations")
+    rows = [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
     if kind is not None:
         rows = [row for row in rows if str(row["destination"]).startswith(SCHEMES[kind])]
     if not options.advisories:

@@ -32,8 +32,8 @@ def _change(command: str, description: str, arguments: Sequence[str]) -> int:
     parser.add_argument("queues", nargs="+", metavar="QUEUE", help="a name, or a pattern such as 'ORDERS.>'")
     placement(parser, names_others=True)
     options = parser.parse(arguments)
-    found = control_client(options).ask(command, destinations=options.queues)
-    for row in found if isinstance(found, list) else []:
+    answer = control_client(options).ask(command, destinations=options.queues)
+    for row in answer if isinstance(answer, list) else []:
         state = "paused" if row["paused"] else "dispatching"
         waiting = f", {row['waiting']} messages wait"
         sys.stdout.write(f"{escaped(str(row['destination']))}: {state}{waiting}\n")

@@ -51,10 +51,10 @@ def dead_letters(arguments: Sequence[str]) -> int:
     limit = {"limit": options.message_count} if options.message_count else {}
     queues = options.queues or [SHARED_DEAD_LETTERS]
     for row in _rows(client.ask("retry", destinations=queues, selector=options.msgsel, **limit)):
-        left = f", {row['left']} left that have no place to go back to" if row["left"] else ""
-        sys.stdout.write(f"{escaped(str(row['destination']))}: {row['retried']} messages retried{left}\n")
+        remaining = f", {row['left']} left that have no place to go back to" if row["left"] else ""
+        sys.stdout.write(f"{escaped(str(row['destination']))}: {row['retried']} messages retried{remaining}\n")
     return 0
 
 
-def _rows(found: object) -> list[dict[str, object]]:
-    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+def _rows(answer: object) -> list[dict[str, object]]:
+    return [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []

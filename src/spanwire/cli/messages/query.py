@@ -64,7 +64,7 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]], 
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
-        option = next((each for each in (EXCLUDE, INCLUDE) if word.startswith(each)), None)
+        option = next((prefix for prefix in (EXCLUDE, INCLUDE) if word.startswith(prefix)), None)
         if option is None:
             words.append(word)
             continue
@@ -83,7 +83,7 @@ def _choice(option: str, value: str) -> tuple[str, str]:
 
 
 def _check_known(wanted: Sequence[str], objects: Sequence[ViewedObject]) -> None:
-    known = sorted({name for each in objects for name in each.attributes})
+    known = sorted({name for viewed in objects for name in viewed.attributes})
     for name in wanted:
         if objects and name not in known:
             hint = suggestion(name, known)
@@ -92,6 +92,6 @@ def _check_known(wanted: Sequence[str], objects: Sequence[ViewedObject]) -> None
 
 def _print(objects: Sequence[ViewedObject], wanted: Sequence[str], as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps([asdict(each) for each in objects], indent=2) + "\n")
+        sys.stdout.write(json.dumps([asdict(viewed) for viewed in objects], indent=2) + "\n")
         return
-    sys.stdout.write("\n".join(each.text(wanted) for each in objects))
+    sys.stdout.write("\n".join(viewed.text(wanted) for viewed in objects))

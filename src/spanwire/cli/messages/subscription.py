@@ -68,8 +68,8 @@ def _remove(arguments: Sequence[str]) -> int:
     parser.add_argument("name", metavar="NAME", help="the name of the subscription")
     placement(parser, names_others=True)
     options = parser.parse(arguments)
-    found = control_client(options).ask("remove-subscription", client_id=options.client_id, name=options.name)
-    removed = found.get("removed") if isinstance(found, dict) else None
+    answer = control_client(options).ask("remove-subscription", client_id=options.client_id, name=options.name)
+    removed = answer.get("removed") if isinstance(answer, dict) else None
     name = f"{escaped(options.name)} of client {escaped(options.client_id)}"
     sys.stdout.write(f"durable subscription {name}: removed, with {removed} messages\n")
     return 0
@@ -77,19 +77,19 @@ def _remove(arguments: Sequence[str]) -> int:
 
 def ask_subscriptions(client: ControlClient) -> list[dict[str, object]]:
     """The durable subscriptions of a running broker."""
-    found = client.ask("subscriptions")
-    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    answer = client.ask("subscriptions")
+    return [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
 
 
 def subscription_table(rows: Sequence[dict[str, object]]) -> str:
     """The durable subscriptions under their headings, one line each."""
     cells = [HEADINGS, *(_cells(row) for row in rows)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(HEADINGS))]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(HEADINGS))]
     lines = []
     for row in cells:
         shown = [
-            cell.rjust(widths[place]) if place in NUMBERS else cell.ljust(widths[place])
-            for place, cell in enumerate(row)
+            cell.rjust(widths[column]) if column in NUMBERS else cell.ljust(widths[column])
+            for column, cell in enumerate(row)
         ]
         lines.append("  ".join(shown).rstrip())
     return "\n".join(lines) + "\n"

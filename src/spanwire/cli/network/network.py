@@ -85,7 +85,11 @@ def _lint(arguments: Sequence[str]) -> int:
     findings = NetworkLint(files, clients, before).findings()
     for finding in findings:
         _print(str(finding))
-    left_out = [] if options.skip_unsupported else [line for one in files.configurations for line in one.skipped]
+    left_out = (
+        []
+        if options.skip_unsupported
+        else [line for configuration in files.configurations for line in configuration.skipped]
+    )
     for line in left_out:
         _print(f"{line.replace(': skipped: ', ': fault 0: spanwire start refuses ', 1)}; see spanwire config check")
     for stranger in files.strangers:
@@ -168,7 +172,7 @@ def _map(arguments: Sequence[str]) -> int:
     addresses = list(options.at)
     if options.ask:
         addresses += asked(rows, _rows(status.get("network_settings")), options.user is not None)
-    told = [
+    others = [
         ask(
             address, Login(options.user, password(options), tls_settings(address, options) if is_tls(address) else None)
         )
@@ -176,18 +180,18 @@ def _map(arguments: Sequence[str]) -> int:
     ]
     if options.json:
         links = [{**row, "waiting": _waiting(row, waiting)} for row in rows]
-        found = {"name": status.get("name"), "id": status.get("id"), "links": links}
-        sys.stdout.write(json.dumps({**found, "brokers": [asdict(one) for one in told]}, indent=2) + "\n")
+        summary = {"name": status.get("name"), "id": status.get("id"), "links": links}
+        sys.stdout.write(json.dumps({**summary, "brokers": [asdict(other) for other in others]}, indent=2) + "\n")
         return 0
     _print(f"broker {status.get('name')} (id {status.get('id')})")
     for row in rows:
         _print(_link(row))
         for name, count in _waiting(row, waiting).items():
             _print(f"    wants {name}: {count} waiting")
-        for line in beyond(row.get("ways"), {one.broker_id: one.name for one in told if one.name}):
+        for line in beyond(row.get("ways"), {other.broker_id: other.name for other in others if other.name}):
             _print(line)
-    for one in told:
-        for line in lines(one):
+    for other in others:
+        for line in lines(other):
             _print(line)
     return 0
 
@@ -222,8 +226,8 @@ def _waiting(row: dict[str, object], waiting: dict[str, int]) -> dict[str, int]:
     return {str(name): waiting.get(str(name), 0) for name in names}
 
 
-def _rows(found: object) -> list[dict[str, object]]:
-    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+def _rows(answer: object) -> list[dict[str, object]]:
+    return [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
 
 
 def beyond(ways: object, names: Mapping[str, str] | None = None) -> list[str]:
@@ -231,11 +235,11 @@ def beyond(ways: object, names: Mapping[str, str] | None = None) -> list[str]:
     ``names`` has them, else by their ids.
     """
     known = names or {}
-    found: list[str] = []
+    lines_beyond: list[str] = []
     for way in ways if isinstance(ways, (list, tuple)) else []:
         if isinstance(way, (list, tuple)) and len(way) > 1:
-            found.append(f"    leads on: {' -> '.join([known.get(str(one), str(one)) for one in way])}")
-    return found
+            lines_beyond.append(f"    leads on: {' -> '.join([known.get(str(broker), str(broker)) for broker in way])}")
+    return lines_beyond
 
 
 def _start(arguments: Sequence[str]) -> int:

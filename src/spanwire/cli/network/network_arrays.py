@@ -23,7 +23,7 @@ def read_plan(plan: NetworkPlan, destination: Destination) -> tuple[Graph, Rules
     _check_ids(list(plan.brokers.values()))
     for link in plan.links:
         settings = link.settings
-        if settings.is_permitted(destination) and any(one.matches(destination) for one in settings.static):
+        if settings.is_permitted(destination) and any(pattern.matches(destination) for pattern in settings.static):
             raise ConfigurationError(
                 f"{link.place}: {destination} is a static destination of connector {settings.name}, which goes there "
                 "whether or not anybody consumes; only spanwire network route follows such"
@@ -33,7 +33,7 @@ def read_plan(plan: NetworkPlan, destination: Destination) -> tuple[Graph, Rules
         np.array([numbers[link.near] for link in plan.links], np.int64),
         np.array([numbers[link.far] for link in plan.links], np.int64),
     )
-    links = [plan.links[place] for place in graph.order]
+    links = [plan.links[index] for index in graph.order]
     return graph, _rules(plan, links, destination)
 
 
@@ -69,9 +69,9 @@ def _rules(plan: NetworkPlan, links: Sequence[PlannedLink], destination: Destina
 
 
 def _hears(link: PlannedLink, destination: Destination) -> bool:
-    told = consumer_advisory(destination)
+    advisory = consumer_advisory(destination)
     topics = link.settings.advisory_topics()
-    return any(parse_destination(f"topic://{one}").matches(told) for one in topics.split(",") if one)
+    return any(parse_destination(f"topic://{topic}").matches(advisory) for topic in topics.split(",") if topic)
 
 
 def _check_ids(brokers: Sequence[PlannedBroker]) -> None:
@@ -85,10 +85,10 @@ def _check_ids(brokers: Sequence[PlannedBroker]) -> None:
 
 
 def _numbers(links: Sequence[PlannedLink], value: Callable[[PlannedLink], int]) -> int | np.ndarray:
-    found = [value(link) for link in links]
-    return found[0] if len(set(found)) == 1 else np.array(found, np.int32)
+    numbers = [value(link) for link in links]
+    return numbers[0] if len(set(numbers)) == 1 else np.array(numbers, np.int32)
 
 
 def _truths(links: Sequence[PlannedLink], value: Callable[[PlannedLink], bool]) -> bool | np.ndarray:
-    found = [value(link) for link in links]
-    return found[0] if len(set(found)) == 1 else np.array(found, bool)
+    truths = [value(link) for link in links]
+    return truths[0] if len(set(truths)) == 1 else np.array(truths, bool)

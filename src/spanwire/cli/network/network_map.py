@@ -37,7 +37,7 @@ class Login:
 
 
 @dataclass(slots=True)
-class ToldDemand:
+class ReportedDemand:
     """What one link carries of one destination: ``waiting`` messages at its broker, ``in_flight`` of them on their way
     or about to be.
     """
@@ -49,17 +49,17 @@ class ToldDemand:
 
 
 @dataclass(slots=True)
-class ToldLink:
+class ReportedLink:
     """A link of a broker: messages go to ``remote``, or with ``incoming`` come from there."""
 
     remote: str
     connector: str
     incoming: bool = False
-    demand: list[ToldDemand] = field(default_factory=list)
+    demand: list[ReportedDemand] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class ToldBroker:
+class BrokerReport:
     """What one broker told, or in ``silence`` why it did not."""
 
     address: str
@@ -67,26 +67,26 @@ class ToldBroker:
     broker_id: str = ""
     messages: int = 0
     consumers: int = 0
-    links: list[ToldLink] = field(default_factory=list)
+    links: list[ReportedLink] = field(default_factory=list)
     silence: str = ""
     tells_links: bool = True
 
 
-def ask(address: str, login: Login) -> ToldBroker:
+def ask(address: str, login: Login) -> BrokerReport:
     """Asks one broker; what goes wrong is in the answer."""
-    told = ToldBroker(address)
+    report = BrokerReport(address)
     url = f"{address}{'&' if '?' in address else '?'}connectionTimeout={CONNECT_MS}"
     try:
         with blocking.connect(url, login.user, login.password, None, login.tls) as connection:
             answers = _answers(connection)
     except (SpanwireError, OSError) as error:
-        told.silence = f"cannot be asked: {error}"
-        return told
+        report.silence = f"cannot be asked: {error}"
+        return report
     if not answers:
-        told.silence = SILENT
-        return told
-    read(told, answers)
-    return told
+        report.silence = SILENT
+        return report
+    read(report, answers)
+    return report
 
 
 def _answers(connection: blocking.Connection) -> list[dict[str, object]]:
@@ -99,55 +99,55 @@ def _answers(connection: blocking.Connection) -> list[dict[str, object]]:
         producer.send(
             None, destination=f"queue://{name}", reply_to=replies, correlation_id=mark or None, persistent=False
         )
-    found: list[dict[str, object]] = []
-    while len(found) < MAX_ANSWERS:
+    answers: list[dict[str, object]] = []
+    while len(answers) < MAX_ANSWERS:
         message: Message | None = consumer.receive(PATIENCE_S)
         if message is None:
             break
         body = message.body
         if isinstance(body, dict):
-            found.append(body)
+            answers.append(body)
         if message.correlation_id == LAST:
             break
-    return found
+    return answers
 
 
-def read(told: ToldBroker, answers: list[dict[str, object]]) -> None:
+def read(report: BrokerReport, answers: list[dict[str, object]]) -> None:
     """Puts the answers of one broker together."""
     first = answers[0]
-    told.name, told.broker_id = str(first.get("brokerName", "")), str(first.get("brokerId", ""))
-    told.messages, told.consumers = _number(first, "size"), _number(first, "consumerCount")
+    report.name, report.broker_id = str(first.get("brokerName", "")), str(first.get("brokerId", ""))
+    report.messages, report.consumers = _number(first, "size"), _number(first, "consumerCount")
     waiting = {
-        str(one["destinationName"]): _number(one, "size")
-        for one in answers
-        if "clientId" not in one and "destinationName" in one
+        str(answer["destinationName"]): _number(answer, "size")
+        for answer in answers
+        if "clientId" not in answer and "destinationName" in answer
     }
-    told.tells_links = any("clientId" in one for one in answers)  # the asker is a consumer itself
-    links: dict[tuple[str, str, bool], ToldLink] = {}
-    for one in answers:
-        link = _link(told.name, str(one.get("clientId") or ""))
+    report.tells_links = any("clientId" in answer for answer in answers)  # the asker is a consumer itself
+    links: dict[tuple[str, str, bool], ReportedLink] = {}
+    for answer in answers:
+        link = _link(report.name, str(answer.get("clientId") or ""))
         if link is None:
             continue
         link = links.setdefault((link.remote, link.connector, link.incoming), link)
-        name = str(one.get("destinationName", ""))
+        name = str(answer.get("destinationName", ""))
         if not link.incoming:
             size = waiting.get(f"queue://{name}", 0)
-            in_flight = _number(one, "dispatchedQueueSize")
-            forwarded = _number(one, "dequeueCounter")
-            link.demand.append(ToldDemand(name, max(0, size - in_flight), in_flight, forwarded))
-    told.links = [links[key] for key in sorted(links)]
+            in_flight = _number(answer, "dispatchedQueueSize")
+            forwarded = _number(answer, "dequeueCounter")
+            link.demand.append(ReportedDemand(name, max(0, size - in_flight), in_flight, forwarded))
+    report.links = [links[key] for key in sorted(links)]
 
 
-def _link(name: str, client_id: str) -> ToldLink | None:
+def _link(name: str, client_id: str) -> ReportedLink | None:
     """The link that a client id is made for: ``connector_remote_inbound_name``, or ``connector_remote_outbound`` of one
     that leads here. A name with underscores is taken for the shortest there can be.
     """
     if client_id.endswith(INBOUND + name):
         connector, _, remote = client_id.removesuffix(INBOUND + name).rpartition("_")
-        return ToldLink(remote, connector)
+        return ReportedLink(remote, connector)
     if client_id.endswith(OUTBOUND):
         connector, _, remote = client_id.removesuffix(OUTBOUND).rpartition("_")
-        return ToldLink(remote, connector, incoming=True)
+        return ReportedLink(remote, connector, incoming=True)
     return None
 
 
@@ -156,24 +156,24 @@ def _number(answer: dict[str, object], name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def lines(told: ToldBroker) -> list[str]:
+def lines(report: BrokerReport) -> list[str]:
     """A broker as an operator reads it."""
-    if told.silence:
-        return [f"broker at {told.address} {told.silence}"]
-    found = [
-        f"broker {told.name} (id {told.broker_id}) at {told.address}: {told.messages} messages, "
-        f"{told.consumers} consumers"
+    if report.silence:
+        return [f"broker at {report.address} {report.silence}"]
+    report_lines = [
+        f"broker {report.name} (id {report.broker_id}) at {report.address}: {report.messages} messages, "
+        f"{report.consumers} consumers"
     ]
-    if not told.tells_links:
-        found.append('  tells nothing of its links; an ActiveMQ does with useJmx="true"')
-    for link in told.links:
+    if not report.tells_links:
+        report_lines.append('  tells nothing of its links; an ActiveMQ does with useJmx="true"')
+    for link in report.links:
         if link.incoming:
-            found.append(f"  <-- {link.remote} by {link.connector}")
+            report_lines.append(f"  <-- {link.remote} by {link.connector}")
             continue
-        out = sum(one.in_flight for one in link.demand)
-        found.append(f"  --> {link.remote} by {link.connector}: {out} on their way")
-        found += [
-            f"    wants {one.destination}: {one.waiting} waiting, {one.in_flight} on their way"
-            for one in sorted(link.demand, key=lambda one: one.destination)
+        in_flight = sum(demand.in_flight for demand in link.demand)
+        report_lines.append(f"  --> {link.remote} by {link.connector}: {in_flight} on their way")
+        report_lines += [
+            f"    wants {demand.destination}: {demand.waiting} waiting, {demand.in_flight} on their way"
+            for demand in sorted(link.demand, key=lambda demand: demand.destination)
         ]
-    return found
+    return report_lines

@@ -139,14 +139,14 @@ def _whole(text: str) -> int:
 
 def _ttl(text: str) -> int:
     try:
-        found = int(text) if len(text) <= 9 else UNSET
+        hops = int(text) if len(text) <= 9 else UNSET
     except ValueError:
-        found = UNSET
-    if found < -1:
+        hops = UNSET
+    if hops < -1:
         raise argparse.ArgumentTypeError(
             f"{text[:60]!r} is no number of hops; write a whole number, or -1 for no limit"
         )
-    return found
+    return hops
 
 
 def _rules(options: argparse.Namespace, destination: Destination) -> object:
@@ -175,9 +175,9 @@ def _rules(options: argparse.Namespace, destination: Destination) -> object:
 
 
 def _of_files(parser: Parser, options: argparse.Namespace, destination: Destination, choice: object) -> object:
-    given = [name for name in SETTINGS if getattr(options, name) not in (None, UNSET)]
-    if given or options.one_way:
-        word = given[0] if given else "one_way"
+    names = [name for name in SETTINGS if getattr(options, name) not in (None, UNSET)]
+    if names or options.one_way:
+        word = names[0] if names else "one_way"
         parser.error(f"--{word.replace('_', '-')} stands in the files of brokers, not here")
     files = read_network(options.files)
     if files.refused:

@@ -47,13 +47,17 @@ def _check(arguments: Sequence[str]) -> int:
 
     obstacles: list[str] = []
     try:
-        found = load_configuration(
+        configuration = load_configuration(
             named_configuration(options, os.environ),
             dict(options.definitions),
             skip_unsupported=bool(options.skip_unsupported),
             inspect=inspection(options.data_directory, os.environ, allow_anonymous=bool(options.allow_anonymous)),
         )
-        warnings = [*found.warnings, *found.skipped, *start_warnings(found, options.data_directory, os.environ)]
+        warnings = [
+            *configuration.warnings,
+            *configuration.skipped,
+            *start_warnings(configuration, options.data_directory, os.environ),
+        ]
     except RefusedConfigurationError as error:
         obstacles, warnings = str(error).splitlines(), [*error.warnings, *error.skipped]
     except ConfigurationError as error:

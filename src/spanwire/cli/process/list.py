@@ -26,11 +26,11 @@ def run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--json", action="store_true", help="print the list as JSON")
     options = parser.parse(arguments)
-    found = running_brokers(os.environ)
+    brokers = running_brokers(os.environ)
     if options.json:
-        sys.stdout.write(json.dumps([asdict(broker) for broker in found], indent=2) + "\n")
-    elif found:
-        sys.stdout.write(table(found, int(time.time() * 1000)))
+        sys.stdout.write(json.dumps([asdict(broker) for broker in brokers], indent=2) + "\n")
+    elif brokers:
+        sys.stdout.write(table(brokers, int(time.time() * 1000)))
     else:
         sys.stdout.write("no broker of this user runs\n")
     return 0
@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
 def table(brokers: Sequence[ListedBroker], wall_ms: int) -> str:
     """The brokers under their headings."""
     rows = [HEADINGS, *(_cells(broker, wall_ms) for broker in brokers)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(HEADINGS))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     return "\n".join(lines) + "\n"
 

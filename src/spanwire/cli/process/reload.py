@@ -21,8 +21,8 @@ def run(arguments: Sequence[str]) -> int:
     """Prints a line for each change."""
     parser = Parser(prog="spanwire reload", description=DESCRIPTION)
     placement(parser)
-    found = control_client(parser.parse(arguments)).ask("reload")
-    lines = [str(line) for line in found] if isinstance(found, list) else []
+    answer = control_client(parser.parse(arguments)).ask("reload")
+    lines = [str(line) for line in answer] if isinstance(answer, list) else []
     for line in lines or ["nothing has changed"]:
         sys.stdout.write(escaped(line) + "\n")
     return 0

@@ -77,21 +77,21 @@ def run(arguments: Sequence[str]) -> int:
 def _check(options: argparse.Namespace) -> int:
     try:
         with read_directory(options.directory) as journal, ReadDisk(journal) as disk:
-            found = inspect(disk, message_formats(), _progress(options))
+            inspection = inspect(disk, message_formats(), _progress(options))
             if repairing.is_interrupted(disk):
                 text = "a repair was interrupted; spanwire store repair ends it"
-                found.findings.insert(0, Finding(PLAN_NAME, -1, text, False))
-            sys.stdout.write(report(found, _segments(disk)))
+                inspection.findings.insert(0, Finding(PLAN_NAME, -1, text, False))
+            sys.stdout.write(report(inspection, _segments(disk)))
     except (OSError, SpanwireError) as error:
-        told = refuse_unreadable(error, str(options.directory)) if isinstance(error, OSError) else error
-        sys.stderr.write(f"spanwire store check: {told}\n")
+        refusal = refuse_unreadable(error, str(options.directory)) if isinstance(error, OSError) else error
+        sys.stderr.write(f"spanwire store check: {refusal}\n")
         return UNREADABLE
-    if not found.findings:
+    if not inspection.findings:
         sys.stdout.write("no damage\n")
         return 0
     sys.stdout.write(
-        f"{damages(found)}{_count(len(found.findings), 'damage')}; nothing was changed, spanwire store repair saves"
-        " what can be saved\n"
+        f"{damages(inspection)}{_count(len(inspection.findings), 'damage')}; nothing was changed, "
+        "spanwire store repair saves what can be saved\n"
     )
     return DAMAGED
 
@@ -109,29 +109,29 @@ def _repair(options: argparse.Namespace) -> int:
 
 def _repair_on(disk: Disk, options: argparse.Namespace) -> int:
     progress = _progress(options)
-    found = inspect(disk, message_formats(), progress)
-    salvage = found.salvage
-    if salvage is None or not found.findings:
+    inspection = inspect(disk, message_formats(), progress)
+    salvage = inspection.salvage
+    if salvage is None or not inspection.findings:
         sys.stdout.write("there is nothing to repair\n")
         return 0
-    sys.stdout.write(damages(found) + "what is saved:\n" + report(found, _segments(disk)))
-    lost = [f"  {line.lost} of {escaped(line.name)}" for line in found.lines if line.lost]
+    sys.stdout.write(damages(inspection) + "what is saved:\n" + report(inspection, _segments(disk)))
+    lost = [f"  {line.lost} of {escaped(line.name)}" for line in inspection.lines if line.lost]
     if lost:
         sys.stdout.write("messages that are lost, as far as that can be told:\n" + "\n".join(lost) + "\n")
-    if found.loses and not options.yes:
+    if inspection.loses and not options.yes:
         raise StoreError("not all of it can be saved; nothing was changed, add --yes to save the rest")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
-    place = repairing.make_quarantine(options.directory, now)
-    quarantine = FileDisk(place)
+    quarantine_directory = repairing.make_quarantine(options.directory, now)
+    quarantine = FileDisk(quarantine_directory)
     try:
         repairing.repair(disk, quarantine, salvage)
     finally:
         quarantine.close()
-    sys.stdout.write(f"repaired; the files as they were are in {place}\n")
-    left = inspect(disk, message_formats(), progress)
-    if left.findings:
-        sys.stdout.write(damages(left))
-        raise StoreError(f"damage is left after the repair; restore a backup, or the files in {place}")
+    sys.stdout.write(f"repaired; the files as they were are in {quarantine_directory}\n")
+    remaining = inspect(disk, message_formats(), progress)
+    if remaining.findings:
+        sys.stdout.write(damages(remaining))
+        raise StoreError(f"damage is left after the repair; restore a backup, or the files in {quarantine_directory}")
     return 0
 
 
@@ -149,8 +149,8 @@ def _export(options: argparse.Namespace) -> int:
         except FileExistsError as error:
             raise StoreError(f"{options.output} exists; name another file, or move it away") from error
         with stream:
-            told = _write_export(disk, stream, pattern, options)
-    sys.stdout.write(f"{told} exported\n")
+            summary = _write_export(disk, stream, pattern, options)
+    sys.stdout.write(f"{summary} exported\n")
     return 0
 
 
@@ -185,26 +185,26 @@ USAGE: Final = (
 )
 
 
-def report(found: Inspection, segments: int) -> str:
+def report(inspection: Inspection, segments: int) -> str:
     """What a store holds: one line for each line of messages, in order of their names."""
     lines = [
-        f"{_count(segments, 'segment')}, {found.used_bytes / MIB:.1f} MiB on the disk, {found.live_bytes / MIB:.1f} MiB"
-        " of it live"
+        f"{_count(segments, 'segment')}, {inspection.used_bytes / MIB:.1f} MiB on the disk, "
+        f"{inspection.live_bytes / MIB:.1f} MiB of it live"
     ]
-    if found.lines:
+    if inspection.lines:
         lines.append(f"{'messages':>10}  {'bytes':>15}  {'oldest':<20}  line")
-    lines += [_row(line) for line in sorted(found.lines, key=lambda line: line.name)]
-    for table, count in sorted(found.facts.items()):
+    lines += [_row(line) for line in sorted(inspection.lines, key=lambda line: line.name)]
+    for table, count in sorted(inspection.facts.items()):
         lines.append(f"{count:>10}  {TABLES.get(table, f'facts of table {table}')}")
-    lines += [f"note: {warning}" for warning in found.warnings]
+    lines += [f"note: {warning}" for warning in inspection.warnings]
     return "\n".join(lines) + "\n"
 
 
-def damages(found: Inspection) -> str:
+def damages(inspection: Inspection) -> str:
     """One line for each damage, the first `MAX_SHOWN`."""
-    lines = [f"damage: {escaped(finding.line())}" for finding in found.findings[:MAX_SHOWN]]
-    if len(found.findings) > MAX_SHOWN:
-        lines.append(f"and {len(found.findings) - MAX_SHOWN} more")
+    lines = [f"damage: {escaped(finding.line())}" for finding in inspection.findings[:MAX_SHOWN]]
+    if len(inspection.findings) > MAX_SHOWN:
+        lines.append(f"and {len(inspection.findings) - MAX_SHOWN} more")
     return "\n".join(lines) + "\n"
 
 
@@ -242,7 +242,7 @@ class ProgressLine:
         self._clock: Final = clock
         self._what = ""
         self._began = 0.0
-        self._told = -LOG_INTERVAL_S
+        self._shown_at = -LOG_INTERVAL_S
 
     def __call__(self, what: str, done: int, total: int) -> None:
         """``done`` of ``total`` bytes or messages."""
@@ -250,9 +250,9 @@ class ProgressLine:
         if what != self._what:
             self._what = what
             self._began = now
-        elif done < total and now - self._told < (TERMINAL_INTERVAL_S if self._is_terminal else LOG_INTERVAL_S):
+        elif done < total and now - self._shown_at < (TERMINAL_INTERVAL_S if self._is_terminal else LOG_INTERVAL_S):
             return
-        self._told = now
+        self._shown_at = now
         percent = 100 * done // max(total, 1)
         rate = done / max(now - self._began, 1e-3)
         shown = f"{rate:.0f}/s" if what == "messages" else f"{rate / MIB:.1f} MiB/s"

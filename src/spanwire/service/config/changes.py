@@ -71,11 +71,11 @@ def changes(before: BrokerConfiguration, after: BrokerConfiguration) -> Changes:
         if field.name not in OF_THE_READING and getattr(before, field.name) != getattr(after, field.name)
     ]
     policies = "policies" in different
-    virtual = "virtual" in different and _told_alike(before, after)
+    virtual = "virtual" in different and _has_equal_announcements(before, after)
     users = "authentication" in different and _has_users_alike(before, after)
     rights = "authorization" in different and before.authorization is not None and after.authorization is not None
     known = set(before.destinations)
-    taken = {
+    applied = {
         "policies": policies,
         "virtual": virtual,
         "authentication": users,
@@ -91,24 +91,24 @@ def changes(before: BrokerConfiguration, after: BrokerConfiguration) -> Changes:
         tuple(destination for destination in after.destinations if destination not in known),
         tuple(one for one in after.network_connectors if one not in before.network_connectors),
         tuple(one for one in before.network_connectors if one not in after.network_connectors),
-        tuple(WORDS[name] for name in different if not taken.get(name, False)),
+        tuple(WORDS[name] for name in different if not applied.get(name, False)),
     )
 
 
-def taken_over(before: BrokerConfiguration, after: BrokerConfiguration, found: Changes) -> BrokerConfiguration:
+def apply_changes(before: BrokerConfiguration, after: BrokerConfiguration, differences: Changes) -> BrokerConfiguration:
     """What holds once a running broker has taken over what it can: ``before`` with that much of ``after``."""
     return replace(
         before,
         policies=after.policies,
-        virtual=after.virtual if found.virtual else before.virtual,
-        authentication=after.authentication if found.users else before.authentication,
-        authorization=after.authorization if found.rights else before.authorization,
+        virtual=after.virtual if differences.virtual else before.virtual,
+        authentication=after.authentication if differences.users else before.authentication,
+        authorization=after.authorization if differences.rights else before.authorization,
         destinations=after.destinations,
         network_connectors=after.network_connectors,
     )
 
 
-def _told_alike(before: BrokerConfiguration, after: BrokerConfiguration) -> bool:
+def _has_equal_announcements(before: BrokerConfiguration, after: BrokerConfiguration) -> bool:
     """Whether other brokers are told of virtual destinations as before."""
     return (
         before.virtual.told_as_demand == after.virtual.told_as_demand

@@ -53,15 +53,15 @@ def load_configuration(
     """
     if reference is None:
         return default_configuration()
-    places = os.environ if environment is None else environment
+    process_environment = os.environ if environment is None else environment
     if reference.startswith((BROKER, PROPERTIES)):
-        return _described(reference, given or {}, places, skip_unsupported, inspect)
+        return _described(reference, given or {}, process_environment, skip_unsupported, inspect)
     path = _path(reference)
     return read_configuration(
         read_text_file(path),
         path,
         given or {},
-        places,
+        process_environment,
         skip_unsupported=skip_unsupported,
         inspect=inspect,
     )
@@ -105,7 +105,7 @@ def read_configuration(
     findings = Findings(str(path), skip_unsupported)
     decryption = Decryption(environment)
     defined = {**definitions(environment), **given}
-    variables = Variables({**_places(path, defined, environment), **defined}, environment, decryption)
+    variables = Variables({**_directories(path, defined, environment), **defined}, environment, decryption)
     if path.suffix.lower() == ".toml":
         broker: Element | None = read_toml(content, findings.source)
     else:
@@ -136,7 +136,7 @@ def _described(
     findings = Findings(source, skip_unsupported)
     decryption = Decryption(environment)
     defined = {**definitions(environment), **given}
-    variables = Variables({**_places(path, defined, environment), **defined}, environment, decryption)
+    variables = Variables({**_directories(path, defined, environment), **defined}, environment, decryption)
     presumed = _presumed_base(path, defined, environment)
     return _interpreted(broker, findings, variables, decryption, inspect, presumed)
 
@@ -177,7 +177,7 @@ def _file(reference: str, prefix: str) -> Path:
     return Path(name[2:] if name.startswith("///") else name)
 
 
-def _places(path: Path, defined: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+def _directories(path: Path, defined: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     """The directories ActiveMQ's start script tells: as defined, from the environment, else from where the file lies.
 
     Without a word about them, the base is the home, and ``conf`` and ``data`` lie in the base; an instance of Debian's
@@ -187,28 +187,28 @@ def _places(path: Path, defined: Mapping[str, str], environment: Mapping[str, st
     inferred = str(directory.parent if directory.name == "conf" else directory)
     debian = DEBIAN_INSTANCE.fullmatch(str(directory))
 
-    def place(name: str, default: str) -> str:
-        return _told(name, defined, environment) or default
+    def directory_of(name: str, default: str) -> str:
+        return _configured(name, defined, environment) or default
 
-    home = place("home", inferred if debian is None else DEBIAN_HOME)
-    base = place("base", home if debian is None else f"{DEBIAN_BASES}/{debian.group(1)}")
+    home = directory_of("home", inferred if debian is None else DEBIAN_HOME)
+    base = directory_of("base", home if debian is None else f"{DEBIAN_BASES}/{debian.group(1)}")
     beside = base == inferred or debian is not None
     return {
         "activemq.home": home,
         "activemq.base": base,
-        "activemq.conf": place("conf", str(directory) if beside else str(Path(base) / "conf")),
-        "activemq.data": place("data", str(Path(base) / "data")),
+        "activemq.conf": directory_of("conf", str(directory) if beside else str(Path(base) / "conf")),
+        "activemq.data": directory_of("data", str(Path(base) / "data")),
     }
 
 
 def _presumed_base(path: Path, defined: Mapping[str, str], environment: Mapping[str, str]) -> Path | None:
     """The base directory, if it is only presumed from where the file lies."""
-    told = _told("home", defined, environment) or _told("base", defined, environment)
-    if told or DEBIAN_INSTANCE.fullmatch(str(path.absolute().parent)):
+    configured = _configured("home", defined, environment) or _configured("base", defined, environment)
+    if configured or DEBIAN_INSTANCE.fullmatch(str(path.absolute().parent)):
         return None
-    return Path(_places(path, defined, environment)["activemq.base"])
+    return Path(_directories(path, defined, environment)["activemq.base"])
 
 
-def _told(name: str, defined: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
+def _configured(name: str, defined: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
     """The place ``activemq.NAME``, if the command line or the environment gives it."""
     return defined.get(f"activemq.{name}") or environment.get(f"ACTIVEMQ_{name.upper()}") or None

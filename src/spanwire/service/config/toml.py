@@ -61,25 +61,25 @@ class _Lines:
     """Finds the line of a key by a scan of the text; the parser itself keeps none."""
 
     def __init__(self, text: str) -> None:
-        self._found: Final[dict[tuple[str, ...], list[int]]] = {}
+        self._lines_by_path: Final[dict[tuple[str, ...], list[int]]] = {}
         table: tuple[str, ...] = ()
         for number, line in enumerate(text.splitlines(), 1):
             header = TABLE_LINE.match(line)
             if header:
                 table = _split(header.group(1))
-                self._found.setdefault(table, []).append(number)
+                self._lines_by_path.setdefault(table, []).append(number)
                 continue
             key = KEY_LINE.match(line)
             if key:
-                self._found.setdefault(table + _split(key.group(1)), []).append(number)
+                self._lines_by_path.setdefault(table + _split(key.group(1)), []).append(number)
 
     def after(self, path: tuple[str, ...], line: int) -> int:
         """The first line from ``line`` on that sets ``path``; ``line`` itself when none does (an inline table)."""
-        return next((number for number in self._found.get(path, ()) if number >= line), line)
+        return next((number for number in self._lines_by_path.get(path, ()) if number >= line), line)
 
     def item(self, path: tuple[str, ...], index: int, line: int) -> int:
         """The line of the ``index``-th ``[[path]]``; ``line`` for a list written in one value."""
-        lines = self._found.get(path, ())
+        lines = self._lines_by_path.get(path, ())
         return lines[index] if index < len(lines) else line
 
 
@@ -93,8 +93,8 @@ def read_toml(content: bytes, source: str) -> Element:
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{source}:1: the TOML is not in UTF-8; save it as UTF-8") from error
     except tomllib.TOMLDecodeError as error:
-        found = BROKEN_AT.search(str(error))
-        line = int(found.group(1)) if found else text.count("\n") + 1  # else it is "at end of document"
+        match = BROKEN_AT.search(str(error))
+        line = int(match.group(1)) if match else text.count("\n") + 1  # else it is "at end of document"
         reason = str(error).partition(" (at ")[0]
         raise ConfigurationError(f"{source}:{line}: the TOML is broken: {reason}") from error
     except (RecursionError, ValueError, OverflowError) as error:
@@ -123,17 +123,17 @@ class _Conversion:
             raise ConfigurationError(f"{self._source}:{line}: more tables than a configuration needs")
         element = Element(name, line)
         for key, value in table.items():
-            here = (*path, key)
-            at = self._lines.after(here, line)
-            spelt = camel_case(key)
+            item_path = (*path, key)
+            item_line = self._lines.after(item_path, line)
+            camel_name = camel_case(key)
             if isinstance(value, dict):
-                element.children.append(self.table(spelt, value, here, at))
-            elif isinstance(value, list) and spelt not in DESTINATION_LISTS and _item_of(spelt) == spelt:
-                element.children.extend(self._items(spelt, value, here, at))
+                element.children.append(self.table(camel_name, value, item_path, item_line))
+            elif isinstance(value, list) and camel_name not in DESTINATION_LISTS and _item_of(camel_name) == camel_name:
+                element.children.extend(self._items(camel_name, value, item_path, item_line))
             elif isinstance(value, list):
-                element.children.append(self._list(spelt, value, here, at))
+                element.children.append(self._list(camel_name, value, item_path, item_line))
             else:
-                element.attributes[spelt] = Attribute(self._scalar(key, value, at), at)
+                element.attributes[camel_name] = Attribute(self._scalar(key, value, item_line), item_line)
         return element
 
     def _list(self, name: str, items: list[object], path: tuple[str, ...], line: int) -> Element:
@@ -143,28 +143,28 @@ class _Conversion:
 
     def _items(self, name: str, items: list[object], path: tuple[str, ...], line: int) -> list[Element]:
         """The elements that the tables of a list are."""
-        found: list[Element] = []
+        elements: list[Element] = []
         for index, item in enumerate(items):
-            at = self._lines.item(path, index, line)
+            item_line = self._lines.item(path, index, line)
             if not isinstance(item, dict):
-                raise ConfigurationError(f"{self._source}:{at}: {path[-1]} must be a list of tables")
+                raise ConfigurationError(f"{self._source}:{item_line}: {path[-1]} must be a list of tables")
             if name in DESTINATION_LISTS:
-                found.extend(self._destinations(item, path, at))
+                elements.extend(self._destinations(item, path, item_line))
             else:
-                found.append(self.table(_item_of(name), item, path, at))
-        return found
+                elements.append(self.table(_item_of(name), item, path, item_line))
+        return elements
 
     def _destinations(self, item: dict[str, object], path: tuple[str, ...], line: int) -> list[Element]:
         """``queue = "A"`` is short for a queue with that physicalName."""
-        found = []
+        elements = []
         for key, value in item.items():
-            at = self._lines.after((*path, key), line)
+            item_line = self._lines.after((*path, key), line)
             if isinstance(value, dict):
-                found.append(self.table(camel_case(key), value, (*path, key), at))
+                elements.append(self.table(camel_case(key), value, (*path, key), item_line))
                 continue
-            name = Attribute(self._scalar(key, value, at), at)
-            found.append(Element(camel_case(key), at, attributes={"physicalName": name}))
-        return found
+            name = Attribute(self._scalar(key, value, item_line), item_line)
+            elements.append(Element(camel_case(key), item_line, attributes={"physicalName": name}))
+        return elements
 
     def _scalar(self, key: str, value: object, line: int) -> str:
         if isinstance(value, bool):

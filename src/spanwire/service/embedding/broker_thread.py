@@ -127,7 +127,7 @@ class BrokerThread:
         await self.broker.stop()
 
 
-class PassingBroker:
+class TransientBroker:
     """The thread of a broker that a `vm:` URL made: it stops when its last client of this process has gone. ``late``
     gets the clients that came while it stopped.
     """
@@ -156,15 +156,15 @@ class PassingBroker:
     async def _serve(self) -> None:
         broker, loop = self._broker, asyncio.get_running_loop()
         self._loop = loop
-        broker.on_empty(lambda: loop.call_soon(self._look))
+        broker.on_empty(lambda: loop.call_soon(self._stop_if_unused))
         await broker.start()
-        loop.call_soon(self._look)
+        loop.call_soon(self._stop_if_unused)
         await broker.service.finished()
         for client in await broker.close():
             self._late(client)
 
-    def _look(self) -> None:
-        if self._broker.desert():
+    def _stop_if_unused(self) -> None:
+        if self._broker.close_if_unused():
             self._broker.service.request_stop()
 
     def _stop(self) -> None:

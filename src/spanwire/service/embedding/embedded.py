@@ -17,7 +17,7 @@ from spanwire.client.ports import InProcessTransport
 from spanwire.model.errors import JmsError
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration
-from spanwire.service.embedding.broker_thread import PassingBroker
+from spanwire.service.embedding.broker_thread import TransientBroker
 from spanwire.service.embedding.embedded_broker import IN_PROCESS, EmbeddedBroker
 from spanwire.service.embedding.vm_url import VmUrl, parse_vm_url
 from spanwire.transports.vm import VmClient
@@ -45,41 +45,41 @@ def connect(url: str, options: Mapping[str, str]) -> InProcessTransport:
     Returns at once; raises `JmsError` for a URL that cannot be honoured. A broker that is made here stops when its last
     client of this process has gone; until then the URL's options are those of its first client.
     """
-    wanted = parse_vm_url(url, options)
-    if IN_PROCESS.find(wanted.name) is not None:
-        return VmClient(wanted.address, lambda client: _join(wanted, client))
-    if not wanted.create:
-        if wanted.wait_seconds <= 0:
+    target = parse_vm_url(url, options)
+    if IN_PROCESS.find(target.name) is not None:
+        return VmClient(target.address, lambda client: _join(target, client))
+    if not target.create:
+        if target.wait_seconds <= 0:
             raise JmsError(
-                f"{wanted.address}: no broker of this name runs in this process; start one, or leave create=false out"
+                f"{target.address}: no broker of this name runs in this process; start one, or leave create=false out"
             )
-        return VmClient(wanted.address, lambda client: IN_PROCESS.expect(wanted.name, client, wanted.wait_seconds))
-    configuration = wanted.configuration()
-    return VmClient(wanted.address, lambda client: _find_or_make(wanted, configuration, client))
+        return VmClient(target.address, lambda client: IN_PROCESS.expect(target.name, client, target.wait_seconds))
+    configuration = target.configuration()
+    return VmClient(target.address, lambda client: _find_or_make(target, configuration, client))
 
 
-def _join(wanted: VmUrl, client: VmClient) -> None:
+def _join(target: VmUrl, client: VmClient) -> None:
     """Connect to a broker that was there a moment ago."""
-    broker = IN_PROCESS.find(wanted.name)
+    broker = IN_PROCESS.find(target.name)
     if broker is not None and broker.accept(client):
         return
-    if not wanted.create:
+    if not target.create:
         client.closed("the broker has stopped")
         return
     try:
-        configuration = wanted.configuration()
+        configuration = target.configuration()
     except JmsError as error:
         client.closed(str(error))
         return
-    _find_or_make(wanted, configuration, client)
+    _find_or_make(target, configuration, client)
 
 
-def _find_or_make(wanted: VmUrl, configuration: BrokerConfiguration, client: VmClient) -> None:
-    broker, made = IN_PROCESS.find_or_enter(
-        wanted.name, lambda: EmbeddedBroker(configuration, allow_anonymous=wanted.allow_anonymous)
+def _find_or_make(target: VmUrl, configuration: BrokerConfiguration, client: VmClient) -> None:
+    broker, is_new = IN_PROCESS.find_or_enter(
+        target.name, lambda: EmbeddedBroker(configuration, allow_anonymous=target.allow_anonymous)
     )
     if not broker.accept(client):
         IN_PROCESS.leave(broker)
-        _find_or_make(wanted, configuration, client)
-    elif made:
-        PassingBroker(broker, lambda late: _find_or_make(wanted, configuration, late)).start()
+        _find_or_make(target, configuration, client)
+    elif is_new:
+        TransientBroker(broker, lambda late: _find_or_make(target, configuration, late)).start()

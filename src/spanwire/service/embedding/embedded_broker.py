@@ -45,23 +45,23 @@ class EmbeddedBroker:
         shares_name: bool = False,
         environment: RealEnvironment | None = None,
     ) -> None:
-        place = directory
+        data_path = directory
         if configuration.persistence.persistent:
-            place = data_directory(configuration, directory, os.environ)
+            data_path = data_directory(configuration, directory, os.environ)
         self.name: Final = configuration.broker_name
         self.shares_name: Final = shares_name
         self.vm_name = configuration.broker_name
         self.service: Final = BrokerService(
-            configuration, place, allow_anonymous=allow_anonymous, environment=environment
+            configuration, data_path, allow_anonymous=allow_anonymous, environment=environment
         )
         self._process: Final = os.getpid()
         self._lock: Final = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: list[VmClient] = []
-        self._coming = 0
+        self._attaching = 0
         self._is_over = False
         self._is_deserted = False
-        self._is_gone = False
+        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -80,10 +80,10 @@ class EmbeddedBroker:
     def uris(self) -> dict[str, str]:
         """Where its connectors listen, by the scheme; the first of each."""
         self.check_process()
-        found: dict[str, str] = {}
+        uris_by_scheme: dict[str, str] = {}
         for connector in self.service.connectors:
-            found.setdefault(connector.settings.scheme, connector.uri)
-        return found
+            uris_by_scheme.setdefault(connector.settings.scheme, connector.uri)
+        return uris_by_scheme
 
     async def start(self) -> None:
         """Take the name and the ports, recover the store, take clients.
@@ -103,7 +103,7 @@ class EmbeddedBroker:
         with self._lock:
             self._loop = asyncio.get_running_loop()
             waiting, self._waiting = self._waiting, []
-            self._coming += len(waiting)
+            self._attaching += len(waiting)
         for client in waiting:
             self._attach(client)
 
@@ -128,11 +128,11 @@ class EmbeddedBroker:
         when there can be no connection. False when the broker has gone: look for another one.
         """
         with self._lock:
-            if self._is_gone:
+            if self._is_closed:
                 return False
             loop = None if self._is_over else self._loop
             if loop is not None:
-                self._coming += 1
+                self._attaching += 1
             elif len(self._waiting) < MAX_WAITING_CLIENTS:
                 self._waiting.append(client)
                 return True
@@ -150,10 +150,10 @@ class EmbeddedBroker:
         """Call ``action`` in the broker's loop whenever the last client of this process has gone."""
         self.service.in_process.on_empty = action
 
-    def desert(self) -> bool:
+    def close_if_unused(self) -> bool:
         """Whether no client of this process is connected or on its way; then none is taken from now on."""
         with self._lock:
-            if self.service.in_process.connection_count or self._coming or self._waiting:
+            if self.service.in_process.connection_count or self._attaching or self._waiting:
                 return False
             self._is_over = self._is_deserted = True
             return True
@@ -167,12 +167,12 @@ class EmbeddedBroker:
 
     def _attach(self, client: VmClient) -> None:
         with self._lock:
-            self._coming -= 1
+            self._attaching -= 1
         client.attach(self.service.in_process)
 
     def _take_waiting(self) -> list[VmClient]:
         with self._lock:
-            self._is_gone = True
+            self._is_closed = True
             waiting, self._waiting = self._waiting, []
             return waiting
 
@@ -218,12 +218,12 @@ class InProcessBrokers:
         """The broker of this name, made now if there is none; and whether it was. The caller starts a new one."""
         with self._lock:
             self._forget_parent()
-            found = self._brokers.get(name)
-            if found is not None:
-                return found, False
-            made = make_broker()
-            self._brokers[name] = made
-            return made, True
+            broker = self._brokers.get(name)
+            if broker is not None:
+                return broker, False
+            new_broker = make_broker()
+            self._brokers[name] = new_broker
+            return new_broker, True
 
     def expect(self, name: str, client: VmClient, timeout: float) -> None:
         """Let a client wait ``timeout`` seconds for a broker of this name to start."""

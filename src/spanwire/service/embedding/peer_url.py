@@ -21,7 +21,9 @@ SCHEME: Final = "peer"
 BIND_ADDRESS: Final = "bindAddress"
 ALLOW_ANONYMOUS: Final = "allowAnonymous"
 LOOPBACK: Final = "127.0.0.1"
-PLACE: Final = re.compile(r"peer:(?://)?([A-Za-z0-9_][A-Za-z0-9._\-]{0,62})(?:/([A-Za-z0-9._\-]{0,255}))?/?", re.ASCII)
+GROUP_AND_NAME: Final = re.compile(
+    r"peer:(?://)?([A-Za-z0-9_][A-Za-z0-9._\-]{0,62})(?:/([A-Za-z0-9._\-]{0,255}))?/?", re.ASCII
+)
 ADDRESS: Final = re.compile(r"[A-Za-z0-9.\-]{1,253}|[0-9A-Fa-f:]{2,45}", re.ASCII)
 
 
@@ -53,21 +55,21 @@ class PeerUrl:
 
 def parse_peer_url(url: str, options: Mapping[str, str]) -> PeerUrl:
     """Raises `JmsError` in one line for a URL that cannot be honoured."""
-    found = PLACE.fullmatch(url.partition("?")[0])
-    if found is None:
+    match = GROUP_AND_NAME.fullmatch(url.partition("?")[0])
+    if match is None:
         raise JmsError(
             "a peer: URL names a group and a broker; write peer://GROUP/NAME with letters, digits, '.', '_', '-'"
         )
     settings = dict(options)
     bind_address = settings.pop(BIND_ADDRESS, LOOPBACK)
     anonymous = settings.pop(ALLOW_ANONYMOUS, "false").lower()
-    name = settings.pop("brokerName", "") or found.group(2) or found.group(1)
+    name = settings.pop("brokerName", "") or match.group(2) or match.group(1)
     if not ADDRESS.fullmatch(bind_address):
-        raise JmsError(f"peer://{found.group(1)}: {BIND_ADDRESS} is no address of this machine")
+        raise JmsError(f"peer://{match.group(1)}: {BIND_ADDRESS} is no address of this machine")
     if anonymous not in ("true", "false"):
-        raise JmsError(f"peer://{found.group(1)}: the option {ALLOW_ANONYMOUS} must be true or false")
+        raise JmsError(f"peer://{match.group(1)}: the option {ALLOW_ANONYMOUS} must be true or false")
     try:
-        group = check_group(found.group(1))
+        group = check_group(match.group(1))
     except ConfigurationError as error:
         raise JmsError(str(error)) from error
     return PeerUrl(group, name, bind_address, anonymous == "true", settings)

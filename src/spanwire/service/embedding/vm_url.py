@@ -63,13 +63,15 @@ class VmUrl:
         try:
             if self.reference is None:
                 return self._simple()
-            found = load_configuration(self.reference)
-            if found.broker_name != self.name:
-                raise ConfigurationError(f"{self.reference} configures the broker {found.broker_name}; name it so here")
-            return found
+            configuration = load_configuration(self.reference)
+            if configuration.broker_name != self.name:
+                raise ConfigurationError(
+                    f"{self.reference} configures the broker {configuration.broker_name}; name it so here"
+                )
+            return configuration
         except ConfigurationError as error:
-            place = "" if self.reference is None else f"{self.address}: "  # settings are named by the URL itself
-            raise JmsError(place + "; ".join(str(error).splitlines())) from error
+            prefix = "" if self.reference is None else f"{self.address}: "  # settings are named by the URL itself
+            raise JmsError(prefix + "; ".join(str(error).splitlines())) from error
 
     def _simple(self) -> BrokerConfiguration:
         """A broker with these attributes and nothing else: no connector, a journal unless it is not persistent."""
@@ -95,25 +97,25 @@ def parse_vm_url(url: str, options: Mapping[str, str]) -> VmUrl:
         return VmUrl(peer.name, True, 0.0, {}, None, peer)
     if BROKER_URI in options:
         return described_vm_url({name: value for name, value in options.items() if name != BROKER_URI}, options)
-    found = NAME.fullmatch(url.partition("?")[0])
-    if found is None:
+    match = NAME.fullmatch(url.partition("?")[0])
+    if match is None:
         raise JmsError("a vm: URL names no broker of this process; write vm://NAME with letters, digits, '.', '_', '-'")
-    return vm_url(found.group(1) or DEFAULT_BROKER_NAME, options)
+    return vm_url(match.group(1) or DEFAULT_BROKER_NAME, options)
 
 
-def described_vm_url(given: Mapping[str, str], options: Mapping[str, str]) -> VmUrl:
+def described_vm_url(own_options: Mapping[str, str], options: Mapping[str, str]) -> VmUrl:
     """``vm:(broker:(…)?…)?options``: what is in the parentheses describes the broker, whose name it says."""
     reference = options[BROKER_URI]
     if not reference.startswith(DESCRIPTIONS):
         raise JmsError("in the parentheses of a vm: URL stands a broker; write vm:(broker:(tcp://host:port)/NAME?…)")
-    for option in given:
+    for option in own_options:
         if option.startswith(BROKER_PREFIX) or option == "brokerConfig":
             raise JmsError(f"vm:(…): the option {option[:60]} belongs to vm://NAME; write it inside of the parentheses")
     try:
         name = load_configuration(reference).broker_name
     except ConfigurationError as error:
         raise JmsError("; ".join(str(error).splitlines())) from error
-    return replace(vm_url(name, given), reference=reference)
+    return replace(vm_url(name, own_options), reference=reference)
 
 
 def vm_url(name: str, options: Mapping[str, str]) -> VmUrl:

@@ -9,7 +9,7 @@ import pytest
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.service.config.changes import OF_THE_READING, WORDS, Changes, changes, taken_over
+from spanwire.service.config.changes import OF_THE_READING, WORDS, Changes, apply_changes, changes
 from spanwire.service.config.loading import load_configuration, read_configuration
 from spanwire.service.config.model import BrokerConfiguration, RuntimeSettings
 
@@ -55,7 +55,7 @@ def test_every_field_has_a_word_for_people() -> None:
 def test_policies_and_virtual_destinations_are_taken_over() -> None:
     policy = '<destinationPolicy><policyEntries><policyEntry queue="A"/></policyEntries></destinationPolicy>'
     assert found("", policy) == Changes(policies=True)
-    assert taken_over(read(""), read(policy), found("", policy)).policies == (PolicyEntry(Destination(QUEUE, "A")),)
+    assert apply_changes(read(""), read(policy), found("", policy)).policies == (PolicyEntry(Destination(QUEUE, "A")),)
     virtual = (
         "<destinationInterceptors><virtualDestinationInterceptor><virtualDestinations>"
         '<virtualTopic name="X.&gt;"/>'
@@ -77,7 +77,7 @@ def test_users_and_rights_change_where_there_were_some() -> None:
     ):
         assert found(before, after) == Changes(later=(word,))
         old, new = read(before), read(after)
-        kept = taken_over(old, new, changes(old, new))
+        kept = apply_changes(old, new, changes(old, new))
         assert (kept.authentication, kept.authorization) == (old.authentication, old.authorization)
 
 

@@ -25,18 +25,18 @@ def take_settings(element: Element, known: Words, findings: Findings) -> None:
     start, question, query = _outer_query(uri.value)
     if not question:
         return
-    kept: list[str] = []
+    other_options: list[str] = []
     for pair in query.split("&"):
         name, equals, value = pair.partition("=")
         if not equals or name in NOT_IN_A_URI or not (known.settings.get(name) == YES or name in LISTS):
-            kept.append(pair)
+            other_options.append(pair)
         elif name in element.attributes or element.child(name) is not None:
             findings.error(uri.line, f"{name} stands in the uri of <{element.name}> and beside it; keep one")
         elif name in LISTS:
             element.children.append(_list(name, unquote(value), uri.line, findings))
         else:
             element.attributes[name] = Attribute(unquote(value), uri.line)
-    uri.value = f"{start}?{'&'.join(kept)}" if kept else start
+    uri.value = f"{start}?{'&'.join(other_options)}" if other_options else start
 
 
 def _outer_query(text: str) -> tuple[str, str, str]:
@@ -47,7 +47,7 @@ def _outer_query(text: str) -> tuple[str, str, str]:
 
 
 def _list(name: str, text: str, line: int, findings: Findings) -> Element:
-    found = Element(name, line)
+    holder = Element(name, line)
     for part in text.split(","):
         named, question, options = part.strip().partition("?")
         try:
@@ -60,5 +60,5 @@ def _list(name: str, text: str, line: int, findings: Findings) -> Element:
             continue
         value = Attribute(destination.name + question + options, line)
         kind = "queue" if destination.kind == QUEUE else "topic"
-        found.children.append(Element(kind, line, attributes={"physicalName": value}))
-    return found
+        holder.children.append(Element(kind, line, attributes={"physicalName": value}))
+    return holder

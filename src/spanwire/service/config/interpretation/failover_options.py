@@ -22,7 +22,7 @@ ORDERED: Final = "the brokers are tried in their order, and a link that is up st
 KEPT: Final = "what was not answered stays in its queue and is sent again"
 LISTED: Final = "the link goes to brokers of this list alone"
 # name → (kind of value, the values that hold here, why no other has an effect)
-HELD: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
+FIXED: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
     "backOffMultiplier": (DECIMAL, (), STATIC),
     "backup": (FLAG, ("false",), "no connection is kept in reserve"),
     "backupPoolSize": (NUMBERS, (), "no connection is kept in reserve"),
@@ -61,13 +61,13 @@ class FailoverOptions:
             value = value.strip()
             if name.startswith(NESTED):
                 self._nested.append(pair.removeprefix(NESTED))
-            elif name not in HELD:
-                findings.unknown(line, "option of failover:", name, HELD, spelt=True)
+            elif name not in FIXED:
+                findings.unknown(line, "option of failover:", name, FIXED, spelt=True)
             else:
                 self._take(name, value, line, findings)
 
     def _take(self, name: str, value: str, line: int, findings: Findings) -> None:
-        kind, holds, reason = HELD[name]
+        kind, holds, reason = FIXED[name]
         if not _is_of_kind(kind, value):
             findings.error(line, f"the option {name} of failover: must be {kind}")
             return

@@ -15,12 +15,12 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.service.config.interpretation.announcements import announcement
 from spanwire.service.config.interpretation.inactive_destinations import upkeep
-from spanwire.service.config.interpretation.network import NetworkReader
-from spanwire.service.config.interpretation.persistence import PersistenceReader
-from spanwire.service.config.interpretation.plugins import PluginReader
+from spanwire.service.config.interpretation.network import NetworkInterpreter
+from spanwire.service.config.interpretation.persistence import PersistenceInterpreter
+from spanwire.service.config.interpretation.plugins import PluginInterpreter
 from spanwire.service.config.interpretation.uri import connector_settings, redacted
 from spanwire.service.config.interpretation.usage import UsageInterpreter
-from spanwire.service.config.interpretation.virtual import VirtualReader
+from spanwire.service.config.interpretation.virtual import VirtualInterpreter
 from spanwire.service.config.model import (
     DEFAULT_BROKER_NAME,
     BrokerConfiguration,
@@ -89,18 +89,18 @@ class Interpreter:
             start=settings.flag("start", True),
             connectors=self._connectors(broker, stores),
             network_connectors=self._network_connectors(broker, stores),
-            persistence=PersistenceReader(self.findings, self.inner, self._directory).persistence(
+            persistence=PersistenceInterpreter(self.findings, self.inner, self._directory).persistence(
                 broker, settings.flag("persistent", True), usage.store.limit_bytes
             ),
             usage=usage,
             max_uncommitted=settings.number("maxUncommittedCount", 0, 0, MAX_UNCOMMITTED_COUNT) or MAX_UNCOMMITTED,
             destinations=self._destinations(broker),
-            virtual=VirtualReader(self.findings, self.inner).virtual(broker),
+            virtual=VirtualInterpreter(self.findings, self.inner).virtual(broker),
             scheduler=_scheduler(settings),
             upkeep=upkeep(settings),
             policies=PolicyInterpreter(self.findings, self.inner).policies(broker),
-            plugins=PluginReader(self.findings, self.inner).plugins(broker, plugins),
-            runtime=PluginReader(self.findings, self.inner).runtime(plugins),
+            plugins=PluginInterpreter(self.findings, self.inner).plugins(broker, plugins),
+            runtime=PluginInterpreter(self.findings, self.inner).runtime(plugins),
             authentication=security.authentication(plugins),
             authorization=security.authorization(plugins),
             source=self.findings.source,
@@ -113,16 +113,16 @@ class Interpreter:
 
     def _network_connectors(self, broker: Element, stores: Stores) -> tuple[NetworkConnectorSettings, ...]:
         """Without advisories here no bridge learns of consumers here, which is seldom meant where there are bridges."""
-        reader = NetworkReader(self.findings, self.inner, self.decryption, self._stores)
-        found = reader.connectors(broker, stores)
+        reader = NetworkInterpreter(self.findings, self.inner, self.decryption, self._stores)
+        connectors = reader.connectors(broker, stores)
         if not Settings(broker, self.findings).flag("advisorySupport", True):
-            if any(not connector.bridge.static_bridge for connector in found):
+            if any(not connector.bridge.static_bridge for connector in connectors):
                 self.findings.warn(
                     broker.attributes["advisorySupport"].line,
                     "advisorySupport of <broker> is false: bridges to this broker learn of no consumers here, only "
                     "static ones forward",
                 )
-        return found
+        return connectors
 
     def check(self, element: Element, known: Words) -> None:
         """Notes every setting and inner element that is unknown, of a later version, or without effect."""
@@ -173,15 +173,15 @@ class Interpreter:
 
     def inner(self, element: Element, name: str, known: Words) -> list[Element]:
         """All inner elements of this name, checked. One that only repeats its own name stands for its inner one."""
-        found = []
+        elements = []
         for child in element.children:
             if child.name != name:
                 continue
             while len(child.children) == 1 and child.children[0].name == name and not child.attributes:
                 child = child.children[0]
             self.check(child, known)
-            found.append(child)
-        return found
+            elements.append(child)
+        return elements
 
     def _broker_name(self, broker: Element) -> str:
         settings = Settings(broker, self.findings)
@@ -255,7 +255,7 @@ class Interpreter:
             )
 
     def _connectors(self, broker: Element, stores: Stores) -> tuple[ConnectorSettings, ...]:
-        found: list[ConnectorSettings] = []
+        connectors: list[ConnectorSettings] = []
         for group in self.inner(broker, "transportConnectors", words.CONNECTORS):
             for connector in self.inner(group, "transportConnector", words.TRANSPORT_CONNECTOR):
                 uri = connector.attributes.get("uri")
@@ -268,8 +268,8 @@ class Interpreter:
                 settings = connector_settings(uri.value, connector.value("name"), uri.line, self.findings, stores)
                 discovery_uri = announcement(connector, self.findings)
                 if settings is not None and self._starts(connector):
-                    found.append(replace(self._quotas(connector, settings), discovery_uri=discovery_uri))
-        return tuple(found)
+                    connectors.append(replace(self._quotas(connector, settings), discovery_uri=discovery_uri))
+        return tuple(connectors)
 
     def _starts(self, connector: Element) -> bool:
         if Settings(connector, self.findings).flag("autoStart", True):
@@ -299,7 +299,7 @@ class Interpreter:
 
     def _patterns(self, element: Element, name: str) -> tuple[str, ...]:
         """Regular expressions with commas between them."""
-        found: list[str] = []
+        patterns: list[str] = []
         for pattern in (Settings(element, self.findings).text(name) or "").split(","):
             try:
                 re.compile(pattern.strip())
@@ -307,18 +307,18 @@ class Interpreter:
                 line = element.attributes[name].line
                 self.findings.error(line, f"{name}: {pattern.strip()!r} is no regular expression: {error}")
             else:
-                found += [pattern.strip()] if pattern.strip() else []
-        return tuple(found)
+                patterns += [pattern.strip()] if pattern.strip() else []
+        return tuple(patterns)
 
     def _destinations(self, broker: Element) -> tuple[Destination, ...]:
-        found: list[Destination] = []
+        destinations: list[Destination] = []
         for group in self.inner(broker, "destinations", words.DESTINATIONS):
             for name, kind in (("queue", QUEUE), ("topic", TOPIC)):
                 for element in self.inner(group, name, words.DESTINATION):
                     destination = Settings(element, self.findings).physical_name(kind)
                     if destination is not None:
-                        found.append(destination)
-        return tuple(found)
+                        destinations.append(destination)
+        return tuple(destinations)
 
 
 def _scheduler(settings: Settings) -> SchedulerSettings | None:
@@ -334,10 +334,10 @@ def replace_placeholders(element: Element, variables: Variables, findings: Findi
     """Replaces the placeholders of every setting that is read; those without a value are noted."""
     pending = [element]
     while pending:
-        found = pending.pop()
-        pending.extend(child for child in found.children if child.name not in LATER_ELEMENTS)
-        for name, setting in found.attributes.items():
-            word = f"{name} of <{found.name}>"
+        current = pending.pop()
+        pending.extend(child for child in current.children if child.name not in LATER_ELEMENTS)
+        for name, setting in current.attributes.items():
+            word = f"{name} of <{current.name}>"
             if "#{" in setting.value:
                 findings.error(
                     setting.line, f"{word} holds an expression #{{…}}, which is not evaluated; write its value"

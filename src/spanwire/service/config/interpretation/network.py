@@ -103,7 +103,7 @@ Inner = Callable[[Element, str, Words], list[Element]]
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkReader:
+class NetworkInterpreter:
     """Reads the connectors of one broker. ``inner`` finds and checks inner elements, ``own_stores`` reads an
     ``sslContext`` of one connector.
     """
@@ -115,7 +115,7 @@ class NetworkReader:
 
     def connectors(self, broker: Element, stores: Stores) -> tuple[NetworkConnectorSettings, ...]:
         """All of them; what cannot be honoured is in the findings."""
-        found: list[NetworkConnectorSettings] = []
+        connectors: list[NetworkConnectorSettings] = []
         names: set[str] = set()
         for group in self.inner(broker, "networkConnectors", CONNECTORS):
             for element in self.inner(group, "networkConnector", CONNECTOR):
@@ -130,8 +130,8 @@ class NetworkReader:
                 names.add(name)
                 if connector is not None:
                     auto_start = Settings(element, self.findings).flag("autoStart", True)
-                    found.append(replace(connector, auto_start=auto_start))
-        return tuple(found)
+                    connectors.append(replace(connector, auto_start=auto_start))
+        return tuple(connectors)
 
     def _connector(self, element: Element, stores: Stores) -> NetworkConnectorSettings | None:
         bridge = self._bridge(element)
@@ -150,22 +150,22 @@ class NetworkReader:
         except ConfigurationError as error:
             self.findings.error(uri.line, str(error))
             return None
-        self._tell_scheme(uri.line, scheme)
+        self._refuse_scheme(uri.line, scheme)
         return None
 
-    def _tell_scheme(self, line: int, scheme: str) -> None:
+    def _refuse_scheme(self, line: int, scheme: str) -> None:
         """Why a connector cannot have such a URI."""
         if scheme in CLIENTS:
             self.findings.error(line, f"{scheme}: is for clients and links no brokers; write static:(tcp://host:port)")
         elif scheme == FANOUT:
-            self._tell_fanout(line)
+            self._refuse_fanout(line)
         elif scheme in LATER_AGENTS:
             word = f"the uri {scheme}: of <networkConnector>"
             self.findings.not_yet(line, word, "links over HTTP", "write static:(tcp://host:port)")
         else:
             self.findings.unknown(line, "discovery agent", scheme, [*SCHEMES, *AGENTS, DISCOVERY], spelt=True)
 
-    def _tell_fanout(self, line: int) -> None:
+    def _refuse_fanout(self, line: int) -> None:
         self.findings.not_yet(
             line,
             "fanout: of <networkConnector>",
@@ -183,11 +183,11 @@ class NetworkReader:
             return f"static:({text})"
         if scheme != DISCOVERY:
             return text
-        found = parse_composite(text)
-        if len(found.parts) != 1:
+        composite = parse_composite(text)
+        if len(composite.parts) != 1:
             raise ConfigurationError("discovery: has one agent; write discovery:(multicast://default)")
-        inner = found.parts[0]
-        return f"{inner}{'&' if _has_options(inner) else '?'}{found.query}" if found.query else inner
+        inner = composite.parts[0]
+        return f"{inner}{'&' if _has_options(inner) else '?'}{composite.query}" if composite.query else inner
 
     def _discovering(
         self, element: Element, bridge: BridgeSettings, text: str, stores: Stores
@@ -221,24 +221,24 @@ class NetworkReader:
             remotes = [] if group is None else [group]
         else:
             uris = self._flat(listed.uris, line, 1)
-            remotes = [one for one in (self._listed(uri, line, stores) for uri in uris) if one is not None]
+            remotes = [remote for remote in (self._listed(uri, line, stores) for uri in uris) if remote is not None]
         return NetworkConnectorSettings(bridge, tuple(remotes), reconnect, element.line) if remotes else None
 
     def _flat(self, uris: Sequence[str], line: int, depth: int) -> list[str]:
         """The entries of a list and of the plain lists inside. Raises `ConfigurationError`."""
         if depth > MAX_DEPTH:
             raise ConfigurationError(f"a URI has more than {MAX_DEPTH} lists inside each other")
-        found: list[str] = []
+        flat_uris: list[str] = []
         for uri in uris:
             inner = uri.partition(":")[0].lower()
             if inner not in FLAT:
-                found.append(uri)
+                flat_uris.append(uri)
                 continue
             listed = parse_static(uri)
             if listed.options:
                 self.findings.error(line, f"options of {inner}: inside of a list have no meaning; write them outside")
-            found += self._flat(listed.uris, line, depth + 1)
-        return found
+            flat_uris += self._flat(listed.uris, line, depth + 1)
+        return flat_uris
 
     def _listed(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
         """One entry of a list: an address, or ``failover:(…)`` or ``masterslave:(…)`` for one of several."""
@@ -257,10 +257,10 @@ class NetworkReader:
 
     def _one_of(self, uris: Sequence[str], shuffled: bool, line: int, stores: Stores) -> RemoteAddress | None:
         """The addresses as one; all of them have to be right."""
-        found = [remote for remote in (self._remote(uri, line, stores) for uri in uris) if remote is not None]
-        if len(found) < len(uris):
+        remotes = [remote for remote in (self._remote(uri, line, stores) for uri in uris) if remote is not None]
+        if len(remotes) < len(uris):
             return None
-        return replace(found[0], others=tuple(found[1:]), shuffled=shuffled and len(found) > 1)
+        return replace(remotes[0], others=tuple(remotes[1:]), shuffled=shuffled and len(remotes) > 1)
 
     def _bridge(self, element: Element) -> BridgeSettings:
         settings = Settings(element, self.findings)
@@ -312,7 +312,7 @@ class NetworkReader:
         self, element: Element, name: str, forced: list[Destination] | None = None
     ) -> tuple[Destination, ...]:
         """The names and patterns of one list; topics with ``?forceDurable=true`` are also put into ``forced``."""
-        found: list[Destination] = []
+        destinations: list[Destination] = []
         for group in self.inner(element, name, LIST):
             for kind_name, kind in (("queue", QUEUE), ("topic", TOPIC)):
                 for entry in self.inner(group, kind_name, NAMED):
@@ -322,10 +322,10 @@ class NetworkReader:
                     options = self._take_options(entry)
                     destination = Settings(entry, self.findings).destination("physicalName", kind, pattern=True)
                     if destination is not None:
-                        found.append(destination)
+                        destinations.append(destination)
                         if self._forces(entry, options, forced is not None) and forced is not None:
                             forced.append(destination)
-        return tuple(found)
+        return tuple(destinations)
 
     def _take_options(self, entry: Element) -> str:
         """The options behind a name, which it then lacks."""
@@ -350,7 +350,7 @@ class NetworkReader:
     def _remote(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
         inner = text.partition(":")[0].lower()
         if inner == FANOUT:
-            self._tell_fanout(line)
+            self._refuse_fanout(line)
             return None
         if inner in (*SCHEMES, *AGENTS, FAILOVER, DISCOVERY, *CLIENTS):
             self.findings.error(line, f"{inner}: is no address of one broker, as is wanted here; write tcp://host:port")
@@ -380,17 +380,17 @@ class NetworkReader:
 
     def _reconnect(self, query: str, line: int, agent: str, default: ReconnectSettings) -> ReconnectSettings:
         """The options of the agent that say when a link is tried again."""
-        found: dict[str, str] = {}
+        values: dict[str, str] = {}
         for pair in (part for part in query.split("&") if part):
             name, _, value = pair.partition("=")
-            found[name] = value.strip()
+            values[name] = value.strip()
         known = {
             "initialReconnectDelay": default.initial_delay_ms,
             "maxReconnectDelay": default.max_delay_ms,
             "maxReconnectAttempts": default.max_attempts,
             "minConnectTime": default.min_connect_ms,
         }
-        for name, value in found.items():
+        for name, value in values.items():
             if name in known:
                 lowest = NO_LIMIT if name == "maxReconnectAttempts" else 0
                 if NUMBER.fullmatch(value) and lowest <= int(value) <= MAX_DELAY_MS:
@@ -400,8 +400,8 @@ class NetworkReader:
                     self.findings.error(line, f"the option {name} of {agent}: {wanted}")
             elif name not in ("useExponentialBackOff", "backOffMultiplier"):
                 self.findings.unknown(line, f"option of {agent}:", name, RECONNECT_OPTIONS, spelt=True)
-        exponential = as_flag(found.get("useExponentialBackOff", "true" if default.exponential else "false"))
-        multiplier = found.get("backOffMultiplier", "2")
+        exponential = as_flag(values.get("useExponentialBackOff", "true" if default.exponential else "false"))
+        multiplier = values.get("backOffMultiplier", "2")
         if exponential is None:
             self.findings.error(line, f"the option useExponentialBackOff of {agent}: must be true or false")
         if not DECIMAL.fullmatch(multiplier) or float(multiplier) < 1:

@@ -108,53 +108,57 @@ TABLES: Final = (PERSISTENCE, KAHA_DB, LEVEL_DB, M_KAHA_DB, MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
-class PersistenceReader:
-    """Reads the ``persistenceAdapter`` of a broker. ``inner`` gives checked inner elements, ``place`` a directory."""
+class PersistenceInterpreter:
+    """Reads the ``persistenceAdapter`` of a broker."""
 
     findings: Findings
     inner: Callable[[Element, str, Words], list[Element]]
-    place: Callable[[Element, str], Path | None]
+    resolve_directory: Callable[[Element, str], Path | None]
 
     def persistence(self, broker: Element, persistent: bool, store_limit_bytes: int) -> PersistenceConfiguration:
         """Where and how messages are kept; ``persistent`` is the broker's own attribute. With ``store_limit_bytes``
         above 0 files are small enough for what was consumed to make room in time.
         """
-        found = PersistenceConfiguration(persistent)
+        configuration = PersistenceConfiguration(persistent)
         for adapter in self.inner(broker, "persistenceAdapter", PERSISTENCE):
             if len(adapter.children) > 1:
                 self.findings.error(
                     adapter.children[1].line, "<persistenceAdapter> holds more than one adapter; keep one"
                 )
             if self.inner(adapter, "memoryPersistenceAdapter", MEMORY):
-                found = replace(found, persistent=False)
+                configuration = replace(configuration, persistent=False)
             for store in self.inner(adapter, "kahaDB", KAHA_DB):
-                found = self._synced(store, self._placed(store, "journalMaxFileLength", found))
-                found = self._audited(store, found)
+                configuration = self._synced(store, self._placed(store, "journalMaxFileLength", configuration))
+                configuration = self._audited(store, configuration)
             for store in self.inner(adapter, "mKahaDB", M_KAHA_DB):
-                found = self._placed(store, "journalMaxFileLength", found)
+                configuration = self._placed(store, "journalMaxFileLength", configuration)
             for store in self.inner(adapter, "levelDB", LEVEL_DB):
-                found = self._placed(store, "logSize", found)
-                found = replace(found, sync=Settings(store, self.findings).flag("sync", True))
-        if 0 < store_limit_bytes < SEGMENTS_OF_LIMIT * found.segment_bytes:
-            found = replace(found, segment_bytes=max(MIN_SEGMENT_BYTES, store_limit_bytes // SEGMENTS_OF_LIMIT))
-        return found
+                configuration = self._placed(store, "logSize", configuration)
+                configuration = replace(configuration, sync=Settings(store, self.findings).flag("sync", True))
+        if 0 < store_limit_bytes < SEGMENTS_OF_LIMIT * configuration.segment_bytes:
+            configuration = replace(
+                configuration, segment_bytes=max(MIN_SEGMENT_BYTES, store_limit_bytes // SEGMENTS_OF_LIMIT)
+            )
+        return configuration
 
-    def _placed(self, store: Element, size: str, found: PersistenceConfiguration) -> PersistenceConfiguration:
-        segment_bytes = Settings(store, self.findings).size(size, found.segment_bytes)
+    def _placed(self, store: Element, size: str, configuration: PersistenceConfiguration) -> PersistenceConfiguration:
+        segment_bytes = Settings(store, self.findings).size(size, configuration.segment_bytes)
         if not MIN_SEGMENT_BYTES <= segment_bytes <= MAX_SEGMENT_BYTES:
             self.findings.error(store.line, f"{size} of <{store.name}> must be from 1 mb to just under 2 gb")
-        directory = self.place(store, "directory") if "directory" in store.attributes else None
-        return replace(found, segment_bytes=segment_bytes, directory=directory)
+        directory = self.resolve_directory(store, "directory") if "directory" in store.attributes else None
+        return replace(configuration, segment_bytes=segment_bytes, directory=directory)
 
-    def _audited(self, store: Element, found: PersistenceConfiguration) -> PersistenceConfiguration:
+    def _audited(self, store: Element, configuration: PersistenceConfiguration) -> PersistenceConfiguration:
         settings = Settings(store, self.findings)
         return replace(
-            found,
-            audit_depth=settings.number("failoverProducersAuditDepth", found.audit_depth, 1, MAX_DEPTH),
-            audited_producers=settings.number("maxFailoverProducersToTrack", found.audited_producers, 1, MAX_TRACKED),
+            configuration,
+            audit_depth=settings.number("failoverProducersAuditDepth", configuration.audit_depth, 1, MAX_DEPTH),
+            audited_producers=settings.number(
+                "maxFailoverProducersToTrack", configuration.audited_producers, 1, MAX_TRACKED
+            ),
         )
 
-    def _synced(self, store: Element, found: PersistenceConfiguration) -> PersistenceConfiguration:
+    def _synced(self, store: Element, configuration: PersistenceConfiguration) -> PersistenceConfiguration:
         """``journalDiskSyncStrategy`` counts before the older ``enableJournalDiskSyncs``."""
         settings = Settings(store, self.findings)
         strategy = (settings.text("journalDiskSyncStrategy") or "").strip().lower()
@@ -165,5 +169,7 @@ class PersistenceReader:
             self.findings.error(line, f"journalDiskSyncStrategy of <{store.name}> must be always, periodic or never")
         interval = settings.number("journalDiskSyncInterval", DEFAULT_SYNC_INTERVAL_MS, 1, MAX_SYNC_INTERVAL_MS)
         return replace(
-            found, sync=strategy not in (PERIODIC, NEVER), sync_interval_ms=interval if strategy == PERIODIC else 0
+            configuration,
+            sync=strategy not in (PERIODIC, NEVER),
+            sync_interval_ms=interval if strategy == PERIODIC else 0,
         )

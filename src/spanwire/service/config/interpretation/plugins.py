@@ -91,7 +91,7 @@ Inner = Callable[[Element, str, Words], list[Element]]
 
 
 @dataclass(frozen=True, slots=True)
-class PluginReader:
+class PluginInterpreter:
     """Reads the ``plugins`` elements of a broker. ``inner`` finds and checks inner elements."""
 
     findings: Findings
@@ -99,22 +99,22 @@ class PluginReader:
 
     def plugins(self, broker: Element, groups: list[Element]) -> PluginSettings:
         """What they say. The order counts for what becomes of dead letters."""
-        letters: list[DiscardingSettings | RedeliverySettings] = []
+        dead_letters: list[DiscardingSettings | RedeliverySettings] = []
         for group in groups:
             discarding = self.inner(group, "discardingDLQBrokerPlugin", DISCARDING)
             redelivery = self.inner(group, "redeliveryPlugin", REDELIVERY)
             settings: dict[int, DiscardingSettings | RedeliverySettings] = {}
             settings |= {id(element): self._discarding(element) for element in discarding}
             settings |= {id(element): self._redelivery(broker, element) for element in redelivery}
-            letters += [settings.pop(id(child)) for child in group.children if id(child) in settings]
-            letters += settings.values()  # those inside an element of the same name
+            dead_letters += [settings.pop(id(child)) for child in group.children if id(child) in settings]
+            dead_letters += settings.values()  # those inside an element of the same name
         statistics = self._only(groups, "statisticsBrokerPlugin", STATISTICS)
         times = self._only(groups, "timeStampingBrokerPlugin", TIME_STAMPS)
         persistence = self._only(groups, "forcePersistencyModeBrokerPlugin", PERSISTENCE)
         separator = self._only(groups, "destinationPathSeparatorPlugin", PATH_SEPARATOR)
         event_log = self._only(groups, "loggingBrokerPlugin", EVENT_LOG)
         return PluginSettings(
-            dead_letters=tuple(letters),
+            dead_letters=tuple(dead_letters),
             statistics=statistics is not None,
             times=None if times is None else self._times(times),
             persistent=None if persistence is None else self._settings(persistence).flag("persistenceFlag", False),
@@ -125,20 +125,20 @@ class PluginReader:
 
     def runtime(self, groups: list[Element]) -> RuntimeSettings | None:
         """Whether the file may change while the broker runs, and how often it is looked at."""
-        found = self._only(groups, "runtimeConfigurationPlugin", RUNTIME)
-        if found is None:
+        element = self._only(groups, "runtimeConfigurationPlugin", RUNTIME)
+        if element is None:
             return None
-        return RuntimeSettings(self._settings(found).number("checkPeriod", 0, 0, MAX_PERIOD_MS))
+        return RuntimeSettings(self._settings(element).number("checkPeriod", 0, 0, MAX_PERIOD_MS))
 
     def _settings(self, element: Element) -> Settings:
         return Settings(element, self.findings)
 
     def _only(self, groups: list[Element], name: str, known: Words) -> Element | None:
         """The element of this name, of which one can be there."""
-        found = [element for group in groups for element in self.inner(group, name, known)]
-        for element in found[1:]:
+        elements = [element for group in groups for element in self.inner(group, name, known)]
+        for element in elements[1:]:
             self.findings.error(element.line, f"<{name}> stands there twice; keep one")
-        return found[0] if found else None
+        return elements[0] if elements else None
 
     def _separator(self, element: Element) -> str:
         """One character that is none of a name's own."""

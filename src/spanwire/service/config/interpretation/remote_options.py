@@ -28,7 +28,7 @@ AS_THEY_COME: Final = "messages cross as they came, neither tight nor cached"
 SILENCE: Final = f"{INACTIVITY} says when a silent link ends"
 JAVA: Final = "it tunes the Java implementation"
 # name → (kind of value, the value that holds here or "" for any, why no other has an effect)
-HELD: Final[dict[str, tuple[str, str, str]]] = {
+FIXED: Final[dict[str, tuple[str, str, str]]] = {
     "closeAsync": (FLAG, "", ""),
     "daemon": (FLAG, "", ""),
     "diffServ": (TEXT, "0", "the system chooses the class of traffic"),
@@ -74,7 +74,7 @@ class RemoteOptions:
         self._line: Final = line
         self._findings: Final = findings
         self._values: Final[dict[str, str]] = {}
-        known = {**EFFECTIVE, **{name: kind for name, (kind, _, _) in HELD.items()}}
+        known = {**EFFECTIVE, **{name: kind for name, (kind, _, _) in FIXED.items()}}
         if is_tls(uri):
             known |= OF_TLS
         for full_name, value in uri.options.items():
@@ -86,11 +86,11 @@ class RemoteOptions:
                 findings.error(line, f"the option {full_name} of a network connector's {uri.scheme}:// must be {kind}")
             else:
                 self._values[name] = value.strip()
-                self._tell_what_holds(full_name, name, value.strip())
+                self._warn_if_without_effect(full_name, name, value.strip())
 
-    def _tell_what_holds(self, full_name: str, name: str, value: str) -> None:
-        _, holds, reason = HELD.get(name, ("", "", ""))
-        if name in HELD and (not holds or value.lower() != holds):
+    def _warn_if_without_effect(self, full_name: str, name: str, value: str) -> None:
+        _, holds, reason = FIXED.get(name, ("", "", ""))
+        if name in FIXED and (not holds or value.lower() != holds):
             self._findings.warn(
                 self._line, f"the option {full_name} has no effect in a network connector: {reason or JAVA}"
             )

@@ -125,38 +125,38 @@ class TransportUri:
     options: dict[str, str] = field(default_factory=dict, repr=False)
 
 
-def parse_uri(text: str, fault: Callable[[str], None]) -> TransportUri | None:
-    """Cuts a URI into its parts; tells ``fault`` in words what is wrong and gives None when it is not one."""
+def parse_uri(text: str, report_fault: Callable[[str], None]) -> TransportUri | None:
+    """Cuts a URI into its parts; tells ``report_fault`` in words what is wrong and gives None when it is not one."""
     shown = redacted(text)
     scheme, colon, rest = text.strip().partition(":")
     if len(text) > MAX_URI or not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+]*", scheme):
-        fault(f"{shown!r} is no transport URI; write scheme://host:port")
+        report_fault(f"{shown!r} is no transport URI; write scheme://host:port")
         return None
     address, _, query = rest.partition("?")
-    found = AUTHORITY.fullmatch(address.removeprefix("//").rstrip("/"))
-    if found is None or not address.startswith("//"):
-        fault(f"{shown!r} is no transport URI; write scheme://host:port")
+    authority = AUTHORITY.fullmatch(address.removeprefix("//").rstrip("/"))
+    if authority is None or not address.startswith("//"):
+        report_fault(f"{shown!r} is no transport URI; write scheme://host:port")
         return None
-    port = None if found.group(3) is None else int(found.group(3))
+    port = None if authority.group(3) is None else int(authority.group(3))
     if port is not None and port > 65535:
-        fault(f"the port of {shown!r} is above 65535")
+        report_fault(f"the port of {shown!r} is above 65535")
         return None
-    options = _options(query, fault)
+    options = _options(query, report_fault)
     if options is None:
         return None
-    return TransportUri(scheme.lower(), found.group(1) or found.group(2) or "", port, options)
+    return TransportUri(scheme.lower(), authority.group(1) or authority.group(2) or "", port, options)
 
 
-def _options(query: str, fault: Callable[[str], None]) -> dict[str, str] | None:
+def _options(query: str, report_fault: Callable[[str], None]) -> dict[str, str] | None:
     options: dict[str, str] = {}
     pairs = [pair for pair in query.split("&") if pair] if query else []
     if len(pairs) > MAX_OPTIONS:
-        fault(f"a transport URI has more than {MAX_OPTIONS} options")
+        report_fault(f"a transport URI has more than {MAX_OPTIONS} options")
         return None
     for pair in pairs:
         name, _, value = pair.partition("=")
         if not OPTION.fullmatch(name):
-            fault(f"{name[:MAX_WORD]!r} is no name of a transport option")
+            report_fault(f"{name[:MAX_WORD]!r} is no name of a transport option")
             return None
         if name.startswith("wireformat."):
             name = "wireFormat." + name.removeprefix("wireformat.")
@@ -235,17 +235,17 @@ def _protocols(options: dict[str, str], line: int, findings: Findings) -> tuple[
 
     None when nothing of what it names is left: it must not open what it does not name.
     """
-    found: list[str] = []
+    protocols: list[str] = []
     text = options.get("auto.protocols") or options.get("protocols") or ""
     for name in (part.strip().lower() for part in text.split(",")):
         if name in DETECTED:
-            found.append(DETECTED[name])
+            protocols.append(DETECTED[name])
         elif name in LATER_PROTOCOLS:
             findings.not_yet(line, f"the protocol {name}", LATER_PROTOCOLS[name])
         elif name:
             findings.unknown(line, "protocol", name, DETECTED, spelt=True)
     if text.strip(" ,"):
-        return tuple(dict.fromkeys(found)) or None
+        return tuple(dict.fromkeys(protocols)) or None
     return tuple(PROTOCOLS)
 
 
@@ -258,7 +258,7 @@ def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Find
     """The options that are understood, without ``transport.``; the others are noted."""
     known = {**SOCKET, **WIRE_FORMAT, **(STOMP if protocol in ("stomp", AUTO) else {})}
     known |= {**(TLS if is_tls(uri) else {}), **(DETECTION if protocol == AUTO else {})}
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for full_name, value in uri.options.items():
         name = ALIASES.get(full_name, full_name.removeprefix("transport."))
         rule = known.get(name)
@@ -278,8 +278,8 @@ def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Find
         else:
             if name in WITHOUT_EFFECT:
                 findings.warn(line, f"the option {full_name} has no effect here: it tunes the Java implementation")
-            found[name] = value.strip()
-    return found
+            options[name] = value.strip()
+    return options
 
 
 def _spellings(known: dict[str, tuple[str, str | None]]) -> list[str]:

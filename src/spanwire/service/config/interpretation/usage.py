@@ -30,21 +30,23 @@ class UsageInterpreter:
 
     def usage(self, broker: Element) -> UsageConfiguration:
         """The limits of the whole broker."""
-        found = UsageConfiguration()
+        configuration = UsageConfiguration()
         for usage in self.inner(broker, "systemUsage", words.SYSTEM_USAGE):
             settings = Settings(usage, self.findings)
-            found = replace(
-                found,
-                fail_if_no_space=settings.flag("sendFailIfNoSpace", found.fail_if_no_space),
-                fail_after_ms=settings.number("sendFailIfNoSpaceAfterTimeout", found.fail_after_ms, 0, MAX_INT),
+            configuration = replace(
+                configuration,
+                fail_if_no_space=settings.flag("sendFailIfNoSpace", configuration.fail_if_no_space),
+                fail_after_ms=settings.number("sendFailIfNoSpaceAfterTimeout", configuration.fail_after_ms, 0, MAX_INT),
             )
             for memory in self.inner(usage, "memoryUsage", words.MEMORY_USAGE):
-                found = replace(found, memory_limit_bytes=self._memory(memory, found.memory_limit_bytes))
+                configuration = replace(
+                    configuration, memory_limit_bytes=self._memory(memory, configuration.memory_limit_bytes)
+                )
             for store in self.inner(usage, "storeUsage", words.STORE_USAGE):
-                found = replace(found, store=self._disk(store))
+                configuration = replace(configuration, store=self._disk(store))
             for temporary in self.inner(usage, "tempUsage", words.TEMP_USAGE):
-                found = replace(found, temporary=self._disk(temporary))
-        return found
+                configuration = replace(configuration, temporary=self._disk(temporary))
+        return configuration
 
     def _memory(self, memory: Element, limit: int) -> int:
         settings = Settings(memory, self.findings)

@@ -64,7 +64,7 @@ Inner = Callable[[Element, str, Words], list[Element]]
 
 
 @dataclass(frozen=True, slots=True)
-class VirtualReader:
+class VirtualInterpreter:
     """Reads the virtual destinations of one broker. ``inner`` finds and checks inner elements."""
 
     findings: Findings
@@ -106,10 +106,10 @@ class VirtualReader:
         settings = Settings(element, self.findings)
         name = Destination(TOPIC, ">")
         if "name" in element.attributes:
-            found = settings.destination("name", TOPIC, pattern=True)
-            if found is None:
+            pattern_destination = settings.destination("name", TOPIC, pattern=True)
+            if pattern_destination is None:
                 return None
-            name = found
+            name = pattern_destination
         default = VirtualTopic()
         prefix = element.value("prefix")
         prefix = default.prefix if prefix is None else prefix
@@ -155,16 +155,16 @@ class VirtualReader:
         )
 
     def _plain_forwards(self, holder: Element) -> list[ForwardTo]:
-        found: list[ForwardTo] = []
+        forwards: list[ForwardTo] = []
         for name, kind in (("queue", QUEUE), ("topic", TOPIC)):
             for element in self.inner(holder, name, NAMED):
                 destination = Settings(element, self.findings).physical_name(kind)
                 if destination is not None:
-                    found.append(ForwardTo(destination))
-        return found
+                    forwards.append(ForwardTo(destination))
+        return forwards
 
     def _filtered_forwards(self, holder: Element) -> list[ForwardTo]:
-        found: list[ForwardTo] = []
+        forwards: list[ForwardTo] = []
         for element in self.inner(holder, "filteredDestination", FILTERED):
             named = [name for name in ("queue", "topic") if name in element.attributes]
             if len(named) != 1:
@@ -174,8 +174,8 @@ class VirtualReader:
             destination = Settings(element, self.findings).destination(named[0], kind, pattern=False)
             selector = self._selector(element)
             if destination is not None:
-                found.append(ForwardTo(destination, selector))
-        return found
+                forwards.append(ForwardTo(destination, selector))
+        return forwards
 
     def _selector(self, element: Element) -> str:
         selector = (element.value("selector") or "").strip()

@@ -19,16 +19,16 @@ def bridge_policy(entry: Element, inner: Inner, findings: Findings) -> BridgePol
     """The last ``conditionalNetworkBridgeFilterFactory`` of one entry; None when it has none, or one that asks for
     nothing.
     """
-    found: BridgePolicy | None = None
+    policy: BridgePolicy | None = None
     for factory in inner(entry, "networkBridgeFilterFactory", words.BRIDGE_FILTERS):
         inner(factory, "defaultNetworkBridgeFilterFactory", words.WITHOUT_SETTINGS)  # what holds anyway
         for element in inner(factory, "conditionalNetworkBridgeFilterFactory", words.CONDITIONAL_BRIDGE_FILTER):
             settings = Settings(element, findings)
-            found = BridgePolicy(
+            policy = BridgePolicy(
                 replays=settings.flag("replayWhenNoConsumers", False),
                 replay_delay_ms=settings.number("replayDelay", 0, -MAX_DELAY_MS, MAX_DELAY_MS),
                 rate_limit=settings.number("rateLimit", 0, 0, MAX_RATE),
                 rate_duration_ms=settings.number("rateDuration", DEFAULT_RATE_DURATION_MS, 1, MAX_DELAY_MS),
                 selector_aware=settings.flag("selectorAware", False),
             )
-    return None if found is None or not (found.replays or found.rate_limit) else found
+    return None if policy is None or not (policy.replays or policy.rate_limit) else policy

@@ -24,7 +24,7 @@ from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
 from spanwire.service.config.policies.bridge_policies import bridge_policy
 from spanwire.service.config.policies.queue_policies import queue_policy
-from spanwire.service.config.policies.topic_policies import TopicPolicyReader
+from spanwire.service.config.policies.topic_policies import TopicPolicyInterpreter
 from spanwire.service.config.security.security import Inner
 from spanwire.service.config.tables import attribute_table as words
 from spanwire.service.config.values.diagnostics import Findings
@@ -45,20 +45,20 @@ class PolicyInterpreter:
 
     def policies(self, broker: Element) -> tuple[PolicyEntry, ...]:
         """All entries. Those of ``defaultEntry`` come last: they hold where no other does."""
-        found: list[PolicyEntry] = []
+        named_entries: list[PolicyEntry] = []
         defaults: list[PolicyEntry] = []
         for policy in self.inner(broker, "destinationPolicy", words.POLICY):
             maps = self.inner(policy, "policyMap", words.POLICY_MAP)
             for group in [policy, *maps]:
                 for entries in self.inner(group, "policyEntries", words.POLICY_ENTRIES):
                     for element in self.inner(entries, "policyEntry", words.POLICY_ENTRY):
-                        found += self._named(element)
+                        named_entries += self._named(element)
             for group in maps:
                 for holder in self.inner(group, "defaultEntry", words.DEFAULT_POLICY):
                     for element in self.inner(holder, "policyEntry", words.POLICY_ENTRY):
                         entry = self._entry(element, EVERYTHING[0])
                         defaults += [replace(entry, destination=destination) for destination in EVERYTHING]
-        return (*found, *defaults)
+        return (*named_entries, *defaults)
 
     def _named(self, element: Element) -> list[PolicyEntry]:
         """One entry, or none when it does not say for which destinations."""
@@ -75,8 +75,8 @@ class PolicyInterpreter:
 
     def _entry(self, element: Element, destination: Destination) -> PolicyEntry:
         settings = Settings(element, self.findings)
-        topics = TopicPolicyReader(self.findings, self.inner)
-        given = element.attributes
+        topics = TopicPolicyInterpreter(self.findings, self.inner)
+        attributes = element.attributes
         return PolicyEntry(
             destination,
             memory_limit_bytes=settings.size("memoryLimit", 0),
@@ -87,7 +87,9 @@ class PolicyInterpreter:
             expire_messages_period_ms=settings.number("expireMessagesPeriod", DEFAULT_EXPIRE_PERIOD_MS, 0, MAX_DAY_MS),
             dead_letter=self._dead_letter_strategy(element),
             producer_flow_control=settings.flag("producerFlowControl", True),
-            send_fail_if_no_space=settings.flag("sendFailIfNoSpace", False) if "sendFailIfNoSpace" in given else None,
+            send_fail_if_no_space=settings.flag("sendFailIfNoSpace", False)
+            if "sendFailIfNoSpace" in attributes
+            else None,
             send_fail_after_ms=settings.number("sendFailIfNoSpaceAfterTimeout", -1, -1, MAX_INT),
             blocked_producer_warning_interval_ms=settings.number(
                 "blockedProducerWarningInterval", DEFAULT_WARNING_INTERVAL_MS, -1, MAX_INT
@@ -112,11 +114,11 @@ class PolicyInterpreter:
         return settings.number("inactiveTimeoutBeforeGC", misspelt, 1, MAX_LONG)
 
     def _dead_letter_strategy(self, entry: Element) -> DeadLetterStrategy:
-        found = DeadLetterStrategy()
+        dead_letters = DeadLetterStrategy()
         for strategy in self.inner(entry, "deadLetterStrategy", words.DEAD_LETTER_STRATEGY):
             for shared in self.inner(strategy, "sharedDeadLetterStrategy", words.SHARED_DEAD_LETTERS):
                 settings = Settings(shared, self.findings)
-                found = DeadLetterStrategy(
+                dead_letters = DeadLetterStrategy(
                     self._dead_letter_queue(shared),
                     process_expired=settings.flag("processExpired", True),
                     process_non_persistent=settings.flag("processNonPersistent", False),
@@ -124,15 +126,15 @@ class PolicyInterpreter:
                 )
             for individual in self.inner(strategy, "individualDeadLetterStrategy", words.INDIVIDUAL_DEAD_LETTERS):
                 settings = Settings(individual, self.findings)
-                found = DeadLetterStrategy(
+                dead_letters = DeadLetterStrategy(
                     process_expired=settings.flag("processExpired", True),
                     process_non_persistent=settings.flag("processNonPersistent", False),
                     individual=self._individual_names(individual),
                     expiration_ms=settings.number("expiration", 0, 0, MAX_DELAY_MS),
                 )
             if self.inner(strategy, "discarding", words.DISCARDING_LETTERS):
-                found = DeadLetterStrategy(discards=True)
-        return found
+                dead_letters = DeadLetterStrategy(discards=True)
+        return dead_letters
 
     def _individual_names(self, element: Element) -> IndividualNames:
         default = IndividualNames()

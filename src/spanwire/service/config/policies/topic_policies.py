@@ -65,7 +65,7 @@ OF_TOPICS_ALONE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPolicyReader:
+class TopicPolicyInterpreter:
     """Reads what an entry sets for topics."""
 
     findings: Findings
@@ -80,9 +80,9 @@ class TopicPolicyReader:
         if "queue" in entry.attributes or as_flag(entry.value("tempQueue") or ""):
             self.inner(entry, "dispatchPolicy", words.DISPATCH)
             for name, reason in OF_TOPICS_ALONE.items():
-                found = entry.child(name)
-                if found is not None:
-                    self.findings.warn(found.line, f"<{name}> has no effect: {reason}")
+                child = entry.child(name)
+                if child is not None:
+                    self.findings.warn(child.line, f"<{name}> has no effect: {reason}")
             return TopicPolicy(durable_prefetch, always_retroactive)
         return TopicPolicy(
             durable_prefetch,
@@ -95,33 +95,33 @@ class TopicPolicyReader:
         )
 
     def _dispatch(self, entry: Element) -> DispatchPolicy | None:
-        found: DispatchPolicy | None = None
+        policy: DispatchPolicy | None = None
         for element in self.inner(entry, "dispatchPolicy", words.DISPATCH):
             for kind in (PRIORITY, PRIORITY_NETWORK):
                 if self.inner(element, kind, words.WITHOUT_SETTINGS):
-                    found = DispatchPolicy(kind)
+                    policy = DispatchPolicy(kind)
             for chosen in self.inner(element, CLIENT_ID_FILTER, words.CLIENT_ID_FILTER):
                 settings = Settings(chosen, self.findings)
                 name = settings.text("ptpClientId")
                 suffix = settings.text("ptpSuffix")
-                found = DispatchPolicy(
+                policy = DispatchPolicy(
                     CLIENT_ID_FILTER,
                     DEFAULT_CLIENT_ID_PROPERTY if name is None else name,
                     DEFAULT_CLIENT_ID_SUFFIX if suffix is None else suffix,
                 )
-        return found
+        return policy
 
     def slow_consumers(self, entry: Element) -> SlowConsumerPolicy | None:
         """What becomes of slow consumers; None: nothing."""
-        found: SlowConsumerPolicy | None = None
+        policy: SlowConsumerPolicy | None = None
         for element in self.inner(entry, "slowConsumerStrategy", words.SLOW_CONSUMERS):
             for slow in self.inner(element, "abortSlowConsumerStrategy", words.ABORT_SLOW):
-                found = self._abortion(slow, None, True)
+                policy = self._abortion(slow, None, True)
             for slow in self.inner(element, "abortSlowAckConsumerStrategy", words.ABORT_SLOW_ACK):
                 settings = Settings(slow, self.findings)
                 since = settings.number("maxTimeSinceLastAck", DEFAULT_SLOW_MS, -1, MAX_INT)
-                found = self._abortion(slow, since, settings.flag("ignoreIdleConsumers", True))
-        return found
+                policy = self._abortion(slow, since, settings.flag("ignoreIdleConsumers", True))
+        return policy
 
     def _abortion(self, element: Element, since_ack_ms: int | None, ignore_idle: bool) -> SlowConsumerPolicy:
         settings = Settings(element, self.findings)
@@ -136,13 +136,13 @@ class TopicPolicyReader:
         )
 
     def _pending_limit(self, entry: Element) -> PendingLimit | None:
-        found: PendingLimit | None = None
+        limit: PendingLimit | None = None
         for element in self.inner(entry, "pendingMessageLimitStrategy", words.PENDING_LIMIT):
             for constant in self.inner(element, "constantPendingMessageLimitStrategy", words.CONSTANT_LIMIT):
-                found = PendingLimit(Settings(constant, self.findings).number("limit", -1, -1, MAX_INT))
+                limit = PendingLimit(Settings(constant, self.findings).number("limit", -1, -1, MAX_INT))
             for rate in self.inner(element, "prefetchRatePendingMessageLimitStrategy", words.PREFETCH_RATE):
-                found = PendingLimit(multiplier=self._multiplier(rate))
-        return found
+                limit = PendingLimit(multiplier=self._multiplier(rate))
+        return limit
 
     def _multiplier(self, element: Element) -> float:
         text = Settings(element, self.findings).text("multiplier")
@@ -158,7 +158,7 @@ class TopicPolicyReader:
         return float(text)
 
     def _eviction(self, entry: Element) -> EvictionPolicy:
-        found = EvictionPolicy()
+        policy = EvictionPolicy()
         for element in self.inner(entry, "messageEvictionStrategy", words.EVICTION):
             for kind, table in EVICTIONS.items():
                 for strategy in self.inner(element, kind, table):
@@ -167,21 +167,21 @@ class TopicPolicyReader:
                     name = settings.text("propertyName") if kind == UNIQUE_PROPERTY else None
                     if kind == UNIQUE_PROPERTY and not name:
                         self.findings.error(strategy.line, f"<{kind}> has no propertyName")
-                    found = EvictionPolicy(kind, name, mark)
-        return found
+                    policy = EvictionPolicy(kind, name, mark)
+        return policy
 
     def _recovery(self, holder: Element, name: str) -> RecoveryPolicy | None:
         """One policy. The one for retained messages holds beside any other, so that one around another says nothing
         more than that.
         """
-        found: RecoveryPolicy | None = None
+        recovery_policy: RecoveryPolicy | None = None
         for element in self.inner(holder, name, words.RECOVERY):
             for kind, table in RECOVERIES.items():
                 for policy in self.inner(element, kind, table):
-                    found = self._one_recovery(kind, policy)
+                    recovery_policy = self._one_recovery(kind, policy)
                     if kind == RETAINED and policy.child("wrapped") is not None:
-                        found = self._recovery(policy, "wrapped") or found
-        return found
+                        recovery_policy = self._recovery(policy, "wrapped") or recovery_policy
+        return recovery_policy
 
     def _one_recovery(self, kind: str, element: Element) -> RecoveryPolicy | None:
         settings = Settings(element, self.findings)

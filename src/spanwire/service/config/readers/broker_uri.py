@@ -29,15 +29,15 @@ NAME: Final = "brokerName"
 
 def broker_element(text: str) -> Element:
     """The ``broker`` element that ``broker:(…)`` stands for. Raises `ConfigurationError`."""
-    found = parse_composite(text)
-    if found.scheme != "broker" or not found.is_list:
+    composite = parse_composite(text)
+    if composite.scheme != "broker" or not composite.is_list:
         raise ConfigurationError("a broker URI is written broker:(tcp://host:port)/NAME?option=value")
-    options = dict(found.options)
-    name = found.path.strip("/")
+    options = dict(composite.options)
+    name = composite.path.strip("/")
     if name and options.setdefault(NAME, name) != name:
         raise ConfigurationError("the path and brokerName of the broker: uri differ; keep one of them")
-    networks = [part.removeprefix(NETWORK) for part in found.parts if part.startswith(NETWORK)]
-    return element(options, [part for part in found.parts if not part.startswith(NETWORK)], networks)
+    networks = [part.removeprefix(NETWORK) for part in composite.parts if part.startswith(NETWORK)]
+    return element(options, [part for part in composite.parts if not part.startswith(NETWORK)], networks)
 
 
 def properties_element(path: Path) -> Element:
@@ -47,9 +47,9 @@ def properties_element(path: Path) -> Element:
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{path}: is not in UTF-8; save it as UTF-8") from error
     options = {name.removeprefix("broker."): value.strip() for name, value in read_properties(text).items()}
-    found = element(options, (), ())
-    read_lists(found)
-    return found
+    broker = element(options, (), ())
+    read_lists(broker)
+    return broker
 
 
 def read_lists(broker: Element) -> None:
@@ -76,7 +76,7 @@ def element(options: Mapping[str, str], transports: Sequence[str], networks: Seq
 
 def _add(broker: Element, transports: Sequence[str], networks: Sequence[str], line: int) -> None:
     connectors = [Element("transportConnector", line, attributes={"uri": Attribute(uri, line)}) for uri in transports]
-    links = [_link(uri, f"NC-{place}", line) for place, uri in enumerate(networks, 1)]
+    links = [_link(uri, f"NC-{number}", line) for number, uri in enumerate(networks, 1)]
     if connectors:
         broker.children.append(Element("transportConnectors", line, children=connectors))
     if links:

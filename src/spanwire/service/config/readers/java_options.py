@@ -23,31 +23,31 @@ HEAP: Final = re.compile(r"-Xmx([0-9]{1,15}[kKmMgG]?)", re.ASCII)
 
 def definitions(environment: Mapping[str, str]) -> dict[str, str]:
     """The values that the variables of the start script define."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for word in _words(environment):
         definition = DEFINITION.fullmatch(word)
         if definition is not None:
-            found[definition.group(1)] = definition.group(2)
-    return found
+            values[definition.group(1)] = definition.group(2)
+    return values
 
 
 def heap_bytes(environment: Mapping[str, str]) -> tuple[int, str]:
     """How large the heap of a Java broker would be, and in words why."""
-    found = (ASSUMED_HEAP_BYTES, "1 gb, ActiveMQ's usual heap")
+    heap_and_reason = (ASSUMED_HEAP_BYTES, "1 gb, ActiveMQ's usual heap")
     for word in _words(environment):
         heap = HEAP.fullmatch(word)
         size = None if heap is None else as_size(heap.group(1))
         if size:
-            found = (size, f"the heap that {word} gives")
-    return found
+            heap_and_reason = (size, f"the heap that {word} gives")
+    return heap_and_reason
 
 
 def _words(environment: Mapping[str, str]) -> list[str]:
-    found: list[str] = []
+    words: list[str] = []
     for variable in DEFINING:
         text = environment.get(variable, "")[:MAX_OPTIONS]
         try:
-            found += shlex.split(text)
+            words += shlex.split(text)
         except ValueError:  # a quote that is left open
-            found += text.split()
-    return found
+            words += text.split()
+    return words

@@ -61,10 +61,10 @@ class Variables:
         Raises `UnknownPlaceholderError` for a name without a value, `ConfigurationError` when there is no end to it.
         """
         for _ in range(MAX_EXPANSIONS):
-            found = PLACEHOLDER.search(text)
-            if found is None:
+            match = PLACEHOLDER.search(text)
+            if match is None:
                 return text
-            text = text[: found.start()] + self._value(found.group(1)) + text[found.end() :]
+            text = text[: match.start()] + self._value(match.group(1)) + text[match.end() :]
             if len(text) > MAX_VALUE:
                 break
         raise ConfigurationError("the placeholders of this value have no end; do they name each other?")
@@ -87,11 +87,11 @@ def read_properties(text: str) -> dict[str, str]:
     """The keys and values of a ``.properties`` text (java.util.Properties). Lines without a separator have an empty
     value.
     """
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for line in _logical_lines(text):
         key, value = _cut(line)
-        found[_unescaped(key)] = _unescaped(value)
-    return found
+        properties[_unescaped(key)] = _unescaped(value)
+    return properties
 
 
 def _logical_lines(text: str) -> list[str]:
@@ -128,8 +128,8 @@ def _unescaped(text: str) -> str:
     return ESCAPE.sub(_character, text)
 
 
-def _character(found: re.Match[str]) -> str:
-    code = found.group(1)
+def _character(match: re.Match[str]) -> str:
+    code = match.group(1)
     if len(code) == 5:
         return chr(int(code[1:], 16))
     return CONTROLS.get(code, code)

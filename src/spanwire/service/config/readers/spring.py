@@ -230,24 +230,24 @@ class SpringDocument:
                 self._findings.unknown(element.line, "property of the encryptor bean", name, known)
 
     def _properties(self, element: Element) -> None:
-        found: dict[str, str] = {}
+        properties: dict[str, str] = {}
         pending = list(element.children)
         while pending:
             inner = pending.pop(0)
             if inner.name == "prop":
-                found[inner.value("key") or ""] = inner.text.strip()
+                properties[inner.value("key") or ""] = inner.text.strip()
             elif inner.name in ("props", "value"):
                 pending.extend(inner.children)
-                found.update(read_properties(inner.text))
+                properties.update(read_properties(inner.text))
             elif inner.name == "bean" and inner.value("class") == FABRIC_PROPERTIES:
                 self._findings.warn(inner.line, f"{FABRIC_PROPERTIES} is read as the environment")
             else:
                 self._findings.unknown(inner.line, "element in <property>", inner.name, ["props", "prop", "value"])
         text = element.value("value")
         if text is not None:
-            found.update(read_properties(text))
-        found.pop("", None)
-        self._variables.add(found)
+            properties.update(read_properties(text))
+        properties.pop("", None)
+        self._variables.add(properties)
 
     def _location(self, text: str, line: int) -> None:
         self._locations += 1
@@ -279,14 +279,14 @@ def _texts(element: Element) -> list[str]:
     value = element.value("value")
     if value is not None:
         return value.split(",")
-    found = []
+    texts = []
     pending = list(element.children)
     while pending:
         inner = pending.pop(0)
         if inner.name == "value":
-            found.append(inner.text)
+            texts.append(inner.text)
         pending.extend(inner.children)
-    return found
+    return texts
 
 
 def _file_name(location: str) -> str:

@@ -51,7 +51,7 @@ def read_login_config(text: str, source: str) -> dict[str, list[LoginModuleEntry
 
 
 def _tokens(text: str, source: str) -> list[_Token]:
-    found: list[_Token] = []
+    tokens: list[_Token] = []
     position = 0
     line = 1
     while position < len(text):
@@ -63,10 +63,10 @@ def _tokens(text: str, source: str) -> list[_Token]:
             value = match.group(kind)
             if kind == "quoted":
                 value = re.sub(r"\\(.)", r"\1", value)
-            found.append(_Token(value, kind == "punctuation", line))
+            tokens.append(_Token(value, kind == "punctuation", line))
         line += match.group().count("\n")
         position = match.end()
-    return found
+    return tokens
 
 
 class _Reader:
@@ -76,7 +76,7 @@ class _Reader:
         self._next = 0
 
     def names(self) -> dict[str, list[LoginModuleEntry]]:
-        found: dict[str, list[LoginModuleEntry]] = {}
+        modules_by_name: dict[str, list[LoginModuleEntry]] = {}
         while self._next < len(self._tokens):
             name = self._word("the name of a login configuration")
             self._expect("{")
@@ -87,8 +87,8 @@ class _Reader:
                 modules.append(self._module())
             self._expect("}")
             self._expect(";")
-            found[name.text] = modules
-        return found
+            modules_by_name[name.text] = modules
+        return modules_by_name
 
     def _module(self) -> LoginModuleEntry:
         class_name = self._word("a login module")

@@ -78,20 +78,20 @@ class SecurityInterpreter:
 
     def authentication(self, plugins: list[Element]) -> AuthenticationConfiguration | None:
         """Who may log in; None when nothing says so."""
-        found: list[AuthenticationConfiguration] = []
+        configurations: list[AuthenticationConfiguration] = []
         for group in plugins:
             for plugin in self.inner(group, "simpleAuthenticationPlugin", words.SIMPLE_AUTHENTICATION):
-                found.append(self._simple(plugin))
+                configurations.append(self._simple(plugin))
             for name in JAAS_PLUGINS:
                 known = words.DUAL_AUTHENTICATION if name == DUAL_PLUGIN else words.JAAS_AUTHENTICATION
-                found += [self._jaas(plugin) for plugin in self.inner(group, name, known)]
-        if len(found) > 1:
+                configurations += [self._jaas(plugin) for plugin in self.inner(group, name, known)]
+        if len(configurations) > 1:
             self.findings.error(plugins[0].line, f"more than one of {' and '.join(AUTHENTICATIONS)}; keep one")
-        return found[0] if found else None
+        return configurations[0] if configurations else None
 
     def authorization(self, plugins: list[Element]) -> AuthorizationConfiguration | None:
         """Who may do what; None when nothing says so."""
-        found: list[AuthorizationConfiguration] = []
+        configurations: list[AuthorizationConfiguration] = []
         for group in plugins:
             authenticated = any(group.child(name) is not None for name in AUTHENTICATIONS)
             for plugin in self.inner(group, "authorizationPlugin", words.AUTHORIZATION):
@@ -105,10 +105,10 @@ class SecurityInterpreter:
                 ]
                 if len(maps) != 1:
                     self.findings.error(plugin.line, "<authorizationPlugin> must hold one <map><authorizationMap>")
-                found.extend(self._map(element) for element in maps)
-        if len(found) > 1:
+                configurations.extend(self._map(element) for element in maps)
+        if len(configurations) > 1:
             self.findings.error(plugins[0].line, "more than one authorizationMap; keep one")
-        return found[0] if found else None
+        return configurations[0] if configurations else None
 
     def _simple(self, plugin: Element) -> AuthenticationConfiguration:
         settings = Settings(plugin, self.findings)
@@ -232,9 +232,9 @@ class SecurityInterpreter:
         entries: list[AuthorizationEntry] = []
         for holder in self.inner(element, "authorizationEntries", words.AUTHORIZATION_ENTRIES):
             for entry in self.inner(holder, "authorizationEntry", words.AUTHORIZATION_ENTRY):
-                made = self._entry(entry)
-                if made is not None:
-                    entries.append(made)
+                authorization_entry = self._entry(entry)
+                if authorization_entry is not None:
+                    entries.append(authorization_entry)
         temporary: AccessList | None = None
         for entry in self.inner(element, "tempDestinationAuthorizationEntry", words.TEMPORARY_ENTRY):
             temporary = _access(entry)
@@ -283,7 +283,7 @@ def _check_options(entry: LoginModuleEntry, known: frozenset[str]) -> None:
 
 
 def _flag(entry: LoginModuleEntry, name: str) -> bool:
-    found = as_flag(entry.options.get(name, "false"))
-    if found is None:
+    value = as_flag(entry.options.get(name, "false"))
+    if value is None:
         raise ConfigurationError(f"{name} of {entry.class_name} must be true or false")
-    return found
+    return value

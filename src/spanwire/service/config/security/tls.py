@@ -148,30 +148,30 @@ def _names(text: str) -> list[str]:
 
 
 def _versions(word: str, names: list[str], line: int, findings: Findings) -> tuple[str, ...]:
-    found = []
+    versions = []
     for name in names:
         if name in suites.VERSIONS:
-            found.append(name)
+            versions.append(name)
         elif name in suites.BROKEN_VERSIONS:
             findings.warn(line, f"{word} does not offer {name}: it is broken; TLSv1.2 and TLSv1.3 are what there is")
         else:
             findings.unknown(line, "TLS version", name, suites.VERSIONS, spelt=True)
-    if names and not found:
+    if names and not versions:
         findings.error(line, f"{word} has no TLS version left; enable TLSv1.2 or TLSv1.3")
-    return tuple(found)
+    return tuple(versions)
 
 
 def _suites(word: str, names: list[str], line: int, findings: Findings) -> tuple[str, ...]:
-    found = []
+    cipher_suites = []
     for name in names:
         if name in suites.SUITES:
-            found.append(name)
+            cipher_suites.append(name)
         elif name in suites.KNOWN_SUITES:
             findings.warn(line, f"{word} does not offer {name}: it is not safe any more")
         else:
             findings.unknown(line, "cipher suite", name, suites.SUITES, spelt=True)
-    if names and not found:
+    if names and not cipher_suites:
         findings.error(
             line, f"{word} has no cipher suite left; {', '.join(suites.SUITES)[:MAX_WORD]}… are what there is"
         )
-    return tuple(found)
+    return tuple(cipher_suites)

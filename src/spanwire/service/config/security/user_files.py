@@ -34,7 +34,7 @@ class UserFiles:
     def read(self) -> tuple[UserConfiguration, ...]:
         """All users. Raises `ConfigurationError` naming the file, and the user where one is at fault."""
         members = _members(_properties(self.groups))
-        found = []
+        users = []
         for name, value in _properties(self.users).items():
             try:
                 password = Secret(self.decryption.plain(value))
@@ -42,10 +42,10 @@ class UserFiles:
                 raise ConfigurationError(f"{self.users}: the password of user {name[:60]!r}: {error}") from error
             if password.is_empty():
                 raise ConfigurationError(f"{self.users}: user {name[:60]!r} has no password; write one behind the =")
-            found.append(UserConfiguration(name, password, frozenset(members.get(name, ()))))
-        if len(found) > MAX_USERS:
+            users.append(UserConfiguration(name, password, frozenset(members.get(name, ()))))
+        if len(users) > MAX_USERS:
             raise ConfigurationError(f"{self.users}: more than {MAX_USERS} users")
-        return tuple(found)
+        return tuple(users)
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
         """What changes when one of the files does. Raises `ConfigurationError` when one is gone."""
@@ -72,29 +72,31 @@ class CertifiedFiles:
 def read_certified(users: Path, groups: Path) -> tuple[CertifiedConfiguration, ...]:
     """The users of a TextFileCertificateLoginModule. Raises `ConfigurationError` naming the file."""
     members = _members(_properties(groups))
-    found: dict[str, CertifiedConfiguration] = {}
+    users_by_subject: dict[str, CertifiedConfiguration] = {}
     for name, subject in _properties(users).items():
         if "=" not in subject:
             raise ConfigurationError(f"{users}: user {name[:60]!r} has no distinguished name; write {name[:60]}=CN=…")
-        if subject in found:
-            raise ConfigurationError(f"{users}: users {found[subject].name[:60]!r} and {name[:60]!r} have one name")
-        found[subject] = CertifiedConfiguration(name, subject, frozenset(members.get(name, ())))
-    if not found:
+        if subject in users_by_subject:
+            raise ConfigurationError(
+                f"{users}: users {users_by_subject[subject].name[:60]!r} and {name[:60]!r} have one name"
+            )
+        users_by_subject[subject] = CertifiedConfiguration(name, subject, frozenset(members.get(name, ())))
+    if not users_by_subject:
         raise ConfigurationError(f"{users}: names no user")
-    if len(found) > MAX_USERS:
+    if len(users_by_subject) > MAX_USERS:
         raise ConfigurationError(f"{users}: more than {MAX_USERS} users")
-    return tuple(found.values())
+    return tuple(users_by_subject.values())
 
 
 def _stamp(*paths: Path) -> tuple[tuple[int, int, int], ...]:
-    found = []
+    stamps = []
     for path in paths:
         try:
             status = path.stat()
         except OSError as error:
             raise ConfigurationError(f"{path}: cannot be read: {error.strerror}") from error
-        found.append((status.st_mtime_ns, status.st_size, status.st_ino))
-    return tuple(found)
+        stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return tuple(stamps)
 
 
 def _properties(path: Path) -> dict[str, str]:
@@ -105,9 +107,9 @@ def _properties(path: Path) -> dict[str, str]:
 
 
 def _members(groups: dict[str, str]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
+    groups_by_member: dict[str, set[str]] = {}
     for group, names in groups.items():
         for name in names.split(","):
             if name.strip():
-                found.setdefault(name.strip(), set()).add(group)
-    return found
+                groups_by_member.setdefault(name.strip(), set()).add(group)
+    return groups_by_member

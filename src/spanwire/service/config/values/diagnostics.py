@@ -83,12 +83,12 @@ class Findings:
         else:
             self.error(line, f"{text}; remove it, use the element that does its work, or start with {SKIP}")
 
-    def unknown(self, line: int, what: str, word: str, known: Iterable[str], spelt: bool = False) -> None:
+    def unknown(self, line: int, noun: str, word: str, known: Iterable[str], spelt: bool = False) -> None:
         """A word nobody knows, with the closest one that is known. ``spelt`` words are the same in every language."""
         shown = word if len(word) <= MAX_WORD else word[:MAX_WORD] + "…"
         if self.source.endswith(".toml") and not spelt:
             shown, known = snake_case(shown), map(snake_case, known)
-        self.error(line, f"unknown {what} {shown!r}{suggestion(shown, known)}")
+        self.error(line, f"unknown {noun} {shown!r}{suggestion(shown, known)}")
 
     def warn(self, line: int, text: str) -> None:
         """Something that holds, but not as its writer may think."""
@@ -104,9 +104,9 @@ class Findings:
         raise RefusedConfigurationError("\n".join(lines), self.warnings, self.skipped)
 
 
-def _in_order(found: list[tuple[int, str]]) -> tuple[str, ...]:
+def _in_order(entries: list[tuple[int, str]]) -> tuple[str, ...]:
     """The texts by their lines, each once."""
-    return tuple(dict.fromkeys(text for _, text in sorted(found, key=lambda entry: entry[0])))
+    return tuple(dict.fromkeys(text for _, text in sorted(entries, key=lambda entry: entry[0])))
 
 
 def snake_case(name: str) -> str:

@@ -68,11 +68,13 @@ class Encryption:
         algorithm = self._algorithm or DEFAULT_ALGORITHM
         if algorithm == DES:
             salt = os.urandom(DES_BLOCK)
-            cut = salt + self._des(salt, _padded(plain, DES_BLOCK), encrypting=True)
+            octets = salt + self._des(salt, _padded(plain, DES_BLOCK), encrypting=True)
         else:
             salt, vector = os.urandom(AES_BLOCK), os.urandom(AES_BLOCK)
-            cut = salt + vector + self._aes(_AES[algorithm], salt, vector, _padded(plain, AES_BLOCK), encrypting=True)
-        return f"{PREFIX}{base64.b64encode(cut).decode('ascii')})"
+            octets = (
+                salt + vector + self._aes(_AES[algorithm], salt, vector, _padded(plain, AES_BLOCK), encrypting=True)
+            )
+        return f"{PREFIX}{base64.b64encode(octets).decode('ascii')})"
 
     def decrypt(self, value: str) -> str:
         """The text in ``ENC(…)`` or in the base64 inside it. Raises `ConfigurationError`, which shows nothing of it."""

@@ -37,11 +37,11 @@ class Settings:
         text = self.text(name)
         if text is None:
             return default
-        found = as_flag(text)
-        if found is None:
+        value = as_flag(text)
+        if value is None:
             self._wrong(name, text, "true or false")
             return default
-        return found
+        return value
 
     def number(self, name: str, default: int, lowest: int = 0, highest: int = MAX_LONG) -> int:
         """A whole number within bounds."""
@@ -67,11 +67,11 @@ class Settings:
         text = self.text(name)
         if text is None:
             return default
-        found = as_size(text)
-        if found is None:
+        size = as_size(text)
+        if size is None:
             self._wrong(name, text, "a number of bytes such as 1024, 64 mb or 1 gb")
             return default
-        return found
+        return size
 
     def secret(self, name: str, decryption: Decryption) -> Secret:
         """A password, as it stands or in ``ENC(…)``; an empty one when it is absent. Raises `ConfigurationError`."""
@@ -90,11 +90,11 @@ class Settings:
             reason = "is empty" if not text else f"is no destination name: {error}"
             self._findings.error(line, f"{word} {reason}")
             return None
-        found = Destination(kind, text)
-        if found.is_composite or (found.is_pattern and not pattern):
+        destination = Destination(kind, text)
+        if destination.is_composite or (destination.is_pattern and not pattern):
             self._findings.error(line, f"{word} must name one destination, without wildcards and commas")
             return None
-        return found
+        return destination
 
     def physical_name(self, kind: int) -> Destination | None:
         """The one destination that the element stands for."""
@@ -109,14 +109,14 @@ class Settings:
         if text is None:
             return None
         try:
-            found = parse_destination(text, QUEUE)
+            destination = parse_destination(text, QUEUE)
         except InvalidDestinationError as error:
             self._findings.error(self.element.attributes[name].line, f"{name} of <{self.element.name}>: {error}")
             return None
-        if found.kind not in (QUEUE, TOPIC) or found.is_composite or found.is_pattern:
+        if destination.kind not in (QUEUE, TOPIC) or destination.is_composite or destination.is_pattern:
             self._wrong(name, text, "one queue or topic")
             return None
-        return found
+        return destination
 
     def _wrong(self, name: str, text: str, wanted: str) -> None:
         shown = "" if "password" in name.lower() else f" {text[:SHOWN]!r}"
@@ -132,9 +132,9 @@ def as_flag(text: str) -> bool | None:
 
 def as_size(text: str) -> int | None:
     """Bytes of ``64 mb`` (ActiveMQ's memory sizes: k, m and g count by 1024); None when it is none."""
-    found = SIZE.fullmatch(text.strip())
-    if found is None:
+    match = SIZE.fullmatch(text.strip())
+    if match is None:
         return None
-    unit = (found.group(2) or "").lower()
-    size = int(found.group(1)) * UNITS[unit if unit == "b" else unit.removesuffix("b")]
+    unit = (match.group(2) or "").lower()
+    size = int(match.group(1)) * UNITS[unit if unit == "b" else unit.removesuffix("b")]
     return size if size <= MAX_LONG else None
