@@ -1,7 +1,7 @@
-"""Command lines: options in two spellings, and the closest known one for those nobody knows.
+"""Command lines: options in two spellings, with a proposal for an unknown option.
 
-ActiveMQ's tools spell ``--brokerUrl``; ``--broker-url`` means the same. A truth value may stand alone or say true or
-false.
+ActiveMQ's tools spell ``--brokerUrl``; ``--broker-url`` is equivalent. A boolean option stands alone or has the value
+true or false.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CONFIGURATION_VARIABLE: Final = "SPANWIRE_CONFIGURATION"
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line, with the closest known option."""
+    """An argument parser whose errors have one line with the closest known option."""
 
     def __init__(self, **settings: object) -> None:
         super().__init__(
@@ -32,23 +32,23 @@ class Parser(argparse.ArgumentParser):
         )
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """The values of the options; ends the program with status 2 for what it does not know."""
+        """Return the values of the options; exit with status 2 for an unknown option."""
         options, unknown = self.parse_known_args(list(arguments))
         if unknown:
             self.error(self._unknown(unknown[0]))
         return options
 
     def error(self, message: str) -> NoReturn:
-        """Ends the program with one line."""
+        """Exit with an error of one line."""
         sys.stderr.write(f"{self.prog}: {message}; {self.prog} --help shows what there is\n")
         raise SystemExit(USAGE_ERROR)
 
     def option(self, name: str, help_text: str, default: str | None = None, metavar: str = "TEXT") -> None:
-        """An option with a value, spelt ``--camelCase`` and ``--camel-case``."""
+        """Add an option with a value, spelt ``--camelCase`` and ``--camel-case``."""
         self.add_argument(*_spellings(name), dest=_attribute(name), default=default, metavar=metavar, help=help_text)
 
     def whole_number(self, name: str, help_text: str, default: int, lowest: int = 0) -> None:
-        """An option whose value is a whole number."""
+        """Add an option for a whole number of at least ``lowest``."""
 
         def convert(text: str) -> int:
             if not re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII) or int(text) < lowest:
@@ -60,7 +60,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def flag(self, name: str, help_text: str, default: bool = False) -> None:
-        """An option that may stand alone, or say true or false."""
+        """Add a boolean option, which stands alone or has the value true or false."""
         self.add_argument(
             *_spellings(name),
             dest=_attribute(name),
@@ -81,9 +81,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def placement(parser: Parser, names_others: bool = False, starts: bool = False) -> None:
-    """Add the options that name a broker, the same for every command that ``starts`` one or talks to a running one.
+    """Add the options that name a broker, for commands that start one (``starts``) or talk to a running one.
 
-    A command whose arguments name something else (``names_others``) takes the file as an option only.
+    A command with other positional arguments (``names_others``) accepts the file as an option only.
     """
     running = " A running broker may be named by its brokerName, and need not be named when no other one runs"
     parser.add_argument(
@@ -106,7 +106,7 @@ def placement(parser: Parser, names_others: bool = False, starts: bool = False) 
 
 
 class _Once(argparse.Action):
-    """Takes one value, whichever way it is spelt."""
+    """Accepts a value only once, in any spelling."""
 
     def __call__(
         self,

@@ -1,4 +1,4 @@
-"""What the tools that talk to a broker have in common: its address, who connects, and the destination."""
+"""Options shared by the tools that connect to a broker: address, login and destination."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY_VARIABLE: Final = "SPANWIRE_KEY_STORE_PASSWORD"
 
 
 def endpoint_options(parser: Parser) -> None:
-    """``--brokerUrl --user --password --clientId --destination``."""
+    """Add ``--brokerUrl --user --password --clientId --destination``."""
     parser.option("brokerUrl", f"the broker's address, {DEFAULT_BROKER_URL} without it", DEFAULT_BROKER_URL, "URL")
     parser.option("clientId", "client id of the connection", metavar="ID")
     parser.option(
@@ -35,7 +35,7 @@ def endpoint_options(parser: Parser) -> None:
 
 
 def login_options(parser: Parser) -> None:
-    """``--user --password`` and the stores of TLS."""
+    """Add ``--user --password`` and the stores for TLS."""
     parser.option("user", "user name", metavar="NAME")
     parser.option("password", f"password; ${PASSWORD_VARIABLE} keeps it out of the list of processes", metavar="SECRET")
     parser.add_argument(
@@ -57,18 +57,18 @@ def login_options(parser: Parser) -> None:
 
 
 def connect(options: argparse.Namespace) -> blocking.Connection:
-    """A logged-in connection to the broker that the options name."""
+    """Return a logged-in connection to the broker that the options name."""
     url = str(options.broker_url)
     return blocking.connect(url, options.user, password(options), options.client_id, tls_settings(url, options))
 
 
 def password(options: argparse.Namespace) -> str | None:
-    """The password that was given, or that the environment has."""
+    """Return the password of the options, else of the environment."""
     return str(options.password) if options.password is not None else os.environ.get(PASSWORD_VARIABLE)
 
 
 def tls_settings(url: str, options: argparse.Namespace) -> ClientTlsSettings | None:
-    """The stores that the options name; None without any. Raises `ConfigurationError` where they can be of no use."""
+    """Return the stores of the options, or None; raises `ConfigurationError` for an address without TLS."""
     if options.trust_store is None and options.key_store is None:
         return None
     parsed = parse_url(url)
@@ -89,10 +89,10 @@ def _store_password(password: str | None, variable: str) -> Secret:
 
 
 def destination(options: argparse.Namespace) -> Destination:
-    """The destination that the options name; a bare name is a queue's."""
+    """Return the destination of the options; a bare name is a queue."""
     return written_destination(str(options.destination))
 
 
 def rate(count: int, seconds: float) -> str:
-    """``0.31 s (3225/s)``."""
+    """Format a duration and a rate as ``0.31 s (3225/s)``."""
     return f"{seconds:.2f} s ({count / seconds if seconds > 0 else 0:.0f}/s)"

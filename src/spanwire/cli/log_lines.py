@@ -1,9 +1,9 @@
-"""The lines of a broker's log: one format for all of them, with the time zone, or one JSON object a line.
+"""Formats of a broker's log: lines with the time zone, or one JSON object per line.
 
     2026-11-22T21:07:33.502+01:00 INFO    spanwire.start: Listening for connections at: tcp://127.0.0.1:61616
 
-The log goes to standard error. What a broker says when it has started goes to standard output, whatever the level, for
-programs that wait for it.
+The log goes to standard error. Messages about the finished start go to standard output at any level, for programs that
+wait for them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import sys
 from datetime import datetime
 from typing import Final, TextIO
 
-START: Final = "spanwire.start"  # the logger of what is said at the start
+START: Final = "spanwire.start"  # the logger of messages about the start
 LAYOUT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 
 
 class LineFormatter(logging.Formatter):
-    """Time in ISO 8601 with the offset of the local zone, level, logger, message."""
+    """Formats time in ISO 8601 with the offset of the local zone, level, logger and message."""
 
     def __init__(self) -> None:
         super().__init__(LAYOUT)
@@ -30,7 +30,7 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """The same parts as keys of a JSON object; ``exception`` where there is one."""
+    """Formats a record as a JSON object with time, level, logger, message and, if present, ``exception``."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record on one line."""

@@ -1,5 +1,6 @@
-"""``spanwire COMMAND …``: finds the command's module and runs it. An error made on purpose becomes one line and status
-1.
+"""Entry point of ``spanwire COMMAND …``: finds the command's module and runs it.
+
+A `SpanwireError` becomes one line and status 1.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from spanwire.model.text import printable
 
 FAILURE: Final = 1
 USAGE_ERROR: Final = 2
-INTERRUPTED: Final = 130  # what a shell gives for a command that Ctrl-C ended
+INTERRUPTED: Final = 130  # a shell's status of a command that Ctrl-C ended
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "start": ("spanwire.cli.process.start:run", "start a broker in the foreground"),
@@ -57,7 +58,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; gives its exit status."""
+    """Run a command; return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help", "help"):
         sys.stdout.write(_overview())
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"spanwire {words[0]}: {printable(line)}\n")
         return FAILURE
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader went away; the rest goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone; discard further output
         return FAILURE
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -1,5 +1,6 @@
-"""The broker, its connectors, connections and destinations as objects with attributes, in the names of ActiveMQ's
-beans, made of the control socket's answers.
+"""The broker's objects with the attribute names of ActiveMQ's MBeans, built from answers of the control socket.
+
+Objects are the broker, its connectors, connections, subscriptions and destinations.
 """
 
 from __future__ import annotations
@@ -94,14 +95,14 @@ USAGE_ATTRIBUTES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ViewedObject:
-    """One thing of the broker: its type, its name, and the attributes it has."""
+    """An object of the broker with its type, name and attributes."""
 
     type: str
     name: str
     attributes: dict[str, object]
 
     def text(self, wanted: Sequence[str] = ()) -> str:
-        """``Name = value`` lines, with ``wanted`` those of these attributes only; no value can steer a terminal."""
+        """Return ``Name = value`` lines, restricted to ``wanted`` unless empty; values cannot steer a terminal."""
         lines = [f"type = {self.type}", f"Name = {escaped(self.name)}"]
         lines += [
             f"{name} = {escaped(str(value))}" for name, value in self.attributes.items() if not wanted or name in wanted
@@ -110,7 +111,7 @@ class ViewedObject:
 
 
 def all_objects(client: ControlClient, with_consumers: bool = True) -> list[ViewedObject]:
-    """Everything, the broker first; consumers, of which there may be many more than of all else, where asked for."""
+    """Return all objects, the broker first; consumers are optional, because there may be very many."""
     status = client.ask("status")
     objects = _broker_objects(status) if isinstance(status, dict) else []
     objects += [
@@ -159,13 +160,13 @@ def _broker_objects(status: dict[str, object]) -> list[ViewedObject]:
         shown.update(_settings(settings.get(str(row["name"]), {}), shown))
         objects.append(ViewedObject("NetworkConnector", str(row["name"]), shown))
     linked = {viewed.name for viewed in objects if viewed.type == "NetworkConnector"}
-    for name in sorted(settings.keys() - linked):  # connectors that have found nobody
+    for name in sorted(settings.keys() - linked):  # connectors without a link
         objects.append(ViewedObject("NetworkConnector", name, _settings(settings[name], {})))
     return objects
 
 
 def _settings(row: dict[str, object], shown: Mapping[str, object]) -> dict[str, object]:
-    """The settings of a connector by ActiveMQ's names of its attributes; what a link tells of itself goes before."""
+    """Return the settings of a connector by ActiveMQ's attribute names, except for attributes in ``shown``."""
     attributes: dict[str, object] = {}
     for name, value in row.items():
         attribute = name[:1].upper() + name[1:]
@@ -179,8 +180,9 @@ def chosen(
     included: Sequence[tuple[str, str]],
     excluded: Sequence[tuple[str, str]],
 ) -> list[ViewedObject]:
-    """Those that match one of ``included`` and none of ``excluded``, pairs of a type and a name with ``*`` and ``?``;
-    without any included, all.
+    """Return the objects that match a pair in ``included`` and no pair in ``excluded``.
+
+    A pair is a type and a name with ``*`` and ``?``. An empty ``included`` matches all objects.
     """
     return [
         viewed

@@ -1,4 +1,4 @@
-"""Finds the running broker that a command means: the same way for all commands."""
+"""Finds the running broker that a command means, by the same rules for all commands."""
 
 from __future__ import annotations
 
@@ -16,26 +16,39 @@ from spanwire.service.config.loading import configuration_file, default_referenc
 from spanwire.service.config.model import default_configuration
 from spanwire.service.data_directory import DATA_VARIABLE, data_directory
 
-ANSWER_TIMEOUT_S: Final = 10.0  # for what a broker answers at once
-MAX_SHOWN: Final = 20  # brokers in an error
+ANSWER_TIMEOUT_S: Final = 10.0  # seconds; for requests that a broker answers at once
+MAX_SHOWN: Final = 20  # brokers listed in an error
 
 
 def control_client(options: argparse.Namespace, timeout_s: float = ANSWER_TIMEOUT_S) -> ControlClient:
-    """The control socket of the broker that the options name. Raises `ConfigurationError` when they name none."""
+    """Return a client for the control socket of the broker that the options name.
+
+    Raises:
+        ConfigurationError: the options name no broker.
+    """
     return ControlClient(broker_directory(options, os.environ), timeout_s)
 
 
 def named_configuration(options: argparse.Namespace, environment: Mapping[str, str]) -> str | None:
-    """What the command line names as the broker's file, else the environment, also as ActiveMQ's start script reads it.
-    None when neither does. Raises `ConfigurationError` for a variable that leads to no file.
+    """Return the broker's file from the command line or the environment, which ActiveMQ's start script reads as well.
+
+    Returns:
+        None if neither names a file.
+
+    Raises:
+        ConfigurationError: a variable names a missing file.
     """
     named = options.configuration or environment.get(CONFIGURATION_VARIABLE)
     return str(named) if named else default_reference(environment)
 
 
 def broker_directory(options: argparse.Namespace, environment: Mapping[str, str]) -> Path:
-    """The data directory of the broker that is meant: by ``--data-directory``, by its file or name, or as the only one
-    that runs. Raises `ConfigurationError` when there are several, or none.
+    """Return the data directory of the named broker, or of the only running broker.
+
+    A broker is named by ``--data-directory``, by its file or by its name.
+
+    Raises:
+        ConfigurationError: no broker or several brokers match.
     """
     if options.data_directory is not None:
         return Path(options.data_directory).absolute()
@@ -45,10 +58,10 @@ def broker_directory(options: argparse.Namespace, environment: Mapping[str, str]
         return _only(running, environment)
     named = _named(reference, running) if not options.definitions else []
     if len(named) == 1:
-        return Path(named[0].data_directory)  # which --data-directory of its start may have chosen
+        return Path(named[0].data_directory)  # may come from --data-directory at its start
     if "." not in reference and ":" not in reference and not Path(reference).is_file() and not named:
         raise ConfigurationError(f"no running broker is named {reference[:80]}; {_advice(running)}")
-    # whatever it was started without: all that counts here is the broker's place
+    # unsupported parts do not matter here, because only the data directory is needed
     configuration = load_configuration(reference, dict(options.definitions), environment, skip_unsupported=True)
     directory = data_directory(configuration, None, environment)
     if named and str(directory) not in [broker.data_directory for broker in named]:
@@ -57,7 +70,7 @@ def broker_directory(options: argparse.Namespace, environment: Mapping[str, str]
 
 
 def _named(reference: str, running: Sequence[ListedBroker]) -> list[ListedBroker]:
-    """The brokers of this file, or of this name."""
+    """Return the running brokers with this file or name."""
     file = configuration_file(reference)
     brokers = [broker for broker in running if file is not None and broker.configuration == str(file)]
     return brokers or [broker for broker in running if broker.name == reference]

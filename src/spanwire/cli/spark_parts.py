@@ -1,4 +1,4 @@
-"""Parts of the pipeline that need packages of the extra ``spark``: imported when a command uses them."""
+"""Loads parts of the pipeline that need packages of the extra ``spark`` when a command uses them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ OWN: Final = "spanwire"
 
 
 def load(reference: str) -> Callable[..., object]:
-    """Import what a ``"module:attribute"`` string names.
+    """Import the attribute of a ``"module:attribute"`` string.
 
-    Raises `ConfigurationError` with the command that installs a package which is missing.
+    Raises:
+        ConfigurationError: a package is missing; the text has the command that installs it.
     """
     try:
         return cast(Callable[..., object], registry.load(reference))

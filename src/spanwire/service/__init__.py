@@ -1,1 +1,1 @@
-"""The composition root: reads a configuration, builds a broker with its stores and connectors, runs it."""
+"""Builds and runs a broker: configuration, stores, connectors, control socket."""

@@ -1,4 +1,4 @@
-"""An operator's look into a queue, and its purge, in the broker's loop. Neither is a client: no rights are asked."""
+"""Browsing and purging queues for an operator, in the broker's loop, without access checks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 from spanwire.service.service import BrokerService
 
-MAX_BROWSED: Final = 400  # messages of one look, ActiveMQ's maxBrowsePageSize
+MAX_BROWSED: Final = 400  # messages of one request; ActiveMQ's maxBrowsePageSize
 
 
 async def browse(service: BrokerService, destination: Destination, limit: int = MAX_BROWSED) -> list[Message]:
-    """The oldest messages that wait in a queue, at most ``limit``; none for a queue that does not exist.
+    """Return the oldest pending messages of a queue, at most ``limit``; empty for an unknown queue.
 
-    Leaves out what consumers hold. Reads from the store what memory does not have.
+    Messages in flight are left out. Messages that are not in memory are read from the store.
     """
     queue = service.broker.home_of(destination)
     if not isinstance(queue, Queue) or limit <= 0:
@@ -28,13 +28,13 @@ async def browse(service: BrokerService, destination: Destination, limit: int = 
 
 
 def purge(service: BrokerService, destination: Destination) -> int:
-    """Drop every message that waits in a queue; gives how many. What consumers hold stays theirs."""
+    """Remove all pending messages of a queue; return their number. Messages in flight stay."""
     queue = service.broker.home_of(destination)
     if not isinstance(queue, Queue):
         return 0
     now = service.environment.now()
     service.broker.run(now)
     count = queue.purge()
-    service.broker.room_changed(now)  # sends that waited for memory go on
+    service.broker.room_changed(now)  # resumes sends that wait for memory
     service.wake()
     return count

@@ -1,4 +1,4 @@
-"""What an operator may know of the settings of network connectors, by their names in ``activemq.xml``."""
+"""Views of network connectors for an operator, with the attribute names of ``activemq.xml``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddr
 from spanwire.network.settings import BridgeSettings
 from spanwire.tls.settings import ClientTlsSettings
 
-HIDDEN: Final = "********"  # a password that is set
+HIDDEN: Final = "********"  # replaces a password
 View = dict[str, object]
 
 
 def connector_view(settings: NetworkConnectorSettings) -> View:
-    """All settings of a connector of this broker; of its passwords only whether there are any."""
+    """Return all settings of a connector of this broker, with hidden passwords."""
     tls = _tls(settings)
     return {
         **bridge_view(settings.bridge),
@@ -32,12 +32,12 @@ def connector_view(settings: NetworkConnectorSettings) -> View:
 
 
 def accepted_settings_view(bridge: DuplexBridge) -> View:
-    """Those of a duplex connector of another broker, as far as they came with its link."""
+    """Return the settings of another broker's duplex connector, as far as its link sent them."""
     return {**bridge_view(bridge.settings), "uri": bridge.forwarder.local.client.info.remote_address, "autoStart": None}
 
 
 def bridge_view(settings: BridgeSettings) -> View:
-    """The settings that every bridge has."""
+    """Return the settings that every bridge has."""
     return {
         "name": settings.name,
         "networkTTL": settings.message_ttl if settings.message_ttl == settings.consumer_ttl else None,
@@ -77,7 +77,7 @@ def bridge_view(settings: BridgeSettings) -> View:
 
 
 def uri_of(settings: NetworkConnectorSettings) -> str:
-    """Where a connector leads, without options."""
+    """Return the URI of a connector without options."""
     if settings.discovery is not None:
         return settings.discovery.uri
     return f"static:({','.join(_address(remote) for remote in settings.remotes)})"

@@ -1,4 +1,4 @@
-"""Where a broker keeps what is its own.
+"""The data directory of a broker.
 
     DIRECTORY/lock           held while the broker runs; holds its pid
     DIRECTORY/control.sock   `spanwire.management.control`
@@ -19,8 +19,10 @@ DATA_VARIABLE: Final = "SPANWIRE_DATA"
 
 
 def data_directory(configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]) -> Path:
-    """The directory of a broker: the given one, the configured one, ``$SPANWIRE_DATA``, or a place in the home
-    directory.
+    """Return the data directory of a broker.
+
+    The first of these applies: ``override``, the configured directory, ``$SPANWIRE_DATA``, a directory in the user's
+    home.
     """
     if override is not None:
         return override.absolute()

@@ -1,4 +1,4 @@
-"""The network connectors of a broker and its announcements: from the configuration, started last, stopped first."""
+"""Network connectors of a broker and its announcements; started last and stopped first."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from spanwire.transports.loop.turn import Turn
 
 logger = logging.getLogger(__name__)
 
-MAX_NAMES: Final = 100  # connectors in one request
-CLUSTER_INTERVAL: Final = 1.0  # seconds between two looks which brokers clients are told of
-RUNNING: Final = "running"  # the state of a link that is up
-ANY_HOST: Final = ("0.0.0.0", "::", "")  # a connector that listens on all addresses has the name of the machine
+MAX_NAMES: Final = 100  # connectors in one request; bounds the work of one request
+CLUSTER_INTERVAL: Final = 1.0  # seconds between two updates of the brokers that clients learn of
+RUNNING: Final = "running"  # the state of an active link
+ANY_HOST: Final = ("0.0.0.0", "::", "")  # a connector that listens on all addresses is announced by host name
 
 
 class Networking:
-    """All network connectors of one broker, what it announces, and the duplex links that others have opened to it."""
+    """All network connectors of a broker, its announcements, and the duplex links of other brokers."""
 
     def __init__(self, settings: Sequence[NetworkConnectorSettings]) -> None:
         self._settings: Final = tuple(settings)
         self._connectors: Final[dict[str, NetworkConnector]] = {}
         self._make: Callable[[NetworkConnectorSettings], NetworkConnector] | None = None
         self._broker: Broker | None = None
-        self._own: list[str] = []  # where this broker listens
+        self._own: list[str] = []  # addresses of this broker
         self._agents: Final[dict[AgentSettings, DiscoveryAgent]] = {}
         self._routes: Final = NetworkRoutes()
         self._acceptor: DuplexAcceptor | None = None
         self._announcing: asyncio.Task[None] | None = None
 
     def acceptor(self, broker: Broker) -> DuplexAcceptor:
-        """What serves the duplex links of other brokers; one for all connectors."""
+        """Return the acceptor for duplex links of other brokers, shared by all connectors."""
         if self._acceptor is None:
             self._acceptor = DuplexAcceptor(broker, self._routes)
         return self._acceptor
@@ -54,9 +54,12 @@ class Networking:
     async def start(
         self, broker: Broker, broker_url: str, turn: Turn, listening: Sequence[TransportConnector] = ()
     ) -> None:
-        """Begin to announce and, but for what waits for an operator, to connect. ``broker_url`` is this broker's
-        address, as remote brokers are told, ``listening`` where it accepts connections by now. Raises
-        `ConfigurationError` when a group cannot be joined.
+        """Announce this broker and start all connectors with autoStart.
+
+        ``broker_url`` is this broker's address for remote brokers. ``listening`` are the open transport connectors.
+
+        Raises:
+            ConfigurationError: a discovery group cannot be joined.
         """
         self._broker = broker
         self._make = lambda settings: NetworkConnector(settings, broker, broker_url, turn, self._routes)
@@ -75,7 +78,7 @@ class Networking:
             self._announcing = asyncio.get_running_loop().create_task(self._announce_brokers(listening, host_name))
 
     async def _announce_brokers(self, listening: Sequence[TransportConnector], host_name: str) -> None:
-        """Clients of connectors that ask for it hear of the brokers that this one has links to or duplex links from."""
+        """Send clients of connectors with updateClusterClients the brokers with links to or from this broker."""
         while True:
             linked = [
                 (view.uri, view.remote)
@@ -96,8 +99,9 @@ class Networking:
             await asyncio.sleep(CLUSTER_INTERVAL)
 
     async def _announce(self, settings: AgentSettings, uri: str) -> None:
-        """By the agent that was asked for and, of multicast and zeroconf, by the other one: clients look by one alone.
-        The other one stands in nobody's way.
+        """Announce a connector by its agent, and by the other one of multicast and zeroconf.
+
+        Clients look for one agent only. Failures of the other agent are logged and ignored.
         """
         (await self._joined(settings)).announce(uri)
         other = twin_settings(settings)
@@ -112,7 +116,7 @@ class Networking:
             logger.info("%s is not announced by %s: %s", uri, name_of(other), error)
 
     async def _joined(self, settings: AgentSettings) -> DiscoveryAgent:
-        """Connectors that are announced alike share an agent."""
+        """Return a started agent; connectors with equal settings share it."""
         agent = self._agents.get(settings)
         if agent is None:
             agent = make_agent(settings)
@@ -123,8 +127,10 @@ class Networking:
     async def replace(
         self, removed: Sequence[NetworkConnectorSettings], added: Sequence[NetworkConnectorSettings]
     ) -> list[str]:
-        """End some connectors and begin with others; one that is changed is in both. Gives one line for each that could
-        not be started; it stays there, to be started by an operator.
+        """Stop some connectors and start others; a changed connector is in both arguments.
+
+        Returns:
+            One line for each connector that failed to start; an operator can start it later.
         """
         problems: list[str] = []
         for settings in removed:
@@ -144,7 +150,10 @@ class Networking:
         return problems
 
     def stop(self) -> None:
-        """Say farewell and connect no more; open links end with the broker's other connections. May be called twice."""
+        """Withdraw the announcements and stop connecting; may be called twice.
+
+        Open links end with the broker's connections.
+        """
         if self._announcing is not None:
             self._announcing.cancel()
             self._announcing = None
@@ -154,21 +163,26 @@ class Networking:
             connector.stop()
 
     async def start_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """``connectors``: names of network connectors, which begin to connect unless they have. Gives a view of each
-        link. Raises `ConfigurationError`.
+        """Start the stopped network connectors among the names in ``connectors``; return a view of each link.
+
+        Raises:
+            ConfigurationError: a name is unknown.
         """
         connectors = self._named(arguments)
         make = self._make
         for index, connector in enumerate(connectors):
             if connector.is_started or make is None:
                 continue
-            started = connectors[index] = make(connector.settings)  # a connector is started once
+            started = connectors[index] = make(connector.settings)  # a connector can be started only once
             self._connectors[connector.settings.bridge.name] = started
             await started.start(self._own)
         return [asdict(view) for connector in connectors for view in connector.views()]
 
     async def stop_connectors(self, arguments: Mapping[str, object]) -> list[dict[str, object]]:
-        """The same for the way back: their links are closed, and stay so until somebody starts them."""
+        """Stop network connectors until an operator starts them; return a view of each link.
+
+        Raises `ConfigurationError`.
+        """
         connectors = self._named(arguments)
         for connector in connectors:
             connector.end()
@@ -185,11 +199,11 @@ class Networking:
         return [self._connectors[name] for name in dict.fromkeys(names)]
 
     def status(self) -> dict[str, object]:
-        """What the status of the broker tells of its network: the links, and the settings of the connectors."""
+        """Return the links and the settings of the connectors for the broker's status."""
         return {"network_connectors": self.views(), "network_settings": self.settings_views()}
 
     def settings_views(self) -> list[dict[str, object]]:
-        """The settings of each connector, and of each duplex connector of another broker with a link to here."""
+        """Return the settings of each connector, and of other brokers' duplex connectors with a link to this broker."""
         accepted = [] if self._acceptor is None else self._acceptor.bridges.values()
         here = [
             {**connector_view(connector.settings), "durableDestinations": self._durable(connector.settings.bridge)}
@@ -198,7 +212,7 @@ class Networking:
         return here + [accepted_settings_view(bridge) for bridge in accepted]
 
     def _durable(self, settings: BridgeSettings) -> list[str]:
-        """The topics for which bridges of one connector have durable subscriptions here, as the store knows them."""
+        """Return the topics of stored durable subscriptions of a connector's bridges."""
         broker = self._broker
         if broker is None:
             return []
@@ -213,7 +227,7 @@ class Networking:
         return sorted(topics)
 
     def views(self) -> list[dict[str, object]]:
-        """One per link, as plain values."""
+        """Return one view per link as plain values."""
         views = [asdict(view) for connector in self._connectors.values() for view in connector.views()]
         acceptor = self._acceptor
         if acceptor is None:
@@ -223,7 +237,7 @@ class Networking:
 
 
 def announced_uri(connector: TransportConnector, host_name: str) -> str:
-    """Where others find a connector that listens: its real port, and a host that means something to them."""
+    """Return the address of an open connector for other machines, with its real port and a usable host name."""
     settings = connector.settings
     if settings.host not in ANY_HOST:
         return connector.uri

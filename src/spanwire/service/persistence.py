@@ -1,4 +1,4 @@
-"""Opens what a broker keeps its messages in, and holds the lock of its data directory meanwhile."""
+"""Opens a broker's message store and holds the lock of its data directory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,12 @@ FOREIGN_STORES: Final = (
     ("dirty.index", "LevelDB"),
     ("store-version.txt", "LevelDB"),
     ("kr-store", "AMQ message"),
-)  # files by which stores of ActiveMQ are known
+)  # files that identify stores of ActiveMQ
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What a store held when it was opened: destinations, facts by table and key, and whether it was closed in
-    order.
-    """
+    """The recovered contents of a store: destinations, metadata by table and key; ``clean`` after an orderly stop."""
 
     destinations: list[RecoveredDestination]
     facts: dict[int, dict[bytes, bytes]]
@@ -37,9 +35,9 @@ class Recovered:
 
 
 class Persistence:
-    """The claimed data directory and, for a persistent broker, the open journal.
+    """The locked data directory and, for a persistent broker, the open journal.
 
-    `open` blocks; it raises `StoreError` in one line, and then nothing in the directory was changed.
+    `open` blocks and raises `StoreError` with one line; after an error the directory is unchanged.
     """
 
     def __init__(self, directory: Path | None, configuration: PersistenceConfiguration) -> None:
@@ -54,14 +52,14 @@ class Persistence:
 
     @property
     def journal_directory(self) -> Path | None:
-        """The directory of the journal; None when messages are kept in memory only."""
+        """Return the directory of the journal; None for a broker without persistence."""
         if not self._configuration.persistent:
             return None
         return self._configuration.directory or self._directory
 
     @property
     def store(self) -> MessageStore | None:
-        """What the broker calls; None when nothing is persisted."""
+        """Return the store for the broker; None without persistence."""
         return None if self.journal is None else self.journal.store
 
     def open(
@@ -70,7 +68,7 @@ class Persistence:
         callbacks: tuple[Stored, Fetched, Failed, Schedule],
         on_room: Room,
     ) -> None:
-        """Claim the directory and recover the journal."""
+        """Lock the directory and recover the journal."""
         directory = self.journal_directory
         if self._directory is not None and (directory is None or directory.absolute() != self._directory):
             self._lock = DataDirectory(self._directory)
@@ -98,7 +96,7 @@ class Persistence:
             raise
 
     def take_recovered(self, delete_all: bool) -> Recovered:
-        """What the last run left; ``delete_all`` forgets it instead."""
+        """Return the recovered contents; with ``delete_all``, delete them instead."""
         journal = self.journal
         if journal is None:
             return Recovered([], {}, True)
@@ -115,13 +113,13 @@ class Persistence:
         return Recovered([], {}, True)
 
     def stop(self) -> None:
-        """Write everything. Blocks; raises `StoreError` when it could not be written."""
+        """Write everything and close the journal; blocks. Raises `StoreError` if writing fails."""
         if self.journal is not None:
             self.journal.stop()
             self.journal = None
 
     def release(self) -> None:
-        """Let another broker have the directory."""
+        """Release the lock of the directory."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None

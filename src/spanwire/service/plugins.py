@@ -1,4 +1,4 @@
-"""Plugs the plug-ins of a configuration into a broker that was made for them."""
+"""Installs the plug-ins of a configuration into a broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ StatisticsFormatClass = Callable[[str, MessageFormat], StatisticsFormat]
 
 
 def broker_class(plugins: PluginSettings) -> type[Broker]:
-    """What to make a broker of. `Broker` itself where there is nothing to plug in."""
+    """Return the broker class that the plug-ins need; `Broker` without plug-ins."""
     if plugins.event_log is not None:
         return LoggedBroker
     if plugins.path_separator:
@@ -32,7 +32,7 @@ def broker_class(plugins: PluginSettings) -> type[Broker]:
 def plug_in(
     broker: Broker, plugins: PluginSettings, formats: MessageFormats, limits: UsageLimits, addresses: dict[str, str]
 ) -> None:
-    """Do it before ``broker`` recovers. ``addresses`` are what statistics say of the broker's places."""
+    """Install the plug-ins before ``broker`` recovers; ``addresses`` appear in statistics."""
     if not isinstance(broker, PluggedBroker):
         return
     statistics_format: StatisticsFormat | None = None
@@ -45,7 +45,7 @@ def plug_in(
 
 
 def addresses(connectors: Sequence[TransportConnector], broker_name: str, directory: Path | None) -> dict[str, str]:
-    """The first connector of each scheme, by the names that statistics have for them."""
+    """Return the first connector of each scheme, under its name in statistics."""
     addresses_by_scheme = {"vm": f"vm://{broker_name}", "dataDirectory": "" if directory is None else str(directory)}
     names = {"tcp": "openwire", "nio": "openwire", "nio+ssl": "ssl", "stomp+nio": "stomp", "stomp+nio+ssl": "stomp+ssl"}
     for connector in connectors:

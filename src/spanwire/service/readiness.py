@@ -1,7 +1,7 @@
-"""Checks of a configuration that read key stores, resolve host names and look at places on the disk.
+"""Checks of a configuration that read key stores, resolve host names and examine directories.
 
-`spanwire start` and `spanwire config check` make them together with those of the file itself, so that one run tells
-every obstacle. Nothing is bound, locked or written.
+`spanwire start` and `spanwire config check` run them together with the checks of the file, so that one run shows all
+obstacles. The checks bind, lock and write nothing.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from spanwire.tls.context import client_context, server_context
 from spanwire.transports.admission import Admission
 from spanwire.transports.connector import TransportConnector
 
-# Programs and their configuration lie here. A journal would fill a partition and a backup that are not meant for it.
+# Directories of programs and configurations. A journal there would fill a partition and backups meant for other data.
 SYSTEM_DIRECTORIES: Final = (Path("/etc"), Path("/usr"))
 LOG_SETTINGS: Final = ("log4j2.properties", "log4j2.xml", "log4j.properties", "logging.properties")
-DATA_ALLOWED: Final = (Path("/usr/local/var"), Path("/usr/home"))  # of Homebrew, of FreeBSD
+DATA_ALLOWED: Final = (Path("/usr/local/var"), Path("/usr/home"))  # used by Homebrew and FreeBSD
 
 
 def inspection(override: Path | None, environment: Mapping[str, str], *, allow_anonymous: bool) -> Inspection:
-    """Return what `load_configuration` is to look at besides the file, for a program whose loop does not run yet."""
+    """Return the further checks for `load_configuration`, for a program without a running event loop."""
     return lambda configuration: asyncio.run(
         start_obstacles(configuration, override, environment, allow_anonymous=allow_anonymous)
     )
@@ -56,7 +56,7 @@ async def start_obstacles(
 def start_warnings(
     configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]
 ) -> list[str]:
-    """Return one line for each thing that holds, but hardly as its writer meant it."""
+    """Return one line for each valid setting with a surprising effect."""
     lines = [
         f"{configuration.source}: the broker keeps its data in {directory}, below {system}, where only programs and "
         "configurations are expected"
@@ -67,7 +67,7 @@ def start_warnings(
 
 
 def _unread_log_settings(configuration: BrokerConfiguration) -> list[str]:
-    """Return a line for each file beside the configuration in which ActiveMQ finds the settings of its log."""
+    """Return a line for each file with ActiveMQ's log settings beside the configuration."""
     directory = Path(configuration.source).absolute().parent
     return [
         f"{directory / name} is not read: the log goes to standard error, --log-level sets what is in it"
@@ -77,10 +77,12 @@ def _unread_log_settings(configuration: BrokerConfiguration) -> list[str]:
 
 
 async def open_connectors(connectors: Iterable[TransportConnector], obstacle: str | None) -> list[str]:
-    """Return one line for each connector that other machines can reach although nothing protects it.
+    """Return one line for each unprotected connector that other machines can reach.
 
-    ``obstacle`` says why nothing does (`Security.obstacle`); with None there is no line. Raises `TransportError` for a
-    host that nobody knows.
+    ``obstacle`` is the reason for the missing protection (`Security.obstacle`); None returns no lines.
+
+    Raises:
+        TransportError: a host name is unknown.
     """
     if obstacle is None:
         return []
@@ -127,7 +129,7 @@ def _missing_extras(configuration: BrokerConfiguration) -> Iterable[str]:
 def _misplaced_data(
     configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]
 ) -> Iterable[str]:
-    """Yield a line for each place below `SYSTEM_DIRECTORIES` that only the place of the file led to."""
+    """Yield a line for each directory below `SYSTEM_DIRECTORIES` that follows only from the location of the file."""
     directory = Path(configuration.source).absolute().parent
     for path, system in _system_places(configuration, override, environment):
         if _is_presumed(configuration, path):
@@ -141,7 +143,7 @@ def _misplaced_data(
 def _system_places(
     configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]
 ) -> list[tuple[Path, Path]]:
-    """The directories of the broker that lie below a system directory, each with that."""
+    """Return the broker's directories below a system directory, each with the system directory."""
     persistence = configuration.persistence
     directories = {data_directory(configuration, override, environment)}
     if persistence.persistent and persistence.directory is not None:

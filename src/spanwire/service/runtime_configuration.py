@@ -1,7 +1,6 @@
-"""A configuration that may change while its broker runs (ActiveMQ's runtimeConfigurationPlugin): the file is looked at
-now and then, or when somebody asks, and what can be taken over is.
+"""Reloads a configuration while its broker runs (ActiveMQ's runtimeConfigurationPlugin), periodically or on request.
 
-A file that cannot be read, or asks for what is refused, changes nothing.
+Changes that a running broker supports are applied. An unreadable or refused file changes nothing.
 """
 
 from __future__ import annotations
@@ -26,8 +25,9 @@ logger = logging.getLogger(__name__)
 
 
 class RunningBroker:
-    """The broker that runs, as far as it can change. ``refuse_open_binds`` raises `ConfigurationError` for connectors
-    that the network can reach and nothing protects.
+    """The changeable parts of a running broker.
+
+    ``refuse_open_binds`` raises `ConfigurationError` for unprotected connectors that the network can reach.
     """
 
     def __init__(
@@ -45,7 +45,14 @@ class RunningBroker:
         self._wake: Final = wake
 
     async def take_over(self, configuration: BrokerConfiguration, changes: Changes) -> list[str]:
-        """Apply the changes of ``configuration``."""
+        """Apply the changes of ``configuration``.
+
+        Returns:
+            One line for each network connector that failed to start.
+
+        Raises:
+            ConfigurationError: the configuration is refused; nothing has changed.
+        """
         await self._refuse_open_binds(Security(configuration))
         broker, reconfiguration = self._broker, self._broker.reconfiguration
         if changes.users:
@@ -67,7 +74,7 @@ class RunningBroker:
 
 
 class RuntimeConfiguration:
-    """Reads the configuration of one broker again."""
+    """Rereads the configuration of one broker."""
 
     def __init__(self, current: BrokerConfiguration, reread: Reread, broker: RunningBroker) -> None:
         self._current = current
@@ -82,7 +89,7 @@ class RuntimeConfiguration:
         self._reported_warnings = current.warnings
 
     def start(self) -> None:
-        """Look at the file from now on, if the configuration asks for that."""
+        """Start checking the file if the configuration has a check period."""
         runtime = self._current.runtime
         self._stamp = _stamp(self._path)
         if runtime is not None and runtime.check_period_ms > 0:
@@ -91,14 +98,14 @@ class RuntimeConfiguration:
             )
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking the file."""
         for task in (self._task, self._requested):
             if task is not None:
                 task.cancel()
         self._task = self._requested = None
 
     def request(self) -> None:
-        """Read the file again soon; what comes of it is in the log."""
+        """Reload soon; the log has the outcome."""
         self._requested = asyncio.get_running_loop().create_task(self._log_reload())
 
     async def _log_reload(self) -> None:
@@ -114,7 +121,7 @@ class RuntimeConfiguration:
             await self.check_file()
 
     async def check_file(self) -> None:
-        """Take over what changed if the file did; what is wrong with it is in the log."""
+        """Reload if the file has changed; errors are logged."""
         stamp = await asyncio.to_thread(_stamp, self._path)
         if stamp is None or stamp == self._stamp:
             return
@@ -122,7 +129,7 @@ class RuntimeConfiguration:
         await self._log_reload()
 
     async def reload(self, _: Mapping[str, object]) -> list[str]:
-        """Read the file again now; gives one line for each change. Raises `SpanwireError`; nothing has changed then."""
+        """Reload now; return one line for each change. Raises `SpanwireError`, and nothing has changed then."""
         async with self._turn:
             after = await asyncio.to_thread(self._reread)
             if after.broker_name != self._current.broker_name:
@@ -143,7 +150,7 @@ class RuntimeConfiguration:
 
 
 def _lines(changes: Changes, reported: tuple[str, ...]) -> list[str]:
-    """One line for each change; what waits for the next start is told once."""
+    """Return one line for each change; a change for the next start is reported only once."""
     before, after = ({one.bridge.name for one in those} for those in (changes.removed, changes.added))
     lines = [f"network connector {name}: removed" for name in sorted(before - after)]
     lines += [f"network connector {name}: changed, its links start anew" for name in sorted(before & after)]
@@ -162,7 +169,7 @@ def _lines(changes: Changes, reported: tuple[str, ...]) -> list[str]:
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """What changes when the file does; None while it is gone, as it is for a moment when an editor writes it."""
+    """Return a value that changes with the file; None while the file is missing, as for a moment during a save."""
     try:
         status = path.stat()
     except OSError:

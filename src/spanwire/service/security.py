@@ -1,4 +1,4 @@
-"""Builds the broker's door from a configuration, and looks after user files that change while it runs."""
+"""Builds authentication and authorization from a configuration, and reloads changed user files."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from spanwire.service.config.model import (
     UserConfiguration,
 )
 
-RELOAD_SECONDS: Final = 2.0  # between two looks at user files; ActiveMQ looks at each login
-# Passwords of ActiveMQ's own examples and of a hundred tutorials; beside these, a user's own name is one.
+RELOAD_SECONDS: Final = 2.0  # seconds between two checks of user files; ActiveMQ checks at each login
+# Passwords of ActiveMQ's examples and of tutorials. A user's own name counts as well known, too.
 WELL_KNOWN_PASSWORDS: Final = frozenset(
     {"activemq", "admin", "changeit", "changeme", "default", "guest", "manager", "password", "secret", "user"}
 )
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class Security:
-    """Who may log in and who may do what, as one configuration says."""
+    """Authentication and authorization of one configuration."""
 
     def __init__(self, configuration: BrokerConfiguration) -> None:
         self._configuration = configuration
@@ -48,7 +48,7 @@ class Security:
         self._watch: asyncio.Task[None] | None = None
 
     def authenticator(self) -> LoginStack | DualLogin | None:
-        """None when nothing is configured: everybody may log in."""
+        """Return the authenticator; None if every client may log in."""
         authentication = self._configuration.authentication
         if authentication is None:
             return None
@@ -56,15 +56,17 @@ class Security:
         return plain if authentication.encrypted is None else DualLogin(plain, self._stack(authentication.encrypted))
 
     def authorizer(self) -> AuthorizationMap | None:
-        """None when nothing is configured: everybody may do everything."""
+        """Return the authorizer; None if every user has all rights."""
         authorization = self._configuration.authorization
         if authorization is None:
             return None
         return AuthorizationMap(list(authorization.entries), authorization.temporary, authorization.default)
 
     def change_users(self, configuration: BrokerConfiguration) -> LoginStack | DualLogin | None:
-        """Who may log in by another configuration, and its user files looked at in place of those before. Raises
-        `ConfigurationError` and changes nothing when one of them is gone.
+        """Return the authenticator of another configuration, and watch its user files instead.
+
+        Raises:
+            ConfigurationError: a user file is missing; nothing has changed.
         """
         before, watched = self._configuration, self._watched
         self._configuration, self._watched = configuration, []
@@ -78,12 +80,12 @@ class Security:
         return authenticator
 
     def change_rights(self, configuration: BrokerConfiguration) -> AuthorizationMap | None:
-        """Who may do what by another configuration."""
+        """Return the authorizer of another configuration."""
         self._configuration = configuration
         return self.authorizer()
 
     def obstacle(self) -> str | None:
-        """Why connectors must not be reachable from other machines; None when a password is between."""
+        """Return the reason why other machines must not reach the connectors; None if a password protects them."""
         authentication = self._configuration.authentication
         if authentication is None:
             return "without authentication: bind 127.0.0.1, add a simpleAuthenticationPlugin"
@@ -96,12 +98,12 @@ class Security:
         return None
 
     def start(self) -> None:
-        """Look at the user files from now on, if some may change."""
+        """Start checking the user files that may change."""
         if self._watched:
             self._watch = asyncio.get_running_loop().create_task(self._check_periodically())
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -128,7 +130,7 @@ class Security:
         return certificates
 
     async def check_files(self) -> None:
-        """Take over what changed in user files that may change."""
+        """Apply the changes of user files."""
         for watched in self._watched:
             await watched.check()
 
@@ -139,13 +141,13 @@ class Security:
 
 
 class _UserFiles(Protocol):
-    """Looks at one pair of user files."""
+    """A pair of watched user files."""
 
     async def check(self) -> None: ...
 
 
 class _WatchedFiles(Generic[Users]):
-    """One pair of user files, how its users are read, and the module that is to know them."""
+    """A pair of user files with the function that reads them and the login module that uses them."""
 
     def __init__(self, stamp: Stamp, read: Callable[[], Users], replace: Callable[[Users], None]) -> None:
         self._read_stamp: Final = stamp
@@ -154,7 +156,7 @@ class _WatchedFiles(Generic[Users]):
         self._stamp = stamp()
 
     async def check(self) -> None:
-        """Take over what changed; files that cannot be read leave everything as it was."""
+        """Apply changed files; unreadable files leave the users unchanged."""
         try:
             stamp = await asyncio.to_thread(self._read_stamp)
             if stamp == self._stamp:

@@ -1,11 +1,11 @@
-"""The composition root: builds one broker from a configuration, starts it, and stops it in order.
+"""Builds a broker from a configuration, starts it, and stops it in order.
 
     service = BrokerService(configuration, directory)
     await service.start()          # raises SpanwireError in one line per obstacle, with nothing left behind
     await service.finished()       # until request_stop() or a failure of the store
     await service.stop()
 
-All of the broker runs in the loop's thread; the store's threads post to it through `loop.call_soon_threadsafe`.
+The whole broker runs in the loop's thread; the store's threads call it through `loop.call_soon_threadsafe`.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from spanwire.transports.vm import VmConnector
 
 logger = logging.getLogger(__name__)
 
-IN_PROCESS_PROTOCOL: Final = "openwire"  # what vm: clients speak
-STOP_POLL: Final = 0.02  # seconds between two looks whether answers are out, or the closing sockets gone
-STOP_ANSWERS: Final = 10.0  # seconds for the disk to take what was sent: 64 MiB (`MAX_UNSTORED_BYTES`) at 6 MiB/s
+IN_PROCESS_PROTOCOL: Final = "openwire"  # the protocol of vm: clients
+STOP_POLL: Final = 0.02  # seconds between two checks for unsent responses or open sockets
+STOP_ANSWERS: Final = 10.0  # seconds to write 64 MiB (`MAX_UNSTORED_BYTES`) at 6 MiB/s
 
 AdvisoryFormatClass = Callable[[str, str, str, str, MessageFormats], AdvisoryFormat]
 ConnectionClass = Callable[[Broker, ConnectionSettings, Time], ProtocolConnection]
@@ -60,9 +60,9 @@ LinkedConnectionClass = Callable[[Broker, ConnectionSettings, Time, DuplexAccept
 
 
 class BrokerService:
-    """One broker with its connectors, its store and its control socket. Started once.
+    """A broker with its connectors, store and control socket; started once.
 
-    ``directory`` None, for a broker that persists nothing, leaves out the lock and the control socket.
+    ``directory`` is None for a broker without persistence, which has neither lock nor control socket.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class BrokerService:
         environment: RealEnvironment | None = None,
         reread: Reread | None = None,
     ) -> None:
-        """``reread`` reads the configuration again; without it that stays as it is."""
+        """``reread`` reads the configuration again; without it, the configuration never changes."""
         self.configuration: Final = configuration
         self.directory: Final = directory
         self.environment: Final = environment if environment is not None else RealEnvironment()
@@ -93,18 +93,24 @@ class BrokerService:
         self._reread: Final = reread
         self._runtime: RuntimeConfiguration | None = None
         self._reads: Final[dict[int, asyncio.Future[list[Message | None]]]] = {}
-        self._last_read = 0  # requests to the store that are not the broker's own are numbered below 0
+        self._last_read = 0  # requests of operators have negative numbers, requests of the broker positive ones
 
     @property
     def broker(self) -> Broker:
-        """The running broker."""
+        """Return the running broker."""
         assert self._broker is not None
         return self._broker
 
     async def start(self) -> None:
-        """Take the ports, claim the directory, recover the store, then accept connections.
+        """Bind the ports, lock the directory, recover the store, then accept connections.
 
-        Raises `ConfigurationError`, `TransportError`, `StoreError` or `ControlError`; whatever was taken is given back.
+        After an error all resources are released.
+
+        Raises:
+            ConfigurationError: the configuration is refused.
+            TransportError: a port cannot be bound.
+            StoreError: the store cannot be opened.
+            ControlError: the control socket cannot be opened.
         """
         try:
             await self._refuse_open_binds(self._security)
@@ -127,18 +133,17 @@ class BrokerService:
             raise
 
     def request_stop(self) -> None:
-        """Let `finished` return. May be called twice, and from a signal handler of the loop."""
+        """Let `finished` return; may be called twice and from a signal handler of the loop."""
         self._finished.set()
 
     async def finished(self) -> None:
-        """Waits until somebody asks the broker to stop or its store failed (`failure`)."""
+        """Wait for a stop request or a failure of the store (`failure`)."""
         await self._finished.wait()
 
     async def stop(self) -> None:
-        """Accept nothing more, answer what was sent, close every connection, write the journal, let go of the
-        directory.
+        """Stop accepting, answer received messages, close connections, write the journal and release the directory.
 
-        A journal that could not be written is in `failure` afterwards.
+        Afterwards `failure` has the error if the journal could not be written.
         """
         for connector in self.connectors:
             connector.stop()
@@ -155,8 +160,9 @@ class BrokerService:
         await self._release()
 
     async def _answer_all(self, turn: Turn) -> None:
-        """Reads no more and waits until the disk has what was sent and every client its answer: who gets none sends
-        again, or gives the message to another consumer, and then there are two.
+        """Stop reading and wait until all received messages are stored and answered.
+
+        A client without an answer would send again, or another consumer would get the message, which makes duplicates.
         """
         turn.stop_reading()
         self.broker.begin_stop(self.environment.now())
@@ -167,7 +173,7 @@ class BrokerService:
             waited += STOP_POLL
 
     async def _sockets_closed(self, turn: Turn) -> None:
-        """Waits for sockets that still write; the pump aborts them after `CLOSE_LINGER`."""
+        """Wait for sockets with unsent output; the pump aborts them after `CLOSE_LINGER`."""
         waited = 0.0
         while turn.connection_count and waited < CLOSE_LINGER + 1.0:
             await asyncio.sleep(STOP_POLL)
@@ -184,7 +190,7 @@ class BrokerService:
         if self._turn is not None:
             self._turn.stop()
         if self._control is not None:
-            self._control.withdraw()  # while the directory is still ours
+            self._control.withdraw()  # before the lock of the directory is released
         try:
             self._persistence.stop()
         except StoreError as error:
@@ -196,13 +202,13 @@ class BrokerService:
             await asyncio.sleep(0)
 
     async def _refuse_open_binds(self, security: Security) -> None:
-        """Raises `ConfigurationError` for connectors that the network can reach and nothing protects."""
+        """Raise `ConfigurationError` for unprotected connectors that the network can reach."""
         lines = await open_connectors(self.connectors, None if self._allow_anonymous else security.obstacle())
         if lines:
             raise ConfigurationError("\n".join(lines))
 
     def _open_broker(self) -> Broker:
-        """Claim the directory, recover the store, build the broker on it."""
+        """Lock the directory, recover the store and build the broker."""
         configuration, environment = self.configuration, self.environment
         formats = message_formats()
         post = asyncio.get_running_loop().call_soon_threadsafe
@@ -242,7 +248,7 @@ class BrokerService:
         return broker
 
     def _advisory_format(self, broker_id: str, formats: MessageFormats) -> AdvisoryFormat | None:
-        """What builds advisories; they name the first connector as this broker's address."""
+        """Return the builder of advisories, which name the first connector as this broker's address."""
         if not self.configuration.advisory_support:
             return None
         format_class = cast(AdvisoryFormatClass, registry.load(registry.ADVISORY_FORMAT))
@@ -251,9 +257,9 @@ class BrokerService:
         return format_class(broker_id, self.configuration.broker_name, uri, producer_connection_id, formats)
 
     def _address(self) -> str:
-        """Where other brokers are told that this one is."""
+        """Return this broker's address for other brokers."""
         uris = [announced_uri(connector, self.environment.host_name) for connector in self.connectors]
-        spoken = [uri for uri in uris if read_address(uri) is not None]  # there links and clients can connect
+        spoken = [uri for uri in uris if read_address(uri) is not None]  # usable for links and clients
         return (spoken or uris or [f"vm://{self.configuration.broker_name}"])[0]
 
     def _begin_turns(self, broker: Broker) -> Turn:
@@ -276,16 +282,16 @@ class BrokerService:
 
     @property
     def runtime(self) -> RuntimeConfiguration | None:
-        """What reads its configuration again, if something can."""
+        """Return the reloader of the configuration, or None."""
         return self._runtime
 
     def request_reload(self) -> None:
-        """Read the configuration again; what comes of it is in the log. May be called from a signal handler."""
+        """Reload the configuration soon; the log has the outcome. May be called from a signal handler."""
         if self._runtime is not None:
             self._runtime.request()
 
     async def reload(self, arguments: Mapping[str, object]) -> list[str]:
-        """Read the configuration again now; gives one line for each change. Raises `SpanwireError`."""
+        """Reload the configuration now; return one line for each change. Raises `SpanwireError`."""
         if self._runtime is None:
             raise ConfigurationError("this broker was started without a file that could be read again")
         return await self._runtime.reload(arguments)
@@ -327,11 +333,11 @@ class BrokerService:
         await self._control.start()
 
     def links(self) -> list[dict[str, object]]:
-        """The links of its network connectors, as plain values."""
+        """Return the links of the network connectors as plain values."""
         return self._networking.views()
 
     async def read_stored(self, destination: Destination, sequences: list[int]) -> list[Message | None]:
-        """Messages of a queue that only the store has, for an operator's look; None where one has gone meanwhile."""
+        """Read messages of a queue from the store for an operator; None for a message removed meanwhile."""
         store = self._persistence.store
         if store is None or not sequences:
             return [None] * len(sequences)
@@ -341,8 +347,6 @@ class BrokerService:
         store.fetch(self._last_read, destination, sequences)
         self.wake()
         return await reply
-
-    # What the store tells, on the loop's thread
 
     def _stored(self, position: int) -> None:
         self.broker.stored(position, self.environment.now())
@@ -368,23 +372,23 @@ class BrokerService:
         self.request_stop()
 
     def time_moved(self) -> None:
-        """The clock of the environment was set forward."""
+        """Adapt timers after the environment's clock was set forward."""
         if self._turn is not None:
             self._turn.time_moved()
 
     def break_connections(self, reason: str) -> None:
-        """Close every connection at once, without a farewell."""
+        """Close all connections at once, without a last command."""
         if self._turn is not None:
             self._turn.give_up_all(reason)
 
     def wake(self) -> None:
-        """Something happened in the broker: flush what it has to say."""
+        """Flush the broker's output after a change from outside of a turn."""
         if self._turn is not None:
             self._turn.wake()
 
 
 def message_formats() -> MessageFormats:
-    """All message formats of the registry."""
+    """Return all message formats of the registry."""
     formats: dict[int, MessageFormat] = {}
     for reference in registry.MESSAGE_FORMATS.values():
         formats.update(cast(Callable[[], dict[int, MessageFormat]], registry.load(reference))())
@@ -394,7 +398,7 @@ def message_formats() -> MessageFormats:
 def _connection_factories(
     protocols: Iterable[str], broker: Broker, acceptor: DuplexAcceptor
 ) -> dict[str, ConnectionFactory]:
-    """What makes the connections of each protocol."""
+    """Return the connection factory of each protocol."""
     return {protocol: _connection_factory(protocol, broker, acceptor) for protocol in protocols}
 
 
@@ -407,7 +411,7 @@ def _connection_factory(protocol: str, broker: Broker, acceptor: DuplexAcceptor)
 
 
 def _post(post: Callable[[Callable[[], None]], object], callback: Callable[[], None]) -> None:
-    """Run ``callback`` in the loop; after the loop's end nobody waits for it any more."""
+    """Run ``callback`` in the loop, or drop it after the loop's end."""
     try:
         post(callback)
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""What the limits of a configuration are on this machine's disks."""
+"""Usage limits of a configuration in bytes of this machine's disks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ logger = logging.getLogger(__name__)
 
 
 def usage_limits(usage: UsageConfiguration, directory: Path | None) -> UsageLimits:
-    """The limits of a broker whose store lies in ``directory``."""
+    """Return the limits of a broker with its store in ``directory``, or None without a store.
+
+    Blocks to examine the disk; logs a warning if a limit exceeds the disk.
+    """
     return UsageLimits(
         usage.memory_limit_bytes,
         _on_disk("storeUsage", usage.store, directory),

@@ -1,4 +1,4 @@
-"""``spanwire browse``: prints the messages of a queue and leaves them there."""
+"""``spanwire browse``: prints the messages of a queue without removing them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spanwire.protocols.openwire.messages.message_format import format_id_of
 from spanwire.protocols.readable import BASE64, readable_or_fault
 from spanwire.service.service import message_formats
 
-SHOWN_BODY: Final = 200  # characters on one line
+SHOWN_BODY: Final = 200  # characters of a body on one line
 CAUSE: Final = "dlqDeliveryFailureCause"
 HEADERS: Final = (
     ("destination", "destination"),
@@ -40,7 +40,7 @@ Row = dict[str, object]
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Prints one line a message, and how many there were."""
+    """Print one line per message and the number of messages."""
     parser = Parser(
         prog="spanwire browse",
         description="Print the messages of a queue without taking them. Without --brokerUrl and --user, the first 400 "
@@ -73,7 +73,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _is_local(options: argparse.Namespace) -> bool:
-    """Whether a broker of this user is meant, whose control socket asks for no login."""
+    """Return True if the options mean a broker of this user, whose control socket needs no login."""
     if options.broker_url is not None or options.user is not None:
         return False
     named = options.data_directory is not None or named_configuration(options, os.environ) is not None
@@ -81,7 +81,7 @@ def _is_local(options: argparse.Namespace) -> bool:
 
 
 def _browse_locally(options: argparse.Namespace, target: Destination) -> tuple[list[Row], str]:
-    """The messages that the control socket shows, and what is to be said of them."""
+    """Return the messages from the control socket and a summary line."""
     reply = control_client(options).ask(
         "browse", destination=target.qualified_name, selector=options.selector, limit=options.message_count
     )
@@ -95,7 +95,7 @@ def _browse_locally(options: argparse.Namespace, target: Destination) -> tuple[l
 
 
 def _received(options: argparse.Namespace, target: Destination) -> Iterator[Row]:
-    """The messages that a broker gives to a browser."""
+    """Yield the messages that a broker sends to a queue browser."""
     options.broker_url = options.broker_url or DEFAULT_BROKER_URL
     count = 0
     try:
@@ -111,7 +111,7 @@ def _received(options: argparse.Namespace, target: Destination) -> Iterator[Row]
 
 
 def row_of(message: Message) -> Row:
-    """A message that a client received, as the control socket shows it."""
+    """Return a received message in the form of the control socket."""
     formats = message_formats()
     indexed = formats.index(format_id_of(message.version), message.raw)
     view = formats.view(indexed)
@@ -120,7 +120,7 @@ def row_of(message: Message) -> Row:
 
 
 def described(row: Row) -> str:
-    """A message on one line, with the brokers that it came through."""
+    """Return a message on one line, with its broker path."""
     persistent = "persistent" if row.get("persistent") else "non-persistent"
     path = row.get("broker_path")
     brokers = f" BrokerPath=[{escaped(', '.join(path))}]" if isinstance(path, list) and path else ""  # as ActiveMQ's
@@ -136,7 +136,7 @@ def _as_json(row: Row) -> str:
 
 
 def paragraph(row: Row) -> str:
-    """A message with its headers and properties, one a line."""
+    """Return a message with one line per header and property."""
     lines = [described(row)]
     if row.get("timestamp_ms"):
         lines.append(f"  sent: {_time(row['timestamp_ms'])}")
@@ -164,7 +164,7 @@ def _body(row: Row) -> str:
 
 
 def _time(wall_ms: object) -> str:
-    """A time since 1970 in the local zone."""
+    """Format milliseconds since 1970 in the local zone."""
     try:
         return local_time(int(str(wall_ms)) / 1000)
     except (ValueError, OverflowError, OSError):

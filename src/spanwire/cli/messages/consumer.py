@@ -28,7 +28,7 @@ DURABLE_NAME: Final = "consumer"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Receives messages and says how fast that went."""
+    """Receive messages and print the rate."""
     parser = Parser(prog="spanwire consumer", description="Receive messages from a queue or topic and print them.")
     endpoint_options(parser)
     parser.whole_number("messageCount", f"stop after so many messages, {DEFAULT_COUNT} without it", DEFAULT_COUNT)
@@ -61,7 +61,7 @@ def _subscribe(session: Session, target: Destination, options: argparse.Namespac
 
 
 def _receive(session: Session, consumer: Consumer, options: argparse.Namespace) -> int:
-    """Receives until the count or the timeout is reached; everything received is acknowledged."""
+    """Receive until the count or the timeout is reached; acknowledge all received messages."""
     timeout_s = options.timeout / 1000 if options.timeout else None
     count = 0
     last: Message | None = None
@@ -83,7 +83,7 @@ def _receive(session: Session, consumer: Consumer, options: argparse.Namespace) 
 
 
 def _settle(session: Session, message: Message, options: argparse.Namespace) -> None:
-    """Acknowledge or commit what was received so far, in the modes that ask for it."""
+    """Acknowledge or commit the messages received so far, if the mode requires."""
     if options.ack_mode == "SESSION_TRANSACTED":
         session.commit()
     else:

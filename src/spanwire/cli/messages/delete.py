@@ -1,4 +1,4 @@
-"""``spanwire delete QUEUE…``: remove empty destinations; ``spanwire disconnect CLIENT``: close connections."""
+"""``spanwire delete QUEUE…`` removes empty destinations; ``spanwire disconnect CLIENT`` closes connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spanwire.model.text import escaped
 
 
 def delete(arguments: Sequence[str]) -> int:
-    """Prints a line for each destination."""
+    """Print a line for each deleted destination."""
     parser = Parser(
         prog="spanwire delete",
         description="Delete queues or topics of a running broker. Refused while one has messages, consumers or durable "
@@ -27,7 +27,7 @@ def delete(arguments: Sequence[str]) -> int:
 
 
 def disconnect(arguments: Sequence[str]) -> int:
-    """Prints a line for each connection."""
+    """Print a line for each closed connection."""
     parser = Parser(
         prog="spanwire disconnect",
         description="Close the connections of a client. What it had not acknowledged goes to other consumers. A client "

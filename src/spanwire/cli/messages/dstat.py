@@ -1,4 +1,4 @@
-"""``spanwire dstat [queues|topics]``: a table of counters, in the columns of ActiveMQ's dstat."""
+"""``spanwire dstat [queues|topics]``: prints a table of counters with the columns of ActiveMQ's dstat."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NARROWEST_NAME: Final = 30
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Prints the counters of a running broker."""
+    """Print the counters of a running broker."""
     parser = Parser(
         prog="spanwire dstat",
         description="Counters of a running broker's destinations: spanwire dstat [queues|topics] [FILE]",
@@ -57,7 +57,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def table(rows: list[dict[str, object]]) -> str:
-    """The rows under their headings, one line each."""
+    """Return the rows under their headings, one line each."""
     names = [escaped(str(row["destination"])) for row in rows]
     width = max([NARROWEST_NAME, *(len(name) for name in names)])
     lines = [f"{'Name':<{width}}" + "".join(f"  {heading:>10}" for heading, _ in COLUMNS)]
@@ -67,5 +67,5 @@ def table(rows: list[dict[str, object]]) -> str:
 
 
 def _note(row: dict[str, object]) -> str:
-    """What is unusual about a destination."""
+    """Return a note about a destination in an unusual state."""
     return "  paused" if row.get("paused") else ""

@@ -18,12 +18,12 @@ RESUMING: Final = "Let queues that were paused dispatch again."
 
 
 def pause(arguments: Sequence[str]) -> int:
-    """Prints a line for each queue."""
+    """Pause queues; print a line for each queue."""
     return _change("pause", PAUSING, arguments)
 
 
 def resume(arguments: Sequence[str]) -> int:
-    """The same for the way back."""
+    """Resume queues; print a line for each queue."""
     return _change("resume", RESUMING, arguments)
 
 

@@ -18,7 +18,7 @@ DEFAULT_COUNT: Final = 1000  # ActiveMQ's default
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Sends messages and says how fast that went."""
+    """Send messages and print the rate."""
     parser = Parser(prog="spanwire producer", description="Send messages to a queue or topic.")
     endpoint_options(parser)
     parser.whole_number("messageCount", f"how many messages, {DEFAULT_COUNT} without it", DEFAULT_COUNT)

@@ -1,4 +1,4 @@
-"""``spanwire purge QUEUE…``: remove what waits in queues; ``spanwire dlq retry``: send dead letters back."""
+"""``spanwire purge QUEUE…`` removes pending messages; ``spanwire dlq retry`` sends dead letters back."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from spanwire.cli.running import control_client
 from spanwire.model.text import escaped
 
 SHARED_DEAD_LETTERS: Final = "ActiveMQ.DLQ"
-PATIENCE_S: Final = 3_600.0  # for a purge: ten million messages take minutes
+PATIENCE_S: Final = 3_600.0  # seconds; purging ten million messages takes minutes
 USAGE_ERROR: Final = 2
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Prints how many messages each queue lost."""
+    """Print the number of removed messages of each queue."""
     parser = Parser(
         prog="spanwire purge",
         description="Remove the messages that wait in queues of a running broker; what consumers hold stays.",
@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def dead_letters(arguments: Sequence[str]) -> int:
-    """``spanwire dlq retry``: prints how many dead letters went back to where they were sent first."""
+    """Run ``spanwire dlq retry``: print the number of dead letters sent back to their original destinations."""
     words = list(arguments)
     parser = Parser(
         prog="spanwire dlq retry",

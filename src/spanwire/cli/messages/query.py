@@ -1,9 +1,8 @@
-"""``spanwire query``: the attributes of the broker's objects, chosen as with ActiveMQ's query; ``spanwire bstat``: a
-choice of them that shows how a broker fares.
+"""``spanwire query`` prints attributes of the broker's objects, chosen as in ActiveMQ's query; ``bstat`` a part.
 
-    spanwire query                                     everything
-    spanwire query -QQueue=ORDERS.* -xQQueue=*.TEST    some queues
-    spanwire query -QTopic=* --view EnqueueCount       one attribute of all topics
+spanwire query                                     everything
+spanwire query -QQueue=ORDERS.* -xQQueue=*.TEST    some queues
+spanwire query -QTopic=* --view EnqueueCount       one attribute of all topics
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ EXCLUDE: Final = "-xQ"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Prints what is asked for, with a blank line between two objects."""
+    """Print the chosen objects, separated by blank lines."""
     words, included, excluded = _split(arguments)
     parser = Parser(
         prog="spanwire query",
@@ -45,9 +44,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def bstat(arguments: Sequence[str]) -> int:
-    """Prints the broker, its connectors, connections and durable subscriptions, and its queues and topics but for the
-    advisory topics.
-    """
+    """Print the broker, connectors, connections, durable subscriptions, queues and topics without advisory topics."""
     parser = Parser(prog="spanwire bstat", description="Statistics of a running broker and all it holds.")
     placement(parser)
     parser.add_argument("--json", action="store_true", help="print the objects as JSON")
@@ -57,7 +54,7 @@ def bstat(arguments: Sequence[str]) -> int:
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]], list[tuple[str, str]]]:
-    """The choices among the words; they are written together (-QQueue=A) or apart (-Q Queue=A)."""
+    """Separate the choices from the other words; both -QQueue=A and -Q Queue=A are allowed."""
     words: list[str] = []
     included: list[tuple[str, str]] = []
     excluded: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""``spanwire subscription list | remove``: the durable subscriptions of a running broker."""
+"""``spanwire subscription list | remove``: lists or removes durable subscriptions of a running broker."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ actions:
 spanwire subscription ACTION --help shows its options.
 """
 HEADINGS: Final = ("Client id", "Subscription", "State", "Pending", "In Flight", "Enqueue #", "Dequeue #", "Topic")
-NUMBERS: Final = range(3, 7)  # the columns that are aligned to the right
+NUMBERS: Final = range(3, 7)  # indexes of right-aligned columns
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Does one of them."""
+    """Run one of the actions; return its exit status."""
     words = list(arguments)
     if words and words[0] in ("-h", "--help"):
         sys.stdout.write(USAGE)
@@ -76,13 +76,13 @@ def _remove(arguments: Sequence[str]) -> int:
 
 
 def ask_subscriptions(client: ControlClient) -> list[dict[str, object]]:
-    """The durable subscriptions of a running broker."""
+    """Return the durable subscriptions of a running broker."""
     answer = client.ask("subscriptions")
     return [row for row in answer if isinstance(row, dict)] if isinstance(answer, list) else []
 
 
 def subscription_table(rows: Sequence[dict[str, object]]) -> str:
-    """The durable subscriptions under their headings, one line each."""
+    """Return the durable subscriptions under their headings, one line each."""
     cells = [HEADINGS, *(_cells(row) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(HEADINGS))]
     lines = []

@@ -1,1 +1,1 @@
-"""``spanwire network``: networks of brokers, from their files, on paper, and as they run."""
+"""``spanwire network``: networks of brokers in their files, in simulation, and while running."""

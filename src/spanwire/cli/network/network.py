@@ -1,6 +1,4 @@
-"""``spanwire network``: what is wrong in a network's files, which way messages go, who is linked, and links that an
-operator makes and ends.
-"""
+"""``spanwire network``: checks a network's files, shows routes and links, and starts and stops connectors."""
 
 from __future__ import annotations
 
@@ -48,7 +46,7 @@ stop   ends the links of network connectors until somebody starts them, or the b
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Does one of them."""
+    """Run one of the actions; return its exit status."""
     words = list(arguments)
     if words and words[0] in ("-h", "--help"):
         sys.stdout.write(USAGE)
@@ -138,7 +136,7 @@ def _known(files: NetworkFiles, name: str) -> str:
 
 
 def _told(plan: NetworkPlan, route: Route, start: str, goal: str) -> list[str]:
-    """The way on one line, then each way that was not open."""
+    """Return the route on one line, then a line for each refused link."""
     if not route.arrived:
         lines = [f"{start} does not reach a consumer at {goal}"]
     else:
@@ -197,30 +195,36 @@ def _map(arguments: Sequence[str]) -> int:
 
 
 def asked(links: list[dict[str, object]], connectors: list[dict[str, object]], has_login: bool) -> list[str]:
-    """The addresses of the brokers of these links that are asked. One that has opened its link itself is not: its end
-    of the connection is a port on which nobody listens, and no address that the configuration names.
+    """Return the addresses of the brokers of these links to ask.
+
+    A broker that opened its link itself is left out: its end of the connection is a port without a listener, not a
+    configured address.
     """
-    callers = {row.get("uri") for row in connectors if row.get("autoStart") is None}  # as accepted_settings_view has it
+    callers = {row.get("uri") for row in connectors if row.get("autoStart") is None}  # as in accepted_settings_view
     listed = str([row.get("uri") for row in connectors if row.get("autoStart") is not None])
     addresses = [str(row["uri"]) for row in links if row["uri"] not in callers]
     return [address for address in addresses if is_asked(address, listed, has_login)]
 
 
 def is_asked(address: str, listed: str, has_login: bool) -> bool:
-    """Whether the broker of a link is asked: at an address that makes sense, and with a login only where the
-    configuration names it, as what was found is a claim of whoever is in reach.
+    """Return True if the broker at ``address`` may be asked.
+
+    The address must have a known scheme. With a login, the configuration must name the address, because a discovered
+    address is an unverified claim.
     """
-    is_listed = re.search(re.escape(address) + r"(?!\w)", listed) is not None  # a port may begin as another does
+    is_listed = (
+        re.search(re.escape(address) + r"(?!\w)", listed) is not None
+    )  # one port may be the beginning of another
     return address.startswith(("tcp://", "ssl://", "nio://", "nio+ssl://")) and (not has_login or is_listed)
 
 
 def is_tls(address: str) -> bool:
-    """Whether an address is one of TLS, for which stores are of use."""
+    """Return True for an address with TLS, which may need stores."""
     return "ssl" in address.partition(":")[0]
 
 
 def _waiting(row: dict[str, object], waiting: dict[str, int]) -> dict[str, int]:
-    """For each destination that a link carries, how many messages wait here."""
+    """Return the pending messages here for each destination of a link."""
     wanted = row.get("destinations")
     names = wanted if isinstance(wanted, (list, tuple)) else ()
     return {str(name): waiting.get(str(name), 0) for name in names}
@@ -231,8 +235,9 @@ def _rows(answer: object) -> list[dict[str, object]]:
 
 
 def beyond(ways: object, names: Mapping[str, str] | None = None) -> list[str]:
-    """A line for each way to consumers that are farther than the remote broker, by the names of the brokers on it where
-    ``names`` has them, else by their ids.
+    """Return a line for each path to consumers beyond the remote broker.
+
+    Brokers appear by the names in ``names``, else by their ids.
     """
     known = names or {}
     lines_beyond: list[str] = []

@@ -1,4 +1,4 @@
-"""The network that configuration files describe, as the simulation wants it. Needs the extra ``spark``."""
+"""Converts the network of configuration files for the simulation. Needs the extra ``spark``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from spanwire.pipeline.simulation.rules import Rules, limited
 
 
 def read_plan(plan: NetworkPlan, destination: Destination) -> tuple[Graph, Rules]:
-    """Its brokers in their order, its links, and how ``destination`` travels. Raises `ConfigurationError` for what is
-    left to ``spanwire network route``: static destinations, and connectors that do not agree about priorities.
+    """Return the graph of brokers and links, and the rules for ``destination``.
+
+    Raises:
+        ConfigurationError: the network has static destinations or connectors with different priorities; only
+            ``spanwire network route`` supports these.
     """
     numbers = {name: number for number, name in enumerate(plan.brokers)}
     _check_ids(list(plan.brokers.values()))

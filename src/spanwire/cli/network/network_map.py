@@ -1,7 +1,7 @@
-"""What brokers of a network tell of themselves by ActiveMQ's statistics plugin: their links, and what waits for them.
+"""Asks brokers of a network for their links and pending messages by ActiveMQ's statistics plugin.
 
-A bridge is a consumer like any other, with a client id that names its connector and both brokers; so the statistics of
-the consumers of a broker show its links, whether it is a Spanwire or an ActiveMQ.
+A bridge is an ordinary consumer whose client id names its connector and both brokers. So the statistics of a broker's
+consumers show its links, for Spanwire and ActiveMQ alike.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from spanwire.client.messages.message import Message
 from spanwire.model.errors import SpanwireError
 from spanwire.tls.settings import ClientTlsSettings
 
-PATIENCE_S: Final = 5.0  # a broker that has the plugin answers at once
+PATIENCE_S: Final = 5.0  # seconds; a broker with the plugin answers at once
 CONNECT_MS: Final = 5_000
-MAX_ANSWERS: Final = 100_000  # consumers and destinations of one broker
-MAX_BROKERS: Final = 100  # asked one after the other
+MAX_ANSWERS: Final = 100_000  # consumers and destinations of one broker; bounds the memory of the map
+MAX_BROKERS: Final = 100  # brokers; bounds the time, because they are asked in sequence
 INBOUND: Final = "_inbound_"
 OUTBOUND: Final = "_outbound"
 BROKER: Final = "ActiveMQ.Statistics.Broker"
@@ -29,7 +29,7 @@ SILENT: Final = "tells nothing: it has no <statisticsBrokerPlugin>"
 
 @dataclass(slots=True)
 class Login:
-    """With what a broker is asked."""
+    """The credentials for asking a broker."""
 
     user: str | None = None
     password: str | None = None
@@ -38,9 +38,7 @@ class Login:
 
 @dataclass(slots=True)
 class ReportedDemand:
-    """What one link carries of one destination: ``waiting`` messages at its broker, ``in_flight`` of them on their way
-    or about to be.
-    """
+    """A destination of a link: ``waiting`` messages are pending at the broker, ``in_flight`` are being forwarded."""
 
     destination: str
     waiting: int
@@ -50,7 +48,7 @@ class ReportedDemand:
 
 @dataclass(slots=True)
 class ReportedLink:
-    """A link of a broker: messages go to ``remote``, or with ``incoming`` come from there."""
+    """A link of a broker: messages go to ``remote``, or come from it if ``incoming``."""
 
     remote: str
     connector: str
@@ -60,7 +58,7 @@ class ReportedLink:
 
 @dataclass(slots=True)
 class BrokerReport:
-    """What one broker told, or in ``silence`` why it did not."""
+    """The answers of a broker, or in ``silence`` the reason for missing answers."""
 
     address: str
     name: str = ""
@@ -73,7 +71,7 @@ class BrokerReport:
 
 
 def ask(address: str, login: Login) -> BrokerReport:
-    """Asks one broker; what goes wrong is in the answer."""
+    """Ask one broker; errors are part of the report."""
     report = BrokerReport(address)
     url = f"{address}{'&' if '?' in address else '?'}connectionTimeout={CONNECT_MS}"
     try:
@@ -90,7 +88,7 @@ def ask(address: str, login: Login) -> BrokerReport:
 
 
 def _answers(connection: blocking.Connection) -> list[dict[str, object]]:
-    """All answers up to the last; a broker answers one question after the other."""
+    """Return all answers up to the last; a broker answers questions in order."""
     session = connection.session()
     replies = session.create_temporary_queue()
     consumer = session.create_consumer(replies)
@@ -113,7 +111,7 @@ def _answers(connection: blocking.Connection) -> list[dict[str, object]]:
 
 
 def read(report: BrokerReport, answers: list[dict[str, object]]) -> None:
-    """Puts the answers of one broker together."""
+    """Combine the answers of a broker."""
     first = answers[0]
     report.name, report.broker_id = str(first.get("brokerName", "")), str(first.get("brokerId", ""))
     report.messages, report.consumers = _number(first, "size"), _number(first, "consumerCount")
@@ -122,7 +120,7 @@ def read(report: BrokerReport, answers: list[dict[str, object]]) -> None:
         for answer in answers
         if "clientId" not in answer and "destinationName" in answer
     }
-    report.tells_links = any("clientId" in answer for answer in answers)  # the asker is a consumer itself
+    report.tells_links = any("clientId" in answer for answer in answers)  # the asking client is a consumer as well
     links: dict[tuple[str, str, bool], ReportedLink] = {}
     for answer in answers:
         link = _link(report.name, str(answer.get("clientId") or ""))
@@ -139,8 +137,10 @@ def read(report: BrokerReport, answers: list[dict[str, object]]) -> None:
 
 
 def _link(name: str, client_id: str) -> ReportedLink | None:
-    """The link that a client id is made for: ``connector_remote_inbound_name``, or ``connector_remote_outbound`` of one
-    that leads here. A name with underscores is taken for the shortest there can be.
+    """Return the link of a bridge's client id.
+
+    The client id is ``connector_remote_inbound_name``, or ``connector_remote_outbound`` for an incoming link. If a name
+    contains underscores, the shortest possible remote name is assumed.
     """
     if client_id.endswith(INBOUND + name):
         connector, _, remote = client_id.removesuffix(INBOUND + name).rpartition("_")
@@ -157,7 +157,7 @@ def _number(answer: dict[str, object], name: str) -> int:
 
 
 def lines(report: BrokerReport) -> list[str]:
-    """A broker as an operator reads it."""
+    """Return a report as lines for an operator."""
     if report.silence:
         return [f"broker at {report.address} {report.silence}"]
     report_lines = [

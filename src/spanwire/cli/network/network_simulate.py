@@ -1,6 +1,6 @@
-"""``spanwire network simulate``: demand, ways and advisories in networks of up to a million brokers, with Spark.
+"""``spanwire network simulate``: simulates demand, routes and advisories in networks of up to a million brokers.
 
-Everything that needs PySpark is imported when it is used, so that a missing extra is one line.
+Modules that need PySpark are imported on use, so that a missing extra is an error of one line.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from spanwire.model.routing import DEFAULT_PRIORITY_BASE
 from spanwire.service.network_lint.network_plan import read_network
 
 KINDS: Final = ("hub", "ring", "tree", "grid", "regular", "scale-free", "mesh")
-NEEDED: Final = ("pyspark", "pyarrow", "numpy")  # what the extra `spark` brings
+NEEDED: Final = ("pyspark", "pyarrow", "numpy")  # packages of the extra `spark`
 DESTINATION: Final = "SIMULATED"
-UNSET: Final = -2  # no TTL is that
+UNSET: Final = -2  # not a valid TTL
 TRUTHS: Final = (
     "conduit_subscriptions", "conduit_network_queue_subscriptions", "suppress_duplicate_queue_subscriptions",
     "suppress_duplicate_topic_subscriptions", "decrease_network_consumer_priority",
@@ -46,14 +46,14 @@ networkConnector with the same defaults; files have their own. All numbers are e
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Simulates one network."""
+    """Simulate a network."""
     prepared, choice = asked(arguments)
     _load(f"{COMMAND}:run")(prepared, choice)
     return 0
 
 
 def asked(arguments: Sequence[str]) -> tuple[object, object]:
-    """The network that is meant, and where to tell of it. Ends the program for a wrong command line."""
+    """Return the network and the output choice of the command line; exits for a wrong command line."""
     parser = _parser()
     options = parser.parse(arguments)
     if sum((options.topology is not None, options.edges is not None, bool(options.files))) != 1:
@@ -111,7 +111,7 @@ def _parser() -> Parser:
         ("decreaseNetworkConsumerPriority", "true"),
     ):
         parser.flag(name, f"else {word}")
-    parser.set_defaults(**dict.fromkeys(TRUTHS))  # it counts whether they are said
+    parser.set_defaults(**dict.fromkeys(TRUTHS))  # None means that the option is absent
     parser.add_argument(
         "--consumer-priority-base",
         "--consumerPriorityBase",

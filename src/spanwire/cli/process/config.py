@@ -1,4 +1,4 @@
-"""``spanwire config check``: every obstacle and warning of a configuration, without starting a broker."""
+"""``spanwire config check``: shows all obstacles and warnings of a configuration without starting a broker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ check  shows everything that would keep spanwire start from starting a broker wi
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one of the commands about configurations; return its exit status."""
+    """Run a command about configurations; return its exit status."""
     words = list(arguments)
     if words and words[0] in ("-h", "--help", "help"):
         sys.stdout.write(USAGE)

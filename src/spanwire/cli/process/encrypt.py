@@ -1,6 +1,4 @@
-"""``spanwire encrypt`` and ``spanwire decrypt``: values for ``ENC(…)`` in configurations, as ActiveMQ's commands of
-these names.
-"""
+"""``spanwire encrypt`` and ``spanwire decrypt``: values for ``ENC(…)`` in configurations, like ActiveMQ's commands."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 
 PASSWORD_VARIABLE: Final = "ACTIVEMQ_ENCRYPTION_PASSWORD"
-MAX_INPUT: Final = 64 * 1024  # characters
+MAX_INPUT: Final = 64 * 1024  # characters; bounds a line of standard input
 
 
 class _Encryption(Protocol):
@@ -31,14 +29,14 @@ class _EncryptionClass(Protocol):
 
 
 def encrypt(arguments: Sequence[str]) -> int:
-    """Prints ``ENC(…)`` of a text."""
+    """Print ``ENC(…)`` for a text."""
     encryption, text = _prepared("encrypt", "Encrypt a text for a configuration.", arguments)
     sys.stdout.write(encryption.encrypt(text) + "\n")
     return 0
 
 
 def decrypt(arguments: Sequence[str]) -> int:
-    """Prints the text in ``ENC(…)``."""
+    """Print the text of an ``ENC(…)`` value."""
     encryption, text = _prepared("decrypt", "Show the text of an encrypted value.", arguments)
     sys.stdout.write(encryption.decrypt(text) + "\n")
     return 0

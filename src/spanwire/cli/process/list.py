@@ -1,4 +1,4 @@
-"""``spanwire list``: the running brokers of this user, one a line."""
+"""``spanwire list``: lists the running brokers of this user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEADINGS: Final = ("Name", "PID", "Uptime", "Listens at", "Data directory", "Con
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Prints a table; 0 also when no broker runs."""
+    """Print a table; return 0 even if no broker runs."""
     parser = Parser(
         prog="spanwire list",
         description="List the running brokers of this user, with the names, directories and files by which the other "
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def table(brokers: Sequence[ListedBroker], wall_ms: int) -> str:
-    """The brokers under their headings."""
+    """Return the brokers under their headings."""
     rows = [HEADINGS, *(_cells(broker, wall_ms) for broker in brokers)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -57,7 +57,7 @@ def _cells(broker: ListedBroker, wall_ms: int) -> tuple[str, ...]:
 
 
 def duration(seconds: int) -> str:
-    """``42 s``, ``5 min 10 s``, ``3 h 5 min`` or ``12 d 4 h``."""
+    """Format seconds as ``42 s``, ``5 min 10 s``, ``3 h 5 min`` or ``12 d 4 h``."""
     minutes, second = divmod(seconds, 60)
     hours, minute = divmod(minutes, 60)
     days, hour = divmod(hours, 24)

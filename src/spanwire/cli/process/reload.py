@@ -1,4 +1,4 @@
-"""``spanwire reload``: a running broker reads its configuration again and takes over what it can."""
+"""``spanwire reload``: lets a running broker reread its configuration and apply the changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DESCRIPTION: Final = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Prints a line for each change."""
+    """Print a line for each change."""
     parser = Parser(prog="spanwire reload", description=DESCRIPTION)
     placement(parser)
     answer = control_client(parser.parse(arguments)).ask("reload")

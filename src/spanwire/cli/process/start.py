@@ -1,4 +1,4 @@
-"""``spanwire start``: one broker in the foreground until SIGTERM, SIGINT or ``spanwire stop``."""
+"""``spanwire start``: runs a broker in the foreground until SIGTERM, SIGINT or ``spanwire stop``."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ logger = logging.getLogger(__name__)
 
 FAILURE: Final = 1
 LEVELS: Final = ("debug", "info", "warning", "error")
-FILE_LIMIT: Final = 16_384  # open files: 10,000 connections, the journal's segments, and room
+FILE_LIMIT: Final = 16_384  # open files; enough for 10,000 connections and the journal's segments
 UVLOOP: Final = "uvloop:new_event_loop"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Starts a broker and waits for its end; 0 after an orderly stop."""
+    """Start a broker and wait for its end; return 0 after an orderly stop."""
     parser = Parser(prog="spanwire start", description="Start a broker in the foreground.")
     placement(parser, starts=True)
     start_options(parser)
@@ -73,12 +73,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 async def _serve(make_service: Callable[[], BrokerService], reference: str | None) -> int:
-    """Runs one service from start to stop."""
+    """Run a service from start to stop."""
     service = make_service()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.request_stop)
-    if not sys.stdin.isatty():  # the end of a terminal ends what runs in it
+    if not sys.stdin.isatty():  # without a terminal SIGHUP means reload; with one it ends the process
         loop.add_signal_handler(signal.SIGHUP, service.request_reload)
     await service.start()
     settle_interpreter()
@@ -97,7 +97,7 @@ async def _serve(make_service: Callable[[], BrokerService], reference: str | Non
 
 
 def listed(service: BrokerService, reference: str | None) -> ListedBroker:
-    """The broker as `spanwire list` shows it."""
+    """Return the broker's entry for `spanwire list`."""
     file = None if reference is None else configuration_file(reference)
     return ListedBroker(
         service.broker.name,
@@ -123,14 +123,14 @@ def _announce(service: BrokerService) -> None:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed; it saves CPU when every message is its own round trip."""
+    """Return the factory of uvloop if installed; uvloop saves CPU if every message is a round trip."""
     if importlib.util.find_spec("uvloop") is None:
         return None
     return cast(Callable[[], asyncio.AbstractEventLoop], registry.load(UVLOOP))
 
 
 def _raise_file_limit() -> None:
-    """Take as many open files as the system lets us have, up to what a full broker needs."""
+    """Raise the limit of open files as far as the system allows, up to the needs of a full broker."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILE_LIMIT if hard == resource.RLIM_INFINITY else min(FILE_LIMIT, hard)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

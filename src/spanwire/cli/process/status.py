@@ -1,4 +1,4 @@
-"""``spanwire status``: who runs, since when, and where it listens."""
+"""``spanwire status``: shows the process, uptime, connectors, links and usage of a broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IN_USAGE: Final = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Prints the status of a running broker."""
+    """Print the status of a running broker."""
     parser = Parser(
         prog="spanwire status",
         description="Show a running broker: process, uptime, connectors, links, use of memory, store and disk, "
@@ -63,7 +63,7 @@ def _lines(status: dict[str, object]) -> list[str]:
 
 
 def usage_lines(statistics: object, usage: object) -> list[str]:
-    """Memory, store and disk: how full they are, and what that means where sends have to wait."""
+    """Return lines about memory, store and disk, with a note if sends wait."""
     if not isinstance(statistics, dict) or not isinstance(usage, dict):
         return []
     memory = f"memory: {usage['memory_percent']} % of {size(statistics['memory_limit_bytes'])} used"
@@ -85,7 +85,7 @@ def _limited(limit: int) -> str:
 
 
 def size(count: int) -> str:
-    """``512 B``, ``1.5 MiB``, ``20.0 GiB``."""
+    """Format bytes as ``512 B``, ``1.5 MiB`` or ``20.0 GiB``."""
     if count < KIB:
         return f"{count} B"
     shown = count / KIB
@@ -97,7 +97,7 @@ def size(count: int) -> str:
 
 
 def _link(link: dict[str, object]) -> str:
-    """One link of a network connector on one line."""
+    """Return a link of a network connector on one line."""
     remote = f" to {link['remote']}" if link["remote"] else ""
     reason = f" ({link['reason']})" if link["reason"] else ""
     return (
@@ -108,7 +108,7 @@ def _link(link: dict[str, object]) -> str:
 
 
 def counted(link: dict[str, object]) -> str:
-    """What else was counted on a link, each with a comma before it; nothing for what did not occur."""
+    """Return the other counters of a link, each after a comma; counters of 0 are left out."""
     words = [f", {name} {link[name]}" for name in ("received", "failed", "unserved") if link.get(name)]
     filtered = link.get("filtered")
     if isinstance(filtered, dict) and filtered:

@@ -1,4 +1,4 @@
-"""``spanwire stop``: asks a broker to stop and waits until it has."""
+"""``spanwire stop``: stops a broker and waits for its end."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 from spanwire.cli.arguments import Parser, placement
 from spanwire.cli.running import control_client
 
-DEFAULT_TIMEOUT_S: Final = 60  # a large backlog is on the disk long before
+DEFAULT_TIMEOUT_S: Final = 60  # seconds; writing a large backlog takes less
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Stops a broker; 0 when it is gone."""
+    """Stop a broker; return 0 after its end."""
     parser = Parser(prog="spanwire stop", description="Stop a running broker in order and wait until it has stopped.")
     placement(parser)
     parser.whole_number("timeout", "seconds to wait", DEFAULT_TIMEOUT_S, lowest=1)

@@ -1,4 +1,4 @@
-"""``spanwire store check | repair | export | import DIRECTORY``: the store of a broker that does not run."""
+"""``spanwire store check | repair | export | import DIRECTORY``: operates on the store of a stopped broker."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ UNREADABLE: Final = 2
 USAGE_ERROR: Final = 2
 TERMINAL_INTERVAL_S: Final = 0.1
 LOG_INTERVAL_S: Final = 5.0
-MAX_SHOWN: Final = 200  # damages printed one by one
+MAX_SHOWN: Final = 200  # damages that are listed
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Does one of the four; 0 when all is well."""
+    """Run one of the four actions; return 0 if all is well."""
     words = list(arguments)
     if not words or words[0] not in ACTIONS:
         if words and words[0] in ("-h", "--help"):
@@ -67,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         return act(options)
     except BrokenPipeError:
-        raise  # who reads the export went away
+        raise  # the reader of the export is gone
     except OSError as error:
         if error.errno in DISK_FULL:
             raise StoreError(f"the disk is full: {error.strerror}; make room and run it again") from error
@@ -155,7 +155,7 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _write_export(disk: Disk, stream: BinaryIO, pattern: Destination | None, options: argparse.Namespace) -> str:
-    """Write what is asked for; return what that was."""
+    """Write the export; return a summary."""
     progress, formats = _progress(options), message_formats()
     if options.readable:
         return _count(export_readable(disk, formats, stream, pattern, progress, readable_or_fault), "message")
@@ -186,7 +186,7 @@ USAGE: Final = (
 
 
 def report(inspection: Inspection, segments: int) -> str:
-    """What a store holds: one line for each line of messages, in order of their names."""
+    """Return the contents of a store: one line for each message line, sorted by name."""
     lines = [
         f"{_count(segments, 'segment')}, {inspection.used_bytes / MIB:.1f} MiB on the disk, "
         f"{inspection.live_bytes / MIB:.1f} MiB of it live"
@@ -201,7 +201,7 @@ def report(inspection: Inspection, segments: int) -> str:
 
 
 def damages(inspection: Inspection) -> str:
-    """One line for each damage, the first `MAX_SHOWN`."""
+    """Return one line for each damage, at most `MAX_SHOWN`."""
     lines = [f"damage: {escaped(finding.line())}" for finding in inspection.findings[:MAX_SHOWN]]
     if len(inspection.findings) > MAX_SHOWN:
         lines.append(f"and {len(inspection.findings) - MAX_SHOWN} more")
@@ -231,11 +231,11 @@ def _progress(options: argparse.Namespace) -> Progress:
 
 
 def _silent(what: str, done: int, total: int) -> None:
-    """Nobody looks on."""
+    """Ignore the progress."""
 
 
 class ProgressLine:
-    """Percent and rate on standard error: one line that changes on a terminal, else a line now and then."""
+    """Writes percent and rate to standard error: one changing line on a terminal, else a line now and then."""
 
     def __init__(self, is_terminal: bool, clock: Callable[[], float]) -> None:
         self._is_terminal: Final = is_terminal
@@ -245,7 +245,7 @@ class ProgressLine:
         self._shown_at = -LOG_INTERVAL_S
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        """``done`` of ``total`` bytes or messages."""
+        """Show that ``done`` of ``total`` bytes or messages are processed."""
         now = self._clock()
         if what != self._what:
             self._what = what

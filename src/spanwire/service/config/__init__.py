@@ -1,1 +1,1 @@
-"""Configuration: activemq.xml, TOML and broker URIs, three readers of one validated model."""
+"""Configuration: three readers (activemq.xml, TOML, broker URIs) of one validated model."""

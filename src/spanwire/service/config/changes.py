@@ -1,6 +1,4 @@
-"""What is different in a configuration that was read again: what a running broker can take over, and what waits for its
-next start.
-"""
+"""Differences between two configurations: changes for a running broker, and changes for its next start."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from spanwire.model.destination import Destination
 from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.service.config.model import BrokerConfiguration
 
-# What the fields of a configuration are called in its file.
+# Names of a configuration's fields in its file.
 WORDS: Final[dict[str, str]] = {
     "broker_name": "brokerName",
     "broker_id": "brokerId",
@@ -41,8 +39,10 @@ OF_THE_READING: Final = ("source", "warnings", "skipped", "presumed_base")
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The differences. ``added`` and ``removed`` are network connectors, one that changed is in both; ``destinations``
-    are new ones; ``later`` are the words whose change takes effect at the next start.
+    """The differences of two configurations.
+
+    ``added`` and ``removed`` are network connectors; a changed connector is in both. ``destinations`` are new
+    destinations. ``later`` are the settings whose change takes effect at the next start.
     """
 
     policies: bool = False
@@ -56,7 +56,7 @@ class Changes:
 
     @property
     def any(self) -> bool:
-        """Whether there is one."""
+        """Return True if there is any difference."""
         return self != NONE
 
 
@@ -64,7 +64,7 @@ NONE: Final = Changes()
 
 
 def changes(before: BrokerConfiguration, after: BrokerConfiguration) -> Changes:
-    """What is different in ``after``."""
+    """Return the differences of ``after``."""
     different = [
         field.name
         for field in fields(BrokerConfiguration)
@@ -96,7 +96,7 @@ def changes(before: BrokerConfiguration, after: BrokerConfiguration) -> Changes:
 
 
 def apply_changes(before: BrokerConfiguration, after: BrokerConfiguration, differences: Changes) -> BrokerConfiguration:
-    """What holds once a running broker has taken over what it can: ``before`` with that much of ``after``."""
+    """Return ``before`` with the parts of ``after`` that a running broker can apply."""
     return replace(
         before,
         policies=after.policies,
@@ -109,7 +109,7 @@ def apply_changes(before: BrokerConfiguration, after: BrokerConfiguration, diffe
 
 
 def _has_equal_announcements(before: BrokerConfiguration, after: BrokerConfiguration) -> bool:
-    """Whether other brokers are told of virtual destinations as before."""
+    """Return True if other brokers learn of the same virtual destinations as before."""
     return (
         before.virtual.told_as_demand == after.virtual.told_as_demand
         and before.virtual.told_on_creation == after.virtual.told_on_creation
@@ -117,6 +117,6 @@ def _has_equal_announcements(before: BrokerConfiguration, after: BrokerConfigura
 
 
 def _has_users_alike(before: BrokerConfiguration, after: BrokerConfiguration) -> bool:
-    """Whether both ask who comes, and whether a change of users is all there is: inside TLS and outside."""
+    """Return True if both have authentication, and only users may differ, inside and outside of TLS."""
     old, new = before.authentication, after.authentication
     return old is not None and new is not None and (old.encrypted is None) == (new.encrypted is None)

@@ -1,4 +1,4 @@
-"""From what stands behind ``spanwire start`` to a configuration: which file, which reader, which placeholders."""
+"""Loads the configuration that the argument of ``spanwire start`` names: file, reader and placeholders."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import Findings, read_text_file
 
 LATER_REFERENCES: Final = ("fabric:", "http:", "https:")
-BROKER_SOURCE: Final = "the broker: uri"  # as errors name it, for it may hold secrets
+BROKER_SOURCE: Final = "the broker: uri"  # the name in errors, because the URI may contain secrets
 CONFIGURATION_FILE: Final = "activemq.xml"
 BASE_VARIABLE: Final = "ACTIVEMQ_BASE"
 CONF_VARIABLE: Final = "ACTIVEMQ_CONF"
-# Debian's package starts each instance with its configuration below /etc and its base directory below /var/lib.
+# Debian's package has the configuration of each instance below /etc and its base directory below /var/lib.
 DEBIAN_INSTANCE: Final = re.compile(r"/etc/activemq/instances-(?:available|enabled)/([^/]+)")
 DEBIAN_HOME: Final = "/usr/share/activemq"
 DEBIAN_BASES: Final = "/var/lib/activemq"
@@ -43,13 +43,15 @@ def load_configuration(
     skip_unsupported: bool = False,
     inspect: Inspection | None = None,
 ) -> BrokerConfiguration:
-    """The configuration behind ``xbean:PATH``, a path of an XML or TOML file, ``broker:(…)``, ``properties:PATH``, or
-    None for the built-in default.
+    """Load the configuration that ``reference`` names.
 
-    ``given`` are placeholders from the command line, ``environment`` those of last resort. With ``skip_unsupported``
-    what a later version brings is left out and listed in ``skipped``. ``inspect`` returns further obstacles of the
-    configuration, so that they are told together with those of the file. Raises `ConfigurationError` with one line per
-    obstacle.
+    ``reference`` is ``xbean:PATH``, the path of an XML or TOML file, ``broker:(…)`` or ``properties:PATH``; None means
+    the built-in default. ``given`` are placeholders of the command line; ``environment`` has the placeholders of last
+    resort. With ``skip_unsupported``, unsupported settings are left out and listed in ``skipped``. ``inspect`` returns
+    further obstacles of the configuration, so that one error shows all obstacles.
+
+    Raises:
+        ConfigurationError: the configuration is refused; one line per obstacle.
     """
     if reference is None:
         return default_configuration()
@@ -68,17 +70,20 @@ def load_configuration(
 
 
 def configuration_file(reference: str) -> Path | None:
-    """The absolute path of the file that ``reference`` names, links followed; None when it names no file."""
+    """Return the absolute path of the file of ``reference`` with links resolved; None if it names no file."""
     if reference.startswith((BROKER, *LATER_REFERENCES)):
         return None
     return _file(reference, PROPERTIES if reference.startswith(PROPERTIES) else "xbean:").resolve()
 
 
 def default_reference(environment: Mapping[str, str]) -> str | None:
-    """Return the file that ActiveMQ's start script would read where no other is named, ``activemq.xml`` in
-    ``$ACTIVEMQ_CONF`` or in ``$ACTIVEMQ_BASE/conf``; None when neither variable is set.
+    """Return the file of ActiveMQ's start script: ``activemq.xml`` in ``$ACTIVEMQ_CONF`` or ``$ACTIVEMQ_BASE/conf``.
 
-    Raises `ConfigurationError` when there is no such file.
+    Returns:
+        None if neither variable is set.
+
+    Raises:
+        ConfigurationError: the file is missing.
     """
     conf, base = environment.get(CONF_VARIABLE), environment.get(BASE_VARIABLE)
     if not conf and not base:
@@ -101,7 +106,7 @@ def read_configuration(
     skip_unsupported: bool = False,
     inspect: Inspection | None = None,
 ) -> BrokerConfiguration:
-    """The configuration in ``content``, which was read from ``path``: TOML if that ends so, else XML."""
+    """Read the configuration in ``content`` of the file ``path``: TOML by the suffix, else XML."""
     findings = Findings(str(path), skip_unsupported)
     decryption = Decryption(environment)
     defined = {**definitions(environment), **given}
@@ -126,7 +131,7 @@ def _described(
     skip_unsupported: bool,
     inspect: Inspection | None,
 ) -> BrokerConfiguration:
-    """The configuration behind ``broker:(…)`` or ``properties:PATH``. Raises `ConfigurationError`."""
+    """Return the configuration of ``broker:(…)`` or ``properties:PATH``. Raises `ConfigurationError`."""
     if reference.startswith(BROKER):
         path, source = Path.cwd() / "broker", BROKER_SOURCE
         broker = broker_element(reference)
@@ -160,7 +165,7 @@ def _interpreted(
 
 
 def _path(reference: str) -> Path:
-    """The file that ``reference`` means."""
+    """Return the file of ``reference``."""
     if reference.startswith(LATER_REFERENCES):
         scheme = reference.partition(":")[0]
         raise ConfigurationError(f"a configuration from {scheme}: is not yet supported; name an XML or TOML file")
@@ -178,10 +183,10 @@ def _file(reference: str, prefix: str) -> Path:
 
 
 def _directories(path: Path, defined: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The directories ActiveMQ's start script tells: as defined, from the environment, else from where the file lies.
+    """Return the directories of ActiveMQ's start script, as defined, from the environment, or derived from the file.
 
-    Without a word about them, the base is the home, and ``conf`` and ``data`` lie in the base; an instance of Debian's
-    package has its base below ``/var/lib``.
+    By default the base is the home, and ``conf`` and ``data`` are in the base. An instance of Debian's package has its
+    base below ``/var/lib``.
     """
     directory = path.absolute().parent
     inferred = str(directory.parent if directory.name == "conf" else directory)
@@ -202,7 +207,7 @@ def _directories(path: Path, defined: Mapping[str, str], environment: Mapping[st
 
 
 def _presumed_base(path: Path, defined: Mapping[str, str], environment: Mapping[str, str]) -> Path | None:
-    """The base directory, if it is only presumed from where the file lies."""
+    """Return the base directory if it is only derived from the location of the file."""
     configured = _configured("home", defined, environment) or _configured("base", defined, environment)
     if configured or DEBIAN_INSTANCE.fullmatch(str(path.absolute().parent)):
         return None
@@ -210,5 +215,5 @@ def _presumed_base(path: Path, defined: Mapping[str, str], environment: Mapping[
 
 
 def _configured(name: str, defined: Mapping[str, str], environment: Mapping[str, str]) -> str | None:
-    """The place ``activemq.NAME``, if the command line or the environment gives it."""
+    """Return the directory ``activemq.NAME`` of the command line or the environment."""
     return defined.get(f"activemq.{name}") or environment.get(f"ACTIVEMQ_{name.upper()}") or None

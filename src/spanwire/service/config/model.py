@@ -1,7 +1,7 @@
-"""What a configuration says, whatever it was written in: frozen values with the defaults of ``docs/reference``.
+"""The model of a configuration: frozen values with the defaults of ``docs/reference``.
 
-The readers (``activemq.xml``, TOML) fill these; `spanwire.service.service` builds a broker from them. Tuning by
-destination uses the broker's own `PolicyEntry`.
+The readers (``activemq.xml``, TOML) create the model; `spanwire.service.service` builds a broker from it. Settings by
+destination use the broker's own `PolicyEntry`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from spanwire.service.machine.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
 
 DEFAULT_BROKER_NAME: Final = "localhost"  # ActiveMQ's own default
-BUILT_IN: Final = "built-in default"  # the source of the configuration that no file holds
+BUILT_IN: Final = "built-in default"  # the source of the configuration without a file
 DEFAULT_SEGMENT_BYTES: Final = 32 * MIB  # journalMaxFileLength of ActiveMQ's kahaDB
 
 
 @dataclass(frozen=True, slots=True)
 class PersistenceConfiguration:
-    """Where persistent messages are kept. ``directory`` None means ``journal`` under the data directory.
+    """Settings of the message store; ``directory`` None means ``journal`` in the data directory.
 
-    Without ``sync`` sends are answered before the disk has them, with ``sync_interval_ms`` above 0 so long before at
-    the most. Of so many producers the last ``audit_depth`` sends are known when a failover client repeats them.
+    Without ``sync``, sends are answered before the disk has them, at most ``sync_interval_ms`` earlier if above 0.
+    Duplicates of failover clients are recognised among the last ``audit_depth`` sends of each of ``audited_producers``
+    producers.
     """
 
     persistent: bool = True
@@ -51,7 +52,7 @@ class PersistenceConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class DiskLimit:
-    """How much of a disk may be taken: so many bytes, or so many percent of the file system; both 0: all of it."""
+    """Limit of disk usage in bytes or in percent of the file system; both 0 mean the whole disk."""
 
     limit_bytes: int = 0
     percent: int = 0
@@ -59,8 +60,10 @@ class DiskLimit:
 
 @dataclass(frozen=True, slots=True)
 class UsageConfiguration:
-    """Limits of the whole broker. Sends that find no space are refused at once with ``fail_if_no_space``, after
-    ``fail_after_ms`` if that is above 0, and else wait.
+    """Limits of the whole broker.
+
+    A send without space is refused at once with ``fail_if_no_space``, refused after ``fail_after_ms`` if above 0, and
+    waits otherwise.
     """
 
     memory_limit_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES
@@ -72,7 +75,7 @@ class UsageConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class UserConfiguration:
-    """A user who logs in with a password."""
+    """A user with a password."""
 
     name: str
     password: Secret
@@ -81,7 +84,7 @@ class UserConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class CertifiedConfiguration:
-    """A user whom a TLS certificate names; ``subject`` is its distinguished name."""
+    """A user identified by a TLS certificate; ``subject`` is the distinguished name."""
 
     name: str
     subject: str
@@ -89,41 +92,41 @@ class CertifiedConfiguration:
 
 
 class UserSource(Protocol):
-    """Files that say who the users are, and may change while the broker runs if ``reload``."""
+    """Files with users, which may change while the broker runs if ``reload`` is set."""
 
     @property
     def reload(self) -> bool: ...
 
     def read(self) -> tuple[UserConfiguration, ...]:
-        """All users; raises `ConfigurationError`."""
+        """Return all users; raises `ConfigurationError`."""
         ...
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
-        """What changes when the files do; raises `ConfigurationError`."""
+        """Return a value that changes with the files; raises `ConfigurationError`."""
         ...
 
 
 class CertifiedSource(Protocol):
-    """The same for users whom certificates name."""
+    """Files with users identified by certificates, which may change if ``reload`` is set."""
 
     @property
     def reload(self) -> bool: ...
 
     def read(self) -> tuple[CertifiedConfiguration, ...]:
-        """All users; raises `ConfigurationError`."""
+        """Return all users; raises `ConfigurationError`."""
         ...
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
-        """What changes when the files do; raises `ConfigurationError`."""
+        """Return a value that changes with the files; raises `ConfigurationError`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LoginModuleConfiguration:
-    """One way to log in: as ``guest`` with its groups, by a certificate of ``certified``, or else as one of ``users``.
+    """A login module: for a ``guest``, for users with certificates (``certified``), or for ``users`` with passwords.
 
-    ``flag`` is that of `spanwire.broker.security.authentication`. A guest ``without_credentials`` lets in nobody who
-    gives a name or a password.
+    ``flag`` is a flag of `spanwire.broker.security.authentication`. A guest module with ``without_credentials`` refuses
+    clients that give a name or a password.
     """
 
     flag: str
@@ -138,25 +141,28 @@ class LoginModuleConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationConfiguration:
-    """Who may log in. ``encrypted`` holds inside TLS; None if ``modules`` do there, too."""
+    """The login modules. ``encrypted`` applies inside TLS; None means that ``modules`` apply there as well."""
 
     modules: tuple[LoginModuleConfiguration, ...]
     encrypted: tuple[LoginModuleConfiguration, ...] | None = None
 
     @property
     def all_modules(self) -> tuple[LoginModuleConfiguration, ...]:
-        """Those of both kinds of connections."""
+        """Return the modules of both kinds of connections."""
         return (*self.modules, *(self.encrypted or ()))
 
     @property
     def lets_anybody_in(self) -> bool:
-        """Whether a client without a password can get in."""
+        """Return True if a client without a password can log in."""
         return any(module.guest is not None for module in self.all_modules)
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationConfiguration:
-    """Who may do what. ``temporary`` None leaves temporary destinations to everybody; ``default`` adds to all."""
+    """The access lists.
+
+    ``temporary`` None allows everyone all temporary destinations; ``default`` adds to all entries.
+    """
 
     entries: tuple[AuthorizationEntry, ...]
     temporary: AccessList | None = None
@@ -165,8 +171,9 @@ class AuthorizationConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeSettings:
-    """The file may change while the broker runs: it is looked at every ``check_period_ms``, with 0 only when an
-    operator asks for that.
+    """Settings for a file that may change while the broker runs.
+
+    The file is checked every ``check_period_ms``; 0 means only when an operator asks.
     """
 
     check_period_ms: int = 0
@@ -174,9 +181,11 @@ class RuntimeSettings:
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfiguration:
-    """One broker. ``data_directory`` None means the default place for its name; a connection's open transactions hold
-    at most ``max_uncommitted`` messages; ``warnings`` are for the operator, and so is what was ``skipped`` because he
-    asked for that. ``presumed_base`` is the directory that stands for ``activemq.base`` because nothing names one.
+    """The configuration of a broker.
+
+    ``data_directory`` None means the default directory for its name. The open transactions of a connection hold at most
+    ``max_uncommitted`` messages. ``warnings`` are for the operator, as are the settings ``skipped`` on request.
+    ``presumed_base`` is the directory used for ``activemq.base`` if no setting names one.
     """
 
     broker_name: str = DEFAULT_BROKER_NAME
@@ -214,7 +223,7 @@ DEFAULT_CONNECTORS: Final = (
 
 
 def default_configuration() -> BrokerConfiguration:
-    """The broker that starts when no configuration is named."""
+    """Return the configuration of a broker that is started without one."""
     return BrokerConfiguration(
         connectors=DEFAULT_CONNECTORS, scheduler=SchedulerSettings(DEFAULT_MAX_REPEAT, LocalZone())
     )

@@ -1,4 +1,4 @@
-"""Reads TOML into the same `Element`s as XML: the names of ``activemq.xml`` in snake_case.
+"""Reads TOML into the same `Element`s as XML, with the names of ``activemq.xml`` in snake_case.
 
     broker_name = "orders"
     [[transport_connectors]]
@@ -11,9 +11,9 @@
     queue = ">"
     memory_limit = "64 mb"
 
-A list of tables becomes the element of that name with one inner element each, or where the name is no plural (such as
-``composite_queue``) an element of that name each; one of destinations (such as ``excluded_destinations``) names a queue
-or a topic in each. All may stand in a ``[broker]`` table.
+A list of tables becomes the element of this name with one inner element per table. If the name is no plural (such as
+``composite_queue``), each table becomes an element of this name. A table in a list of destinations (such as
+``excluded_destinations``) names a queue or a topic. Everything may be in a ``[broker]`` table.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ BROKEN_AT: Final = re.compile(r"at line (\d+)")
 TABLES: Final = tuple(
     table for table in (*vars(words).values(), network.CONNECTOR, *persistence.TABLES) if isinstance(table, Words)
 )
-# Also words with capitals in a row, which nothing tells otherwise. Of two that TOML spells alike, such as discoveryUri
-# and discoveryURI, the supported one counts.
+# Needed for words with adjacent capitals. If TOML spells two words alike, such as discoveryUri and discoveryURI, the
+# supported word counts.
 KNOWN: Final[dict[str, str]] = {
     snake_case(word): word
     for is_later in (True, False)
@@ -50,7 +50,7 @@ ITEMS: Final = {
     "redeliveryPolicyEntries": "redeliveryPolicy",
     "users": "authenticationUser",
     "authorizationEntries": "authorizationEntry",
-}  # other lists lose their final s
+}  # the items of other lists have the name without its final s
 DESTINATION_LISTS: Final = frozenset(
     "destinations excludedDestinations dynamicallyIncludedDestinations staticallyIncludedDestinations "
     "durableDestinations forwardTo".split()
@@ -58,7 +58,7 @@ DESTINATION_LISTS: Final = frozenset(
 
 
 class _Lines:
-    """Finds the line of a key by a scan of the text; the parser itself keeps none."""
+    """Finds the line of a key by scanning the text, because the parser has no line numbers."""
 
     def __init__(self, text: str) -> None:
         self._lines_by_path: Final[dict[tuple[str, ...], list[int]]] = {}
@@ -74,17 +74,17 @@ class _Lines:
                 self._lines_by_path.setdefault(table + _split(key.group(1)), []).append(number)
 
     def after(self, path: tuple[str, ...], line: int) -> int:
-        """The first line from ``line`` on that sets ``path``; ``line`` itself when none does (an inline table)."""
+        """Return the first line from ``line`` on that sets ``path``; ``line`` itself for an inline table."""
         return next((number for number in self._lines_by_path.get(path, ()) if number >= line), line)
 
     def item(self, path: tuple[str, ...], index: int, line: int) -> int:
-        """The line of the ``index``-th ``[[path]]``; ``line`` for a list written in one value."""
+        """Return the line of the table ``index`` of ``[[path]]``; ``line`` for a list in one value."""
         lines = self._lines_by_path.get(path, ())
         return lines[index] if index < len(lines) else line
 
 
 def read_toml(content: bytes, source: str) -> Element:
-    """The ``broker`` element of a file; raises `ConfigurationError` naming the line for anything that is no TOML."""
+    """Return the ``broker`` element of a file; raises `ConfigurationError` with the line of a syntax error."""
     if len(content) > MAX_DOCUMENT_BYTES:
         raise ConfigurationError(f"{source}: is larger than {MAX_DOCUMENT_BYTES} bytes, which no configuration needs")
     try:
@@ -109,7 +109,7 @@ def read_toml(content: bytes, source: str) -> Element:
 
 
 class _Conversion:
-    """Turns tables into elements, with a count of them."""
+    """Converts tables to elements and counts them."""
 
     def __init__(self, source: str, lines: _Lines) -> None:
         self._source: Final = source
@@ -117,7 +117,7 @@ class _Conversion:
         self._count = 0
 
     def table(self, name: str, table: dict[str, object], path: tuple[str, ...], line: int) -> Element:
-        """One table as an element."""
+        """Return a table as an element."""
         self._count += 1
         if self._count > MAX_ELEMENTS or len(path) > MAX_DEPTH:
             raise ConfigurationError(f"{self._source}:{line}: more tables than a configuration needs")
@@ -142,7 +142,7 @@ class _Conversion:
         return element
 
     def _items(self, name: str, items: list[object], path: tuple[str, ...], line: int) -> list[Element]:
-        """The elements that the tables of a list are."""
+        """Return the elements for the tables of a list."""
         elements: list[Element] = []
         for index, item in enumerate(items):
             item_line = self._lines.item(path, index, line)
@@ -155,7 +155,10 @@ class _Conversion:
         return elements
 
     def _destinations(self, item: dict[str, object], path: tuple[str, ...], line: int) -> list[Element]:
-        """``queue = "A"`` is short for a queue with that physicalName."""
+        """Return the elements of a table of destinations.
+
+        An entry such as ``queue = "A"`` is short for a queue with this physicalName.
+        """
         elements = []
         for key, value in item.items():
             item_line = self._lines.after((*path, key), line)
@@ -175,7 +178,7 @@ class _Conversion:
 
 
 def camel_case(name: str) -> str:
-    """``data_directory`` as ``activemq.xml`` spells it."""
+    """Return ``data_directory`` in the spelling of ``activemq.xml``."""
     known = KNOWN.get(name)
     if known is not None:
         return known
@@ -184,7 +187,7 @@ def camel_case(name: str) -> str:
 
 
 def _item_of(name: str) -> str:
-    """What the tables of a list of this name are; the name itself where elements of that name are repeated."""
+    """Return the element name for the tables of a list; the list's own name if such elements are repeated."""
     return ITEMS.get(name, name.removesuffix("s"))
 
 

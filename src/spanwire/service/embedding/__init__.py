@@ -1,1 +1,1 @@
-"""Brokers inside another program: started by it, or by ``vm:`` and ``peer:`` URLs."""
+"""Brokers inside another program, started by the program or by ``vm:`` and ``peer:`` URLs."""

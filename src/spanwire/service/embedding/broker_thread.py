@@ -1,9 +1,9 @@
-"""An embedded broker with a thread and an event loop of its own, for programs that block or have several loops.
+"""An embedded broker with its own thread and event loop, for blocking programs or programs with several loops.
 
     thread = BrokerThread(EmbeddedBroker(configuration))
     thread.start(); thread.call(lambda broker: broker.uris()); thread.stop()
 
-The thread is a daemon: a program may end without `stop`; then the broker is stopped in order at the interpreter's exit.
+The thread is a daemon. If a program ends without `stop`, the broker is stopped in order at the interpreter's exit.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ logger = logging.getLogger(__name__)
 
 START_TIMEOUT: Final = 60.0  # seconds; a start recovers a journal, which can be large
 STOP_TIMEOUT: Final = 30.0  # seconds; a stop closes sockets and writes the journal
-CALL_TIMEOUT: Final = 30.0  # seconds that a call into the broker's loop may take
+CALL_TIMEOUT: Final = 30.0  # seconds for a call into the broker's loop
 
 T = TypeVar("T")
 
 
 class BrokerThread:
-    """Runs one broker. `start` and `stop` once each, from any other thread. After a fork every call raises
-    `IllegalStateError`.
+    """Runs a broker; call `start` and `stop` once each, from any other thread.
+
+    After a fork every call raises `IllegalStateError`.
     """
 
     def __init__(self, broker: EmbeddedBroker) -> None:
@@ -41,7 +42,7 @@ class BrokerThread:
         self._error: BaseException | None = None
 
     def start(self) -> None:
-        """Start the broker and wait until clients can connect; raises what `EmbeddedBroker.start` does."""
+        """Start the broker and wait until clients can connect; raises the errors of `EmbeddedBroker.start`."""
         self._thread.start()
         if not self._started.wait(START_TIMEOUT):
             raise SpanwireError(f"broker {self.broker.name} has not started after {START_TIMEOUT:g} s")
@@ -51,7 +52,7 @@ class BrokerThread:
         atexit.register(self._at_exit)
 
     def call(self, action: Callable[[EmbeddedBroker], T], timeout: float = CALL_TIMEOUT) -> T:
-        """What ``action`` gives, called in the broker's loop."""
+        """Call ``action`` in the broker's loop and return its result."""
 
         async def called(broker: EmbeddedBroker) -> T:
             return action(broker)
@@ -59,9 +60,11 @@ class BrokerThread:
         return self.run(called, timeout)
 
     def run(self, action: Callable[[EmbeddedBroker], Awaitable[T]], timeout: float = CALL_TIMEOUT) -> T:
-        """What ``action`` gives, awaited in the broker's loop.
+        """Await ``action`` in the broker's loop and return its result.
 
-        Raises `IllegalStateError` when the broker does not run, `SpanwireError` when it does not answer in time.
+        Raises:
+            IllegalStateError: the broker does not run.
+            SpanwireError: the call takes longer than ``timeout`` seconds.
         """
         self.broker.check_process()
         loop = self._loop
@@ -84,8 +87,11 @@ class BrokerThread:
             raise SpanwireError(f"broker {self.broker.name} has not answered within {timeout:g} s") from error
 
     def stop(self) -> None:
-        """Stop the broker and wait for its thread. May be called twice. Raises `SpanwireError` when it takes longer
-        than `STOP_TIMEOUT`, or the store's error when the journal could not be written.
+        """Stop the broker and wait for its thread; may be called twice.
+
+        Raises:
+            SpanwireError: the stop takes longer than `STOP_TIMEOUT`.
+            StoreError: the journal could not be written.
         """
         self.broker.check_process()
         atexit.unregister(self._at_exit)
@@ -104,7 +110,7 @@ class BrokerThread:
             raise failure
 
     def _at_exit(self) -> None:
-        """The program ends without a `stop`, or a forked child of it does, which has no broker to stop."""
+        """Stop the broker if the program ends without `stop`; a forked child has no broker to stop."""
         if self._thread.is_alive():
             self.stop()
 
@@ -128,8 +134,9 @@ class BrokerThread:
 
 
 class TransientBroker:
-    """The thread of a broker that a `vm:` URL made: it stops when its last client of this process has gone. ``late``
-    gets the clients that came while it stopped.
+    """The thread of a broker created by a `vm:` URL; stops after its last client in this process.
+
+    ``late`` receives the clients that arrive during the stop.
     """
 
     def __init__(self, broker: EmbeddedBroker, late: Callable[[VmClient], None]) -> None:
@@ -139,7 +146,7 @@ class TransientBroker:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """Start the broker. Returns at once; the feeds of its clients hear it when it cannot."""
+        """Start the broker without waiting; its clients learn of a failure."""
         self._thread.start()
 
     def _run(self) -> None:

@@ -1,11 +1,11 @@
-"""Brokers inside a program: `start_broker` in the caller's loop, and what ``vm:`` URLs stand for.
+"""Brokers inside a program: `start_broker` in the caller's loop, and the brokers of ``vm:`` URLs.
 
     async with await start_broker(configuration) as broker:
         connection = await aio.connect(broker.vm_url)
 
-A broker with a thread of its own is `spanwire.service.embedding.broker_thread.BrokerThread`; tests have more
-comfortable ones in `spanwire.testing`. The client finds `connect` through `spanwire.registry`, so that it loads a
-broker only if a program opens such a URL.
+`spanwire.service.embedding.broker_thread.BrokerThread` is a broker with its own thread; `spanwire.testing` has more
+convenient ones for tests. The client finds `connect` through `spanwire.registry`, so a broker is loaded only if a
+program opens such a URL.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ from spanwire.transports.vm import VmClient
 async def start_broker(
     configuration: BrokerConfiguration | str | Path, directory: Path | None = None, *, allow_anonymous: bool = False
 ) -> EmbeddedBroker:
-    """A started broker in the running loop; stop it with `EmbeddedBroker.stop` or use it in ``async with``.
+    """Start a broker in the running loop; stop it with `EmbeddedBroker.stop` or use it in ``async with``.
 
-    ``configuration`` may be what `spanwire start` takes, the path of an XML or TOML file. The loop must go on turning:
-    what blocks it, such as a blocking client, blocks the broker. Raises as `EmbeddedBroker.start`, and
-    `ConfigurationError` for a file that cannot be honoured.
+    ``configuration`` may be the path of an XML or TOML file, as for `spanwire start`. Code that blocks the loop, such
+    as a blocking client, blocks the broker. Raises the errors of `EmbeddedBroker.start`.
+
+    Raises:
+        ConfigurationError: the file cannot be honoured.
     """
     if not isinstance(configuration, BrokerConfiguration):
         configuration = load_configuration(str(configuration))
@@ -40,10 +42,13 @@ async def start_broker(
 
 
 def connect(url: str, options: Mapping[str, str]) -> InProcessTransport:
-    """A connection to the broker of this process that ``url`` names, made on demand unless ``create=false``.
+    """Connect to the broker of this process that ``url`` names, created on demand unless ``create=false``.
 
-    Returns at once; raises `JmsError` for a URL that cannot be honoured. A broker that is made here stops when its last
-    client of this process has gone; until then the URL's options are those of its first client.
+    Returns at once. A broker created here stops after its last client in this process; until then the options of its
+    first client apply.
+
+    Raises:
+        JmsError: the URL cannot be honoured.
     """
     target = parse_vm_url(url, options)
     if IN_PROCESS.find(target.name) is not None:
@@ -59,7 +64,7 @@ def connect(url: str, options: Mapping[str, str]) -> InProcessTransport:
 
 
 def _join(target: VmUrl, client: VmClient) -> None:
-    """Connect to a broker that was there a moment ago."""
+    """Connect to a broker that was found a moment ago."""
     broker = IN_PROCESS.find(target.name)
     if broker is not None and broker.accept(client):
         return

@@ -1,10 +1,10 @@
-"""A broker inside a program of somebody else, and the table of those that `vm:` URLs find by name.
+"""A broker inside another program, and the table of brokers that `vm:` URLs find by name.
 
     broker = EmbeddedBroker(configuration)       configure
-    await broker.start()                         in the loop that it shall live in
+    await broker.start()                         in the loop of the broker
     await broker.stop()
 
-A name is taken from `start` on until `stop` is done. Clients may come before the broker is ready; they wait.
+A name is reserved from `start` until the end of `stop`. Clients that come before the broker is ready wait.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from spanwire.service.machine.environment import RealEnvironment
 from spanwire.service.service import BrokerService
 from spanwire.transports.vm import NOT_RUNNING, STOPPED, VmClient
 
-MAX_WAITING_CLIENTS: Final = 1_000  # clients that wait for one broker of this process to start
+MAX_WAITING_CLIENTS: Final = 1_000  # clients that wait for the start of one broker; bounds the memory
 
 
 class EmbeddedBroker:
-    """One broker in the loop that starts it. Leaves threads to `spanwire.service.embedding.broker_thread`.
+    """A broker in the loop that starts it; `spanwire.service.embedding.broker_thread` adds threads.
 
-    Without persistence and without a ``directory`` it touches no file. After a fork it belongs to the process that
-    started it: every call raises `IllegalStateError`. One that ``shares_name`` is found by another name, its
-    ``vm_name``, when a broker of the same name runs already.
+    Without persistence and without a ``directory`` it uses no file. After a fork every call raises `IllegalStateError`,
+    because the broker belongs to the process that started it. If ``shares_name`` is set and another broker has the
+    name, the broker gets another ``vm_name``.
     """
 
     def __init__(
@@ -74,11 +74,11 @@ class EmbeddedBroker:
 
     @property
     def vm_url(self) -> str:
-        """The URL for clients of this process."""
+        """Return the URL for clients of this process."""
         return f"vm://{self.vm_name}"
 
     def uris(self) -> dict[str, str]:
-        """Where its connectors listen, by the scheme; the first of each."""
+        """Return the address of the first connector of each scheme."""
         self.check_process()
         uris_by_scheme: dict[str, str] = {}
         for connector in self.service.connectors:
@@ -86,10 +86,12 @@ class EmbeddedBroker:
         return uris_by_scheme
 
     async def start(self) -> None:
-        """Take the name and the ports, recover the store, take clients.
+        """Reserve the name, bind the ports, recover the store and accept clients.
 
-        Raises `ConfigurationError` for a name that another broker of this process has, else as `BrokerService.start`;
-        what was taken is given back.
+        After an error all resources are released. Raises the errors of `BrokerService.start` as well.
+
+        Raises:
+            ConfigurationError: another broker of this process has the name.
         """
         IN_PROCESS.enter(self)
         try:
@@ -108,12 +110,12 @@ class EmbeddedBroker:
             self._attach(client)
 
     async def stop(self) -> None:
-        """Close every connection, write the journal, give the name free. May be called twice."""
+        """Close all connections, write the journal and release the name; may be called twice."""
         for client in await self.close():
             client.closed(STOPPED)
 
     async def close(self) -> list[VmClient]:
-        """The same; gives the clients that came meanwhile and may want another broker of this name."""
+        """Stop the broker; return the clients that came meanwhile, for another broker of this name."""
         self.check_process()
         with self._lock:
             was_over, self._is_over = self._is_over and not self._is_deserted, True
@@ -124,8 +126,12 @@ class EmbeddedBroker:
         return self._take_waiting()
 
     def accept(self, client: VmClient) -> bool:
-        """Connect a client of this process, from any thread, at once or when the broker has started; its feed hears it
-        when there can be no connection. False when the broker has gone: look for another one.
+        """Connect a client of this process, from any thread, at once or after the broker's start.
+
+        The client learns of a failure.
+
+        Returns:
+            False if the broker has stopped, so that the caller looks for another broker.
         """
         with self._lock:
             if self._is_closed:
@@ -141,17 +147,17 @@ class EmbeddedBroker:
             return True
         try:
             loop.call_soon_threadsafe(self._attach, client)
-        except RuntimeError:  # the loop has ended without a stop
+        except RuntimeError:  # the loop ended without a stop of the broker
             IN_PROCESS.leave(self)
             return False
         return True
 
     def on_empty(self, action: Callable[[], object]) -> None:
-        """Call ``action`` in the broker's loop whenever the last client of this process has gone."""
+        """Call ``action`` in the broker's loop whenever the last client of this process has disconnected."""
         self.service.in_process.on_empty = action
 
     def close_if_unused(self) -> bool:
-        """Whether no client of this process is connected or on its way; then none is taken from now on."""
+        """Refuse further clients if no client of this process is connected or connecting; return True then."""
         with self._lock:
             if self.service.in_process.connection_count or self._attaching or self._waiting:
                 return False
@@ -159,7 +165,7 @@ class EmbeddedBroker:
             return True
 
     def check_process(self) -> None:
-        """Raises `IllegalStateError` after a fork."""
+        """Raise `IllegalStateError` after a fork."""
         if self._process != os.getpid():
             raise IllegalStateError(
                 f"broker {self.name} belongs to process {self._process}; start one of its own after a fork"
@@ -178,7 +184,7 @@ class EmbeddedBroker:
 
 
 class InProcessBrokers:
-    """The brokers of this process by name. A forked child begins with none."""
+    """The brokers of this process by name; a forked child starts without any."""
 
     def __init__(self) -> None:
         self._lock: Final = threading.Lock()
@@ -187,8 +193,10 @@ class InProcessBrokers:
         self._expected: dict[str, list[VmClient]] = {}
 
     def enter(self, broker: EmbeddedBroker) -> None:
-        """A broker takes its name, and gets the clients that wait for it; raises `ConfigurationError` when another one
-        has it.
+        """Register a broker under its name, and pass it the waiting clients.
+
+        Raises:
+            ConfigurationError: another broker has the name.
         """
         with self._lock:
             self._forget_parent()
@@ -203,19 +211,19 @@ class InProcessBrokers:
             broker.accept(client)
 
     def leave(self, broker: EmbeddedBroker) -> None:
-        """A broker gives its name free."""
+        """Release the name of a broker."""
         with self._lock:
             if self._brokers.get(broker.vm_name) is broker:
                 del self._brokers[broker.vm_name]
 
     def find(self, name: str) -> EmbeddedBroker | None:
-        """The broker of this name, if it has started or is about to."""
+        """Return the started or starting broker with this name, or None."""
         with self._lock:
             self._forget_parent()
             return self._brokers.get(name)
 
     def find_or_enter(self, name: str, make_broker: Callable[[], EmbeddedBroker]) -> tuple[EmbeddedBroker, bool]:
-        """The broker of this name, made now if there is none; and whether it was. The caller starts a new one."""
+        """Return the broker with this name, created if missing, and True for a new broker, which the caller starts."""
         with self._lock:
             self._forget_parent()
             broker = self._brokers.get(name)
@@ -226,7 +234,7 @@ class InProcessBrokers:
             return new_broker, True
 
     def expect(self, name: str, client: VmClient, timeout: float) -> None:
-        """Let a client wait ``timeout`` seconds for a broker of this name to start."""
+        """Let a client wait ``timeout`` seconds for the start of a broker with this name."""
         with self._lock:
             self._forget_parent()
             broker = self._brokers.get(name)

@@ -1,9 +1,9 @@
-"""What a ``peer:`` URL asks for: ``peer://GROUP/NAME?option=value`` (ActiveMQ, Peer Transport).
+"""Parses ``peer:`` URLs: ``peer://GROUP/NAME?option=value`` (ActiveMQ, Peer Transport).
 
-Each peer has a broker of its own inside its process. It announces a connector in the group and links itself to whoever
-else is there, so messages go to consumers at any peer. Options are attributes of the ``broker`` element; nothing is
-stored on disk unless ``persistent=true``. It listens on the loopback unless ``bindAddress`` names another address, and
-that needs ``allowAnonymous=true``, too: a peer asks nobody for a password.
+Each peer has its own broker inside its process. The broker announces a connector in the group and links itself to the
+other peers, so messages reach consumers at any peer. Options are attributes of the ``broker`` element. Messages are not
+persistent unless ``persistent=true``. The connector listens on the loopback unless ``bindAddress`` names another
+address; another address also needs ``allowAnonymous=true``, because peers use no passwords.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ADDRESS: Final = re.compile(r"[A-Za-z0-9.\-]{1,253}|[0-9A-Fa-f:]{2,45}", re.ASCI
 
 @dataclass(frozen=True, slots=True)
 class PeerUrl:
-    """One URL. ``settings`` are attributes of the broker."""
+    """A parsed ``peer:`` URL; ``settings`` are attributes of the broker."""
 
     group: str
     name: str
@@ -38,7 +38,7 @@ class PeerUrl:
     settings: Mapping[str, str]
 
     def element(self) -> Element:
-        """The ``broker`` element: one connector that is announced, and one network connector that looks."""
+        """Return the ``broker`` element: an announced connector and a network connector with discovery."""
         agent = f"multicast://default?group={self.group}"
         host = f"[{self.bind_address}]" if ":" in self.bind_address else self.bind_address
         broker = Element("broker", 1, attributes={name: Attribute(text, 1) for name, text in self.settings.items()})
@@ -54,7 +54,7 @@ class PeerUrl:
 
 
 def parse_peer_url(url: str, options: Mapping[str, str]) -> PeerUrl:
-    """Raises `JmsError` in one line for a URL that cannot be honoured."""
+    """Parse a ``peer:`` URL; raises `JmsError` with one line for an invalid URL."""
     match = GROUP_AND_NAME.fullmatch(url.partition("?")[0])
     if match is None:
         raise JmsError(

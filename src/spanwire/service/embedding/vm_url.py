@@ -1,9 +1,9 @@
-"""What a `vm:` URL asks for: ``vm://NAME?create=…&waitForStart=…&broker.…=…`` (ActiveMQ's VM transport reference), or
-``vm:(broker:(tcp://host:port)/NAME?option=value)``; and what a ``peer:`` URL does.
+"""Parses ``vm:`` and ``peer:`` URLs.
 
-``broker.*`` options are attributes of the ``broker`` element and hold for a broker that is made now; ``brokerConfig``
-names a file, or another description of a broker, instead. Only a URL that the program itself gives may come here, never
-one from a wire.
+Forms are ``vm://NAME?create=…&waitForStart=…&broker.…=…`` (ActiveMQ's VM transport reference) and
+``vm:(broker:(tcp://host:port)/NAME?option=value)``. ``broker.*`` options are attributes of the ``broker`` element for a
+broker that the URL creates. ``brokerConfig`` names a file or another description of a broker instead. The program
+itself must have written the URL; never pass a URL from a wire.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spanwire.service.embedding.peer_url import SCHEME, PeerUrl, parse_peer_url
 
 logger = logging.getLogger(__name__)
 
-MAX_WAIT_MS: Final = 3_600_000  # an hour; more is no wait but a hang
+MAX_WAIT_MS: Final = 3_600_000  # an hour; a longer wait would be a hang
 BROKER_PREFIX: Final = "broker."
 DESCRIPTIONS: Final = ("broker:", "properties:", "xbean:")
 WITHOUT_EFFECT: Final = ("async", "marshal", "network", "wireFormat")  # bytes are always marshalled here
@@ -39,7 +39,7 @@ NAME: Final = re.compile(r"vm:(?://)?([A-Za-z0-9._\-]{0,255})/?")
 
 @dataclass(frozen=True, slots=True)
 class VmUrl:
-    """One URL. ``wait_seconds`` is how long a client waits for a broker that it must not create, 0 for not at all."""
+    """A parsed URL; ``wait_seconds`` is the wait for a broker that must not be created, 0 for no wait."""
 
     name: str
     create: bool
@@ -50,16 +50,16 @@ class VmUrl:
 
     @property
     def address(self) -> str:
-        """The URL for people."""
+        """Return the URL for people."""
         return f"vm://{self.name}" if self.peer is None else f"peer://{self.peer.group}/{self.name}"
 
     @property
     def allow_anonymous(self) -> bool:
-        """Whether the broker may listen beyond this machine without asking for a password."""
+        """Return True if the broker may listen beyond this machine without passwords."""
         return self.peer is not None and self.peer.allow_anonymous
 
     def configuration(self) -> BrokerConfiguration:
-        """The broker that it makes; raises `JmsError` in one line when it cannot be."""
+        """Return the configuration of the broker that the URL creates; raises `JmsError` with one line."""
         try:
             if self.reference is None:
                 return self._simple()
@@ -70,11 +70,11 @@ class VmUrl:
                 )
             return configuration
         except ConfigurationError as error:
-            prefix = "" if self.reference is None else f"{self.address}: "  # settings are named by the URL itself
+            prefix = "" if self.reference is None else f"{self.address}: "  # else the error has the URL already
             raise JmsError(prefix + "; ".join(str(error).splitlines())) from error
 
     def _simple(self) -> BrokerConfiguration:
-        """A broker with these attributes and nothing else: no connector, a journal unless it is not persistent."""
+        """Return a broker with these attributes and no connector, and with a journal unless it is not persistent."""
         findings = Findings(self.address)
         if self.peer is not None:
             element = self.peer.element()
@@ -91,7 +91,7 @@ class VmUrl:
 
 
 def parse_vm_url(url: str, options: Mapping[str, str]) -> VmUrl:
-    """Raises `JmsError` in one line for a URL that cannot be honoured; an unknown option names the closest known."""
+    """Parse a URL; raises `JmsError` with one line, which proposes the closest known option for an unknown one."""
     if url.startswith(f"{SCHEME}:"):
         peer = parse_peer_url(url, options)
         return VmUrl(peer.name, True, 0.0, {}, None, peer)
@@ -104,7 +104,7 @@ def parse_vm_url(url: str, options: Mapping[str, str]) -> VmUrl:
 
 
 def described_vm_url(own_options: Mapping[str, str], options: Mapping[str, str]) -> VmUrl:
-    """``vm:(broker:(…)?…)?options``: what is in the parentheses describes the broker, whose name it says."""
+    """Parse ``vm:(broker:(…)?…)?options``; the part in parentheses describes the broker and its name."""
     reference = options[BROKER_URI]
     if not reference.startswith(DESCRIPTIONS):
         raise JmsError("in the parentheses of a vm: URL stands a broker; write vm:(broker:(tcp://host:port)/NAME?…)")
@@ -119,7 +119,7 @@ def described_vm_url(own_options: Mapping[str, str], options: Mapping[str, str])
 
 
 def vm_url(name: str, options: Mapping[str, str]) -> VmUrl:
-    """``vm://NAME`` with its options."""
+    """Return the parsed form of ``vm://NAME`` with its options."""
     settings: dict[str, str] = {}
     plain: dict[str, str] = {}
     for option, value in options.items():
@@ -145,7 +145,7 @@ def _flag(name: str, option: str, value: str) -> bool:
 
 
 def _milliseconds(name: str, value: str) -> int:
-    """0 for none: ActiveMQ's -1 means that nobody waits."""
+    """Return the wait; ActiveMQ's -1 means no wait and becomes 0."""
     if not re.fullmatch(r"-?[0-9]{1,9}", value):
         raise JmsError(f"vm://{name}: the option waitForStart must be a number of milliseconds")
     return min(max(0, int(value)), MAX_WAIT_MS)

@@ -1,1 +1,1 @@
-"""The machine that a broker runs on: clocks, time zone, allocator, interpreter."""
+"""The machine of a broker: clocks, time zone, allocator, interpreter."""

@@ -1,8 +1,8 @@
-"""What the broker's own process asks of the system's allocator.
+"""Settings of the system's allocator for the broker's own process.
 
-A broker allocates and frees buffers of up to a frame's size all the time. glibc gives freed memory at the top of its
-heap back to the system and asks for it again, page by page, each cleared by the kernel: with messages of 1 MiB that is
-a tenth of all CPU time. Left to itself it adapts, but only to what was freed before.
+A broker allocates and frees buffers of up to a frame's size all the time. glibc returns freed memory at the top of its
+heap to the system and requests it again page by page, and the kernel clears each page. With messages of 1 MiB this
+costs a tenth of all CPU time. The default settings adapt only to earlier frees.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from spanwire.model.units import MIB
 M_TRIM_THRESHOLD: Final = -1  # glibc, mallopt(3)
 M_TOP_PAD: Final = -2
 M_MMAP_THRESHOLD: Final = -3
-KEPT_BYTES: Final = 64 * MIB  # free memory at the top of the heap that stays with the process
-GROWTH_BYTES: Final = 4 * MIB  # by which the heap grows at least
-MAPPED_BYTES: Final = 32 * MIB  # larger blocks are mapped by themselves: the most that glibc allows
+KEPT_BYTES: Final = 64 * MIB  # free memory at the top of the heap that the process keeps
+GROWTH_BYTES: Final = 4 * MIB  # smallest growth of the heap
+MAPPED_BYTES: Final = 32 * MIB  # larger blocks are mapped separately; glibc's maximum
 
 
 def keep_freed_memory() -> bool:
-    """Keep up to `KEPT_BYTES` of freed memory for the next message; False where the allocator is not glibc's.
+    """Keep up to `KEPT_BYTES` of freed memory for later messages; return False without glibc's allocator.
 
-    For a process that is the broker's alone. Nothing depends on it but speed.
+    Call it only in a process that is the broker's alone. Only speed depends on it.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -1,9 +1,9 @@
 """The real machine behind `spanwire.model.environment`: clocks, random bytes, host name.
 
-The wall clock that the broker sees runs with the monotonic one and is anchored to the system's each second. A system
-clock set back by less than `CLOCK_JUMP` freezes it until real time has caught up, so that message times keep their
-order. One set forward or back by more is followed at once and logged, or a clock that ran ahead for a moment would let
-messages expire long after it was put right.
+The broker's wall clock advances with the monotonic clock and is aligned to the system's clock each second. If the
+system clock was set back by less than `CLOCK_JUMP`, the broker's clock stands still until real time has caught up, so
+message times keep their order. A larger jump is followed at once and logged; otherwise messages would expire far too
+late after a clock that ran ahead was corrected.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from spanwire.model.environment import Time
 
 logger = logging.getLogger(__name__)
 
-ANCHOR_INTERVAL: Final = 1.0  # seconds between two looks at the system's wall clock
-CLOCK_JUMP: Final = 5.0  # seconds; more than a slewed clock gains or loses between two looks
+ANCHOR_INTERVAL: Final = 1.0  # seconds between two alignments with the system's wall clock
+CLOCK_JUMP: Final = 5.0  # seconds; more than a slewed clock drifts between two alignments
 
 
 class SystemClock:
-    """Both clocks of the machine, one reading per input. Other clocks can be passed in by tests."""
+    """Both clocks of the machine, read together; tests pass other clocks."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
         self._monotonic: Final = monotonic
@@ -35,7 +35,7 @@ class SystemClock:
         self._latest_ms = 0
 
     def now(self) -> Time:
-        """The time of this turn."""
+        """Return the time of this turn."""
         monotonic = self._monotonic()
         if monotonic >= self._next_anchor:
             self._anchor(monotonic)
@@ -56,7 +56,7 @@ class SystemClock:
 
 
 class RealEnvironment:
-    """What the pure packages need from this machine: an `Environment`, by its shape (this module is not compiled)."""
+    """The `Environment` of this machine, by its shape, because this module is not compiled."""
 
     def __init__(self, clock: SystemClock | None = None) -> None:
         self.clock: Final = clock if clock is not None else SystemClock()
@@ -64,19 +64,19 @@ class RealEnvironment:
 
     @property
     def host_name(self) -> str:
-        """Name of this host, as it stands in generated ids."""
+        """Return the name of this host for generated ids."""
         return self._host_name
 
     def now(self) -> Time:
-        """The time of the current turn."""
+        """Return the time of the current turn."""
         return self.clock.now()
 
     def random_bytes(self, count: int) -> bytes:
-        """Unpredictable bytes from the system."""
+        """Return unpredictable bytes from the system."""
         return os.urandom(count)
 
 
 def _host_name() -> str:
-    """The system's name for itself, with nothing in it that an id could not carry."""
+    """Return the system's host name without characters that ids do not allow."""
     name = "".join(character for character in socket.gethostname() if character.isalnum() or character in "-.")
     return name or "localhost"

@@ -1,16 +1,16 @@
-"""How the interpreter behaves in a process that is a broker and nothing else: collections are short."""
+"""Garbage collection settings for a process that is only a broker: short collections."""
 
 from __future__ import annotations
 
 import gc
 from typing import Final
 
-YOUNG_OBJECTS: Final = 2_000  # that one collection looks through, in a millisecond; compiled messages are none of them
-YOUNG_COLLECTIONS: Final = 4  # before what they left is looked through once more
+YOUNG_OBJECTS: Final = 2_000  # objects of one collection, which takes a millisecond; compiled messages do not count
+YOUNG_COLLECTIONS: Final = 4  # young collections before an older generation is collected
 
 
 def settle_interpreter() -> None:
-    """What exists now stays for ever. To be called once, when the broker is started."""
+    """Exempt all existing objects from collection; called once, after the broker's start."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS)

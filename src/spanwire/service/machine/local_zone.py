@@ -1,4 +1,4 @@
-"""The time zone of this machine, as the system's rules have it at each moment: what cron entries are in."""
+"""The time zone of this machine by the system's rules at each moment; cron entries are in this zone."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LocalZone(tzinfo):
-    """Asks the C library. All are equal, so that configurations with one can be compared."""
+    """A time zone that asks the C library. All instances are equal, so that configurations can be compared."""
 
     def utcoffset(self, moment: datetime | None) -> timedelta:
-        """How far local time is ahead."""
+        """Return the offset of local time from UTC."""
         return NOTHING if moment is None else _offset(_seconds(moment))
 
     def dst(self, moment: datetime | None) -> timedelta:
-        """How much of that is daylight saving time."""
+        """Return the daylight saving part of the offset."""
         if moment is None or time.localtime(_seconds(moment)).tm_isdst <= 0:
             return NOTHING
         return self.utcoffset(moment) - timedelta(seconds=-time.timezone)
 
     def tzname(self, moment: datetime | None) -> str:
-        """The name of local time."""
+        """Return the name of local time."""
         return time.tzname[0] if moment is None else time.localtime(_seconds(moment)).tm_zone
 
     def fromutc(self, moment: datetime) -> datetime:
-        """Local time of ``moment``, a time in UTC with this zone put on it."""
+        """Return the local time of ``moment``, a time in UTC with this zone attached."""
         seconds = (moment.replace(tzinfo=UTC) - EPOCH) // timedelta(seconds=1)
         local = moment + _offset(seconds)
-        return local.replace(fold=int(_seconds(local) < seconds))  # the second of two moments that look alike
+        return local.replace(fold=int(_seconds(local) < seconds))  # the second of two equal local times
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LocalZone)
@@ -45,5 +45,5 @@ def _offset(seconds: int) -> timedelta:
 
 
 def _seconds(moment: datetime) -> int:
-    """Since 1970, of a time that local clocks show."""
+    """Return the seconds since 1970 of a local time."""
     return int(moment.replace(tzinfo=None).timestamp())

@@ -1,1 +1,1 @@
-"""Interpretation of elements as the model of a configuration; every unsupported attribute is reported."""
+"""Interprets elements as the model of a configuration; every unsupported attribute is reported."""

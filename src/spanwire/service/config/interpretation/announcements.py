@@ -1,4 +1,4 @@
-"""The ``discoveryUri`` of a ``transportConnector``: with which agent it is announced."""
+"""Interprets the ``discoveryUri`` of a ``transportConnector``: the agent that announces the connector."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from spanwire.service.config.values.diagnostics import Findings
 
 WORD: Final = "discoveryUri"
 LATER: Final = ("http", "https")
-LISTS: Final = ("static", "simple", "masterslave")  # whose members are told to each client
+LISTS: Final = ("static", "simple", "masterslave")  # lists of brokers, which are not announced by an agent
 
 
 def announcement(connector: Element, findings: Findings) -> str:
-    """The URI of the agent; "" for a connector that is not announced, with what is wrong noted."""
+    """Return the URI of the agent; "" for a connector without announcement, with findings for faults."""
     attribute = connector.attributes.get(WORD)
     if attribute is None:
         return ""

@@ -1,5 +1,6 @@
-"""Settings of a network connector that stand in its uri, behind those of its agent:
-``static:(tcp://b:61616)?maxReconnectDelay=5000&networkTTL=3&excludedDestinations=queue://A,topic://B``.
+"""Interprets settings of a network connector in its URI, after the options of the agent.
+
+static:(tcp://b:61616)?maxReconnectDelay=5000&networkTTL=3&excludedDestinations=queue://A,topic://B
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ LISTS: Final = ("excludedDestinations", "dynamicallyIncludedDestinations", "stat
 
 
 def take_settings(element: Element, known: Words, findings: Findings) -> None:
-    """Makes what ``known`` knows attributes and inner elements of ``element``; the uri keeps the other options."""
+    """Move known options from the URI to attributes and inner elements of ``element``; the URI keeps the others."""
     uri = element.attributes.get("uri")
     if uri is None:
         return
@@ -40,7 +41,7 @@ def take_settings(element: Element, known: Words, findings: Findings) -> None:
 
 
 def _outer_query(text: str) -> tuple[str, str, str]:
-    """The uri, a question mark if it has options, and these; what stands in parentheses is others' business."""
+    """Split a URI into address, question mark and options; options inside of parentheses belong to inner URIs."""
     closing = text.rfind(")") + 1
     start, question, query = text[closing:].partition("?")
     return text[:closing] + start, question, query

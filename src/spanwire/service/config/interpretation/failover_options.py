@@ -1,7 +1,7 @@
-"""Options of ``failover:(uri,uri)`` inside a network connector, where it stands for one link to one of several brokers.
+"""Interprets options of ``failover:(uri,uri)`` inside a network connector: one link to one of several brokers.
 
-ActiveMQ reads them with its failover transport. Here the connector itself opens a link again, as its own options say,
-and messages wait in their queues meanwhile; so most of them ask for what holds, or have no effect.
+ActiveMQ's failover transport honours these options. Here the connector itself reconnects by its own options, and
+messages wait in their queues meanwhile. So most options are fulfilled already or have no effect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WAITS: Final = "messages wait in their queues while the link is down, and nobody
 ORDERED: Final = "the brokers are tried in their order, and a link that is up stays"
 KEPT: Final = "what was not answered stays in its queue and is sent again"
 LISTED: Final = "the link goes to brokers of this list alone"
-# name → (kind of value, the values that hold here, why no other has an effect)
+# name → (kind of value, fulfilled values, reason why other values have no effect)
 FIXED: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
     "backOffMultiplier": (DECIMAL, (), STATIC),
     "backup": (FLAG, ("false",), "no connection is kept in reserve"),
@@ -51,7 +51,7 @@ FIXED: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
 
 
 class FailoverOptions:
-    """The options of one ``failover:``; what is wrong, or has no effect, is in ``findings``."""
+    """The options of a ``failover:`` URI; faults and ineffective options are in ``findings``."""
 
     def __init__(self, query: str, line: int, findings: Findings) -> None:
         self._nested: Final[list[str]] = []
@@ -77,13 +77,13 @@ class FailoverOptions:
 
     @property
     def shuffles(self) -> bool:
-        """Whether the brokers are tried in any order; where some are preferred, they are tried in theirs."""
+        """Return True if the brokers are tried in any order; preferred brokers fix the order."""
         if self._values.get(PRIORITY) == "true" or "priorityURIs" in self._values:
             return False
         return self._values.get(RANDOMIZE, "true") == "true"
 
     def nested(self, uri: str) -> str:
-        """Return the URI of one of the brokers with the options that all of them are to have."""
+        """Return the URI of a broker with the options for all brokers."""
         if not self._nested:
             return uri
         return f"{uri}{'&' if '?' in uri else '?'}{'&'.join(self._nested)}"

@@ -1,4 +1,4 @@
-"""The attributes of ``broker`` about what it removes because nobody uses it."""
+"""Interprets the attributes of ``broker`` about the removal of unused objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_PERIOD_MS: Final = 365 * 24 * 3600 * 1000  # a year
 
 
 def upkeep(settings: Settings) -> UpkeepSettings:
-    """When idle destinations and durable subscriptions without a subscriber are removed; by default never."""
+    """Return the settings for removing idle destinations and inactive durable subscriptions; never by default."""
     return UpkeepSettings(
         settings.number("schedulePeriodForDestinationPurge", 0, 0, MAX_INT),
         settings.number("maxPurgedDestinationsPerSweep", 0, 0, MAX_INT),

@@ -1,4 +1,4 @@
-"""From the neutral tree to the model: every word is looked up, every obstacle noted, nothing raised before the end."""
+"""Interprets the tree of elements: looks every word up, collects all obstacles, and raises at the end."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from spanwire.service.config.values.values import Settings
 from spanwire.service.machine.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
 
-MAX_UNCOMMITTED_COUNT: Final = 10_000_000  # what maxUncommittedCount may ask for; memoryUsage holds before
-MAX_BROKER_NAME: Final = 255  # characters; the name stands in directory names
+MAX_UNCOMMITTED_COUNT: Final = 10_000_000  # highest maxUncommittedCount; memoryUsage is reached before
+MAX_BROKER_NAME: Final = 255  # characters; the name is part of directory names
 LOGIN_CONFIG: Final = "java.security.auth.login.config"  # the Java property that names the JAAS configuration
-MAX_PER_CONNECTION: Final = 100_000  # consumers or producers that a connector can be told to grant
+MAX_PER_CONNECTION: Final = 100_000  # highest configurable number of consumers or producers
 CONTEXT_HOOKS: Final = frozenset(
     {"org.apache.activemq.hooks.SpringContextHook", "org.apache.activemq.hooks.osgi.SpringOsgiContextHook"}
 )
@@ -53,7 +53,7 @@ FOREIGN_CHARACTER: Final = re.compile(r"[^A-Za-z0-9._\-:]")  # ActiveMQ's rule f
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """Interprets one ``broker`` element."""
+    """Interprets a ``broker`` element."""
 
     findings: Findings
     base: Path
@@ -61,7 +61,7 @@ class Interpreter:
     decryption: Decryption
 
     def broker(self, broker: Element) -> BrokerConfiguration:
-        """The configuration; what cannot be honoured is in the findings, so look there first."""
+        """Return the configuration; check the findings first, which have all faults."""
         try:
             read_lists(broker)
         except ConfigurationError as error:
@@ -112,7 +112,7 @@ class Interpreter:
         return read_stores(contexts, self.findings, self.base, self.variables, self.decryption)
 
     def _network_connectors(self, broker: Element, stores: Stores) -> tuple[NetworkConnectorSettings, ...]:
-        """Without advisories here no bridge learns of consumers here, which is seldom meant where there are bridges."""
+        """Return the network connectors; warn if advisories are off, so that bridges learn of no consumers here."""
         reader = NetworkInterpreter(self.findings, self.inner, self.decryption, self._stores)
         connectors = reader.connectors(broker, stores)
         if not Settings(broker, self.findings).flag("advisorySupport", True):
@@ -125,7 +125,7 @@ class Interpreter:
         return connectors
 
     def check(self, element: Element, known: Words) -> None:
-        """Notes every setting and inner element that is unknown, of a later version, or without effect."""
+        """Report every setting and inner element that is unknown, of a later version, or without effect."""
         for name, setting in element.attributes.items():
             rule = known.settings.get(name)
             if rule is None:
@@ -164,7 +164,7 @@ class Interpreter:
         self.findings.not_yet(line, word, rule.note, rule.advice, guards=guards or rule.guards)
 
     def _empty_names(self, element: Element) -> None:
-        """An empty physicalName is a fault wherever it stands, also inside what is not read yet."""
+        """Report empty physicalNames everywhere, also inside of unsupported elements."""
         for child in element.children:
             if child.value("physicalName") == "":
                 line = child.attributes["physicalName"].line
@@ -172,7 +172,10 @@ class Interpreter:
             self._empty_names(child)
 
     def inner(self, element: Element, name: str, known: Words) -> list[Element]:
-        """All inner elements of this name, checked. One that only repeats its own name stands for its inner one."""
+        """Return all inner elements with a name, checked.
+
+        An element that only contains one element of its own name stands for the inner one.
+        """
         elements = []
         for child in element.children:
             if child.name != name:
@@ -245,7 +248,7 @@ class Interpreter:
         return f"{IN_PROCESS}//{broker.value('brokerName') or broker.value('name') or DEFAULT_BROKER_NAME}"
 
     def _in_process(self, broker: Element, uri: Attribute) -> None:
-        """Clients in the broker's process need no connector: they find it under its name, and no other."""
+        """Warn about a connector for clients in the broker's process, which find the broker by name."""
         own = self._own_address(broker)
         asked = uri.value.strip().partition("?")[0].rstrip("/")
         if asked != own:
@@ -279,7 +282,7 @@ class Interpreter:
         return False
 
     def _quotas(self, connector: Element, settings: ConnectorSettings) -> ConnectorSettings:
-        """With what each connection may have and does; 0 is no way to switch a limit off."""
+        """Return the settings with limits and options per connection; 0 does not disable a limit."""
         values = Settings(connector, self.findings)
         return replace(
             settings,
@@ -298,7 +301,7 @@ class Interpreter:
         )
 
     def _patterns(self, element: Element, name: str) -> tuple[str, ...]:
-        """Regular expressions with commas between them."""
+        """Return comma-separated regular expressions."""
         patterns: list[str] = []
         for pattern in (Settings(element, self.findings).text(name) or "").split(","):
             try:
@@ -331,7 +334,7 @@ def _is_empty(element: Element) -> bool:
 
 
 def replace_placeholders(element: Element, variables: Variables, findings: Findings) -> None:
-    """Replaces the placeholders of every setting that is read; those without a value are noted."""
+    """Replace the placeholders of every setting; report placeholders without a value."""
     pending = [element]
     while pending:
         current = pending.pop()

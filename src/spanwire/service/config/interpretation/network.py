@@ -1,4 +1,4 @@
-"""The ``networkConnectors`` of a configuration: to which brokers this one forwards what their consumers ask for."""
+"""Interprets the ``networkConnectors`` of a configuration."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from spanwire.service.config.values.values import NUMBER, Settings, as_flag
 from spanwire.tls.settings import ClientTlsSettings
 
 MAX_DELAY_MS: Final = 24 * 3600 * 1000
-NO_LIMIT: Final = -1  # of attempts, as in a client's URL; 0 means the same
-DEFAULT_PORT: Final = 61616  # ActiveMQ's own
+NO_LIMIT: Final = -1  # attempts without limit, as in a client's URL; 0 is equivalent
+DEFAULT_PORT: Final = 61616  # ActiveMQ's default
 DECIMAL: Final = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?", re.ASCII)
 DISCOVERY: Final = "discovery"
 FAILOVER: Final = "failover"
-FLAT: Final = ("static", "simple")  # lists whose members count one by one, also inside of other lists
-LATER_AGENTS: Final = ("http", "https")  # which ask a web server
+FLAT: Final = ("static", "simple")  # lists with separate members, also inside of other lists
+LATER_AGENTS: Final = ("http", "https")  # agents that ask a web server
 FANOUT: Final = "fanout"
-CLIENTS: Final = ("peer", "vm")  # what a client's URL may be and no link between brokers
+CLIENTS: Final = ("peer", "vm")  # schemes for clients only, not for links between brokers
 TRANSPORTS: Final = ("tcp", "nio", "ssl", "nio+ssl", "auto", "auto+nio", "auto+ssl", "auto+nio+ssl")
 FORCE_DURABLE: Final = "forceDurable"
 ADVISED: Final = Rule(NO_EFFECT, note="a bridge reads advisories at a fixed pace")
@@ -104,8 +104,9 @@ Inner = Callable[[Element, str, Words], list[Element]]
 
 @dataclass(frozen=True, slots=True)
 class NetworkInterpreter:
-    """Reads the connectors of one broker. ``inner`` finds and checks inner elements, ``own_stores`` reads an
-    ``sslContext`` of one connector.
+    """Interprets the network connectors of a broker.
+
+    ``inner`` returns checked inner elements, and ``own_stores`` reads the ``sslContext`` of a connector.
     """
 
     findings: Findings
@@ -114,7 +115,7 @@ class NetworkInterpreter:
     own_stores: Callable[[list[Element]], Stores]
 
     def connectors(self, broker: Element, stores: Stores) -> tuple[NetworkConnectorSettings, ...]:
-        """All of them; what cannot be honoured is in the findings."""
+        """Return all network connectors; faults are in the findings."""
         connectors: list[NetworkConnectorSettings] = []
         names: set[str] = set()
         for group in self.inner(broker, "networkConnectors", CONNECTORS):
@@ -154,7 +155,7 @@ class NetworkInterpreter:
         return None
 
     def _refuse_scheme(self, line: int, scheme: str) -> None:
-        """Why a connector cannot have such a URI."""
+        """Report an unsupported scheme of a connector's URI."""
         if scheme in CLIENTS:
             self.findings.error(line, f"{scheme}: is for clients and links no brokers; write static:(tcp://host:port)")
         elif scheme == FANOUT:
@@ -174,7 +175,9 @@ class NetworkInterpreter:
         )
 
     def _unfolded(self, text: str) -> str:
-        """``discovery:(agent)?options`` is the agent with these options more, and ``failover:(…)`` a list of one link.
+        """Return the URI inside of ``discovery:(agent)?options`` with the options, and ``failover:(…)`` as a list of
+        one.
+
         Raises `ConfigurationError`.
         """
         text = text.strip()
@@ -192,7 +195,7 @@ class NetworkInterpreter:
     def _discovering(
         self, element: Element, bridge: BridgeSettings, text: str, stores: Stores
     ) -> NetworkConnectorSettings:
-        """A link to each broker that is found. Raises `ConfigurationError`."""
+        """Return a connector with a link to each discovered broker. Raises `ConfigurationError`."""
         line = element.attributes["uri"].line
         agent = parse_agent(text)
         sends_login = Settings(element, self.findings).flag("sendLoginToDiscovered", False)
@@ -212,7 +215,10 @@ class NetworkInterpreter:
     def _listing(
         self, element: Element, bridge: BridgeSettings, text: str, stores: Stores
     ) -> NetworkConnectorSettings | None:
-        """A link to each of the brokers in a list, or to one of them. Raises `ConfigurationError`."""
+        """Return a connector with a link to each of the listed brokers, or to one of them.
+
+        Raises `ConfigurationError`.
+        """
         line = element.attributes["uri"].line
         listed = parse_static(text)
         reconnect = self._reconnect(listed.options, line, text.partition(":")[0].lower(), ReconnectSettings())
@@ -225,7 +231,7 @@ class NetworkInterpreter:
         return NetworkConnectorSettings(bridge, tuple(remotes), reconnect, element.line) if remotes else None
 
     def _flat(self, uris: Sequence[str], line: int, depth: int) -> list[str]:
-        """The entries of a list and of the plain lists inside. Raises `ConfigurationError`."""
+        """Return the entries of a list and of its inner plain lists. Raises `ConfigurationError`."""
         if depth > MAX_DEPTH:
             raise ConfigurationError(f"a URI has more than {MAX_DEPTH} lists inside each other")
         flat_uris: list[str] = []
@@ -241,7 +247,7 @@ class NetworkInterpreter:
         return flat_uris
 
     def _listed(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
-        """One entry of a list: an address, or ``failover:(…)`` or ``masterslave:(…)`` for one of several."""
+        """Return an entry of a list: an address, or ``failover:(…)`` or ``masterslave:(…)`` for one of several."""
         scheme, _, rest = text.partition(":")
         if scheme.lower() not in (FAILOVER, MASTER_SLAVE):
             return self._remote(text, line, stores)
@@ -256,7 +262,7 @@ class NetworkInterpreter:
         return self._one_of([options.nested(uri) for uri in uris], options.shuffles, line, stores)
 
     def _one_of(self, uris: Sequence[str], shuffled: bool, line: int, stores: Stores) -> RemoteAddress | None:
-        """The addresses as one; all of them have to be right."""
+        """Return the addresses as one remote address; None if any of them is wrong."""
         remotes = [remote for remote in (self._remote(uri, line, stores) for uri in uris) if remote is not None]
         if len(remotes) < len(uris):
             return None
@@ -311,7 +317,7 @@ class NetworkInterpreter:
     def _destinations(
         self, element: Element, name: str, forced: list[Destination] | None = None
     ) -> tuple[Destination, ...]:
-        """The names and patterns of one list; topics with ``?forceDurable=true`` are also put into ``forced``."""
+        """Return the names and patterns of a list; append topics with ``?forceDurable=true`` to ``forced`` as well."""
         destinations: list[Destination] = []
         for group in self.inner(element, name, LIST):
             for kind_name, kind in (("queue", QUEUE), ("topic", TOPIC)):
@@ -328,7 +334,7 @@ class NetworkInterpreter:
         return tuple(destinations)
 
     def _take_options(self, entry: Element) -> str:
-        """The options behind a name, which it then lacks."""
+        """Remove the options after a name and return them."""
         attribute = entry.attributes["physicalName"]
         attribute.value, _, options = attribute.value.partition("?")
         return options
@@ -379,7 +385,7 @@ class NetworkInterpreter:
         return RemoteAddress(address, uri.host, port, tls, options.max_inactivity_ms, options=options.socket_options())
 
     def _reconnect(self, query: str, line: int, agent: str, default: ReconnectSettings) -> ReconnectSettings:
-        """The options of the agent that say when a link is tried again."""
+        """Return the agent's options for reconnecting."""
         values: dict[str, str] = {}
         for pair in (part for part in query.split("&") if part):
             name, _, value = pair.partition("=")
@@ -418,5 +424,5 @@ class NetworkInterpreter:
 
 
 def _has_options(text: str) -> bool:
-    """Whether a URI has options of its own; those in parentheses belong to others."""
+    """Return True if a URI has its own options; options inside of parentheses belong to inner URIs."""
     return "?" in text.rpartition(")")[2]

@@ -1,7 +1,7 @@
-"""``persistenceAdapter``: whatever store of ActiveMQ is named, persistent messages go to Spanwire's own journal.
+"""Interprets the ``persistenceAdapter``; messages go to Spanwire's journal, whatever store of ActiveMQ is named.
 
-What an element says of place, file size and syncs is honoured; what tunes its own files has no effect. Stores that do
-something else, as sharing messages between brokers or keeping them in a database, are refused by name.
+The directory, file size and syncs of an element are honoured; settings that tune its own files have no effect. Stores
+with other functions, such as a database or a store shared between brokers, are refused by name.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from spanwire.service.config.values.values import Settings
 
 GIB: Final = 1024**3
 MIN_SEGMENT_BYTES: Final = 1024 * 1024
-MAX_SEGMENT_BYTES: Final = 2 * GIB - 1  # a Java int, KahaDB's own bound
-SEGMENTS_OF_LIMIT: Final = 8  # at least so many files share the limit of the store
+MAX_SEGMENT_BYTES: Final = 2 * GIB - 1  # bytes; a Java int is KahaDB's own bound
+SEGMENTS_OF_LIMIT: Final = 8  # smallest number of journal files below the limit of the store
 DEFAULT_SYNC_INTERVAL_MS: Final = 1000  # journalDiskSyncInterval of KahaDB
-MAX_SYNC_INTERVAL_MS: Final = 60_000  # what a power cut may take at the most
+MAX_SYNC_INTERVAL_MS: Final = 60_000  # milliseconds; bounds the loss by a power failure
 ALWAYS, PERIODIC, NEVER = "always", "periodic", "never"
 STRATEGIES: Final = (ALWAYS, PERIODIC, NEVER)
 
@@ -109,15 +109,19 @@ TABLES: Final = (PERSISTENCE, KAHA_DB, LEVEL_DB, M_KAHA_DB, MEMORY)
 
 @dataclass(frozen=True, slots=True)
 class PersistenceInterpreter:
-    """Reads the ``persistenceAdapter`` of a broker."""
+    """Interprets the ``persistenceAdapter`` of a broker.
+
+    ``inner`` returns checked inner elements, and ``resolve_directory`` the directory of an attribute.
+    """
 
     findings: Findings
     inner: Callable[[Element, str, Words], list[Element]]
     resolve_directory: Callable[[Element, str], Path | None]
 
     def persistence(self, broker: Element, persistent: bool, store_limit_bytes: int) -> PersistenceConfiguration:
-        """Where and how messages are kept; ``persistent`` is the broker's own attribute. With ``store_limit_bytes``
-        above 0 files are small enough for what was consumed to make room in time.
+        """Return the settings of the store; ``persistent`` is the broker's own attribute.
+
+        With ``store_limit_bytes`` above 0, files are small enough for consumed messages to free space in time.
         """
         configuration = PersistenceConfiguration(persistent)
         for adapter in self.inner(broker, "persistenceAdapter", PERSISTENCE):
@@ -159,7 +163,10 @@ class PersistenceInterpreter:
         )
 
     def _synced(self, store: Element, configuration: PersistenceConfiguration) -> PersistenceConfiguration:
-        """``journalDiskSyncStrategy`` counts before the older ``enableJournalDiskSyncs``."""
+        """Return the sync settings.
+
+        ``journalDiskSyncStrategy`` takes precedence over the older ``enableJournalDiskSyncs``.
+        """
         settings = Settings(store, self.findings)
         strategy = (settings.text("journalDiskSyncStrategy") or "").strip().lower()
         if not strategy:

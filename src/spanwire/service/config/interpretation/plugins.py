@@ -1,5 +1,6 @@
-"""The ``plugins`` of a configuration that are not about security: dead letters, redelivery, statistics, time stamps,
-delivery modes, the log of events; and the attribute of the broker that puts users on messages.
+"""Interprets the ``plugins`` that are not about security, and ``populateJMSXUserID`` of the broker.
+
+The plug-ins are about dead letters, redelivery, statistics, timestamps, delivery modes and the event log.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings
 
 DEFAULT_SEPARATOR: Final = "/"
-NO_SEPARATORS: Final = ". , * > ? :"  # they mean something in a name
+NO_SEPARATORS: Final = ". , * > ? :"  # characters with a meaning in names
 MAX_INT: Final = 2**31 - 1  # a Java int
-MAX_PERIOD_MS: Final = 24 * 3600 * 1000  # between two looks at the configuration
+MAX_PERIOD_MS: Final = 24 * 3600 * 1000  # milliseconds between two checks of the configuration; a day
 MULTIPLIER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 CLIENT_ONLY: Final = Rule(NO_EFFECT, note="it is about redelivery by clients")
 
@@ -92,13 +93,13 @@ Inner = Callable[[Element, str, Words], list[Element]]
 
 @dataclass(frozen=True, slots=True)
 class PluginInterpreter:
-    """Reads the ``plugins`` elements of a broker. ``inner`` finds and checks inner elements."""
+    """Interprets the ``plugins`` elements of a broker; ``inner`` returns checked inner elements."""
 
     findings: Findings
     inner: Inner
 
     def plugins(self, broker: Element, groups: list[Element]) -> PluginSettings:
-        """What they say. The order counts for what becomes of dead letters."""
+        """Return the settings of the plug-ins; their order matters for dead letters."""
         dead_letters: list[DiscardingSettings | RedeliverySettings] = []
         for group in groups:
             discarding = self.inner(group, "discardingDLQBrokerPlugin", DISCARDING)
@@ -107,7 +108,7 @@ class PluginInterpreter:
             settings |= {id(element): self._discarding(element) for element in discarding}
             settings |= {id(element): self._redelivery(broker, element) for element in redelivery}
             dead_letters += [settings.pop(id(child)) for child in group.children if id(child) in settings]
-            dead_letters += settings.values()  # those inside an element of the same name
+            dead_letters += settings.values()  # settings inside an element of the same name
         statistics = self._only(groups, "statisticsBrokerPlugin", STATISTICS)
         times = self._only(groups, "timeStampingBrokerPlugin", TIME_STAMPS)
         persistence = self._only(groups, "forcePersistencyModeBrokerPlugin", PERSISTENCE)
@@ -124,7 +125,7 @@ class PluginInterpreter:
         )
 
     def runtime(self, groups: list[Element]) -> RuntimeSettings | None:
-        """Whether the file may change while the broker runs, and how often it is looked at."""
+        """Return the settings for a file that may change while the broker runs, or None."""
         element = self._only(groups, "runtimeConfigurationPlugin", RUNTIME)
         if element is None:
             return None
@@ -134,14 +135,14 @@ class PluginInterpreter:
         return Settings(element, self.findings)
 
     def _only(self, groups: list[Element], name: str, known: Words) -> Element | None:
-        """The element of this name, of which one can be there."""
+        """Return the only element with this name; report further ones."""
         elements = [element for group in groups for element in self.inner(group, name, known)]
         for element in elements[1:]:
             self.findings.error(element.line, f"<{name}> stands there twice; keep one")
         return elements[0] if elements else None
 
     def _separator(self, element: Element) -> str:
-        """One character that is none of a name's own."""
+        """Return the separator: one character without a meaning in names."""
         text = self._settings(element).text("pathSeparator")
         if text is None:
             return DEFAULT_SEPARATOR

@@ -1,6 +1,6 @@
-"""Options behind the address of a remote broker, in a network connector: ``tcp://host:port?tcpNoDelay=false&…``.
+"""Interprets options of a remote broker's address in a network connector: ``tcp://host:port?tcpNoDelay=false&…``.
 
-Names and meanings are those of ActiveMQ's transports. What asks for what holds anyway is taken without a word.
+Names and meanings are those of ActiveMQ's transports. Options that ask for the actual behaviour are accepted silently.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import NUMBER, as_flag
 from spanwire.tls.settings import ClientTlsSettings
 
-SOCKET_PREFIX: Final = "socket."  # before options that ActiveMQ sets on the Java socket itself
+SOCKET_PREFIX: Final = "socket."  # prefix of options for the Java socket itself
 DEFAULT_INACTIVITY_MS: Final = 30_000
-MAX_MS: Final = 24 * 3600 * 1000  # of any time
-MAX_BUFFER: Final = 2**30  # bytes; systems give far less
+MAX_MS: Final = 24 * 3600 * 1000  # highest value of a time option; a day
+MAX_BUFFER: Final = 2**30  # bytes; systems allow far less
 VERIFY_HOST_NAME: Final = "verifyHostName"
 INACTIVITY: Final = "wireFormat.maxInactivityDuration"
 MONITOR: Final = "useInactivityMonitor"
 AS_THEY_COME: Final = "messages cross as they came, neither tight nor cached"
 SILENCE: Final = f"{INACTIVITY} says when a silent link ends"
 JAVA: Final = "it tunes the Java implementation"
-# name → (kind of value, the value that holds here or "" for any, why no other has an effect)
+# name → (kind of value, fulfilled value or "" for any, reason why other values have no effect)
 FIXED: Final[dict[str, tuple[str, str, str]]] = {
     "closeAsync": (FLAG, "", ""),
     "daemon": (FLAG, "", ""),
@@ -68,7 +68,7 @@ OF_TLS: Final = {"enabledCipherSuites": TEXT, "enabledProtocols": TEXT, VERIFY_H
 
 
 class RemoteOptions:
-    """The options of one address: those that are known, each checked once. What is wrong is in ``findings``."""
+    """The known options of an address, each checked once; faults are in ``findings``."""
 
     def __init__(self, uri: TransportUri, line: int, findings: Findings) -> None:
         self._line: Final = line
@@ -105,15 +105,15 @@ class RemoteOptions:
 
     @property
     def max_inactivity_ms(self) -> int:
-        """How long the other end may be silent; 0 for as long as it likes."""
+        """Return the longest allowed silence of the peer in milliseconds; 0 means no limit."""
         return self._number(INACTIVITY, DEFAULT_INACTIVITY_MS, MAX_MS) if self._flag(MONITOR, True) else 0
 
     def tls(self, word: str, stores: Stores) -> ClientTlsSettings:
-        """Return the TLS of the address ``word``."""
+        """Return the TLS settings for the address ``word``."""
         return client_tls(word, self._values, stores, self._line, self._findings)
 
     def socket_options(self) -> SocketOptions:
-        """Return what the socket and the wire format are to be like."""
+        """Return the options of the socket and the wire format."""
         base = WireFormatPreferences()
         return SocketOptions(
             connect_timeout_ms=self._number("connectionTimeout", 0, MAX_MS),

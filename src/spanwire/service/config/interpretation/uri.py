@@ -1,7 +1,7 @@
-"""Transport URIs: ``scheme://host:port?option=value&…``, for connectors and for the tools' broker URL.
+"""Interprets transport URIs: ``scheme://host:port?option=value&…``, for connectors and for the tools' broker URL.
 
-Options keep ActiveMQ's spelling; ``wireformat.`` of older documents is read as ``wireFormat.``. What a later version
-brings is told apart from what nobody knows.
+Options have ActiveMQ's spelling; ``wireformat.`` of older documents is read as ``wireFormat.``. Options of later
+versions are distinguished from unknown ones.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from spanwire.service.config.values.diagnostics import MAX_WORD, Findings
 from spanwire.service.config.values.values import MAX_LONG, NUMBER, as_flag
 from spanwire.transports.base import ACCEPT_BACKLOG, MAX_CONNECTIONS, ConnectorSettings
 
-MAX_URI: Final = 4_096  # characters
+MAX_URI: Final = 4_096  # characters; bounds the work of parsing
 MAX_OPTIONS: Final = 64
 DEFAULT_INACTIVITY_MS: Final = 30_000
-MAX_LOGIN_TIMEOUT: Final = 600.0  # seconds that connectAttemptTimeout may ask for
+MAX_LOGIN_TIMEOUT: Final = 600.0  # seconds; highest connectAttemptTimeout
 
 CLIENT_SCHEMES: Final = frozenset(
     "discovery failover fanout masterslave multicast peer rendezvous simple static zeroconf".split()
-)  # how clients and network connectors find brokers; nothing listens there
-# scheme → the feature that brings it
+)  # schemes for clients and network connectors, not for listening
+# scheme → the later feature that adds it
 LATER_SCHEMES: Final[dict[str, str]] = {
     **dict.fromkeys(CLIENT_SCHEMES, "failover and discovery"),
     **dict.fromkeys("amqp amqp+nio amqp+nio+ssl amqp+ssl amqp+ws amqp+wss".split(), "AMQP"),
@@ -43,7 +43,7 @@ FLAG: Final = "true or false"
 NUMBERS: Final = "a whole number"
 TEXT: Final = "text"
 
-# name → (kind of value, what it must be when only one value can be honoured)
+# name → (kind of value, the only supported value or None)
 WIRE_FORMAT: Final[dict[str, tuple[str, str | None]]] = {
     "wireFormat.cacheEnabled": (FLAG, None),
     "wireFormat.cacheSize": (NUMBERS, None),
@@ -95,11 +95,11 @@ TLS: Final[dict[str, tuple[str, str | None]]] = {
     "verifyHostName": (FLAG, None),
     "wantClientAuth": (FLAG, None),
 }
-# Options of ActiveMQ's sockets that are known and not there.
+# Known options of ActiveMQ's sockets that are not supported yet.
 LATER_OPTIONS: Final = frozenset(
     "diffServ logWriterName selectThreads soLinger stackSize startLogging typeOfService useQueueForAccept".split()
 )
-ALIASES: Final = {"socket.verifyHostName": "verifyHostName"}  # the spelling of a client's address
+ALIASES: Final = {"socket.verifyHostName": "verifyHostName"}  # spellings in a client's address
 DETECTION: Final[dict[str, tuple[str, str | None]]] = {
     "auto.protocols": (TEXT, None),
     "protocolDetectionTimeOut": (NUMBERS, None),
@@ -109,7 +109,7 @@ DETECTED: Final = {"default": "openwire", "openwire": "openwire", "stomp": "stom
 LATER_PROTOCOLS: Final = {"amqp": "AMQP", "mqtt": "MQTT", "ws": "WebSocket"}
 WITHOUT_EFFECT: Final = frozenset(
     {"closeAsync", "connectionTimeout", "daemon", "ioBufferSize", "jmxPort", "name"}
-)  # matters of the Java implementation
+)  # options that tune the Java implementation
 
 OPTION: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]*")
 AUTHORITY: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([\w.\-]*))(?::([0-9]{1,5}))?")
@@ -117,7 +117,7 @@ AUTHORITY: Final = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([\w.\-]*))(?::([0-9]{1
 
 @dataclass(frozen=True, slots=True)
 class TransportUri:
-    """The parts of a transport URI. ``port`` None means that it names none. The options may hold secrets."""
+    """The parts of a transport URI; ``port`` is None if absent. The options may contain secrets."""
 
     scheme: str
     host: str
@@ -126,7 +126,7 @@ class TransportUri:
 
 
 def parse_uri(text: str, report_fault: Callable[[str], None]) -> TransportUri | None:
-    """Cuts a URI into its parts; tells ``report_fault`` in words what is wrong and gives None when it is not one."""
+    """Split a URI into its parts; call ``report_fault`` with a text and return None for an invalid URI."""
     shown = redacted(text)
     scheme, colon, rest = text.strip().partition(":")
     if len(text) > MAX_URI or not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+]*", scheme):
@@ -165,7 +165,7 @@ def _options(query: str, report_fault: Callable[[str], None]) -> dict[str, str] 
 
 
 def redacted(text: str) -> str:
-    """A URI for people: without user, password and option values, and cut when it is long."""
+    """Return a URI for people: without user, password and option values, shortened if long."""
     without_user = re.sub(r"//[^/?@]*@", "//…@", text)
     address, question, _ = without_user.partition("?")
     shown = address if len(address) <= MAX_WORD else address[:MAX_WORD] + "…"
@@ -175,10 +175,7 @@ def redacted(text: str) -> str:
 def connector_settings(
     text: str, name: str | None, line: int, findings: Findings, stores: Stores = NO_STORES
 ) -> ConnectorSettings | None:
-    """The connector that a ``transportConnector`` asks for; None, with everything noted, when it cannot be had.
-
-    ``stores`` hold the key of TLS connectors.
-    """
+    """Return the settings of a ``transportConnector``; None, with findings, if unusable. ``stores`` are for TLS."""
     scheme = text.strip().partition(":")[0].lower()
     if scheme in CLIENT_SCHEMES and (scheme != "multicast" or "(" in text):
         findings.error(line, f"{scheme}: is how clients find brokers, nothing listens there; write tcp://host:port")
@@ -226,14 +223,15 @@ def connector_settings(
 
 
 def is_tls(uri: TransportUri) -> bool:
-    """Whether everything on this transport is encrypted."""
+    """Return True if the transport is encrypted."""
     return uri.scheme == "ssl" or uri.scheme.endswith("+ssl")
 
 
 def _protocols(options: dict[str, str], line: int, findings: Findings) -> tuple[str, ...] | None:
-    """What a connector that detects protocols takes: all that there are, unless it names some.
+    """Return the protocols of a detecting connector: all, unless it names some.
 
-    None when nothing of what it names is left: it must not open what it does not name.
+    Returns:
+        None if no named protocol is supported, because the connector must not accept unnamed ones.
     """
     protocols: list[str] = []
     text = options.get("auto.protocols") or options.get("protocols") or ""
@@ -250,12 +248,12 @@ def _protocols(options: dict[str, str], line: int, findings: Findings) -> tuple[
 
 
 def _seconds(options: dict[str, str], name: str, default: float, highest: float) -> float:
-    """Milliseconds of an option, within bounds; 0 does not switch a deadline off."""
+    """Return an option in seconds, within bounds; 0 does not disable a deadline."""
     return min(_number(options, name, 0) / 1000 or default, highest)
 
 
 def _checked_options(uri: TransportUri, protocol: str, line: int, findings: Findings) -> dict[str, str]:
-    """The options that are understood, without ``transport.``; the others are noted."""
+    """Return the supported options without ``transport.``; report the others."""
     known = {**SOCKET, **WIRE_FORMAT, **(STOMP if protocol in ("stomp", AUTO) else {})}
     known |= {**(TLS if is_tls(uri) else {}), **(DETECTION if protocol == AUTO else {})}
     options: dict[str, str] = {}

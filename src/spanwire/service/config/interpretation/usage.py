@@ -1,4 +1,4 @@
-"""The ``systemUsage`` of a configuration: how much memory and disk the broker may take, and what happens beyond."""
+"""Interprets the ``systemUsage`` of a configuration: limits of memory and disk, and the behaviour at the limits."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from spanwire.service.config.tables import attribute_table as words
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings
 
-MIN_MEMORY_BYTES: Final = 1 * MIB  # a frame before the login, one page of a queue and a few messages must fit
-MIN_DISK_BYTES: Final = 8 * MIB  # eight segments of the smallest size
+MIN_MEMORY_BYTES: Final = 1 * MIB  # room for a frame before the login, a page of a queue and a few messages
+MIN_DISK_BYTES: Final = 8 * MIB  # room for eight segments of the smallest size
 MAX_INT: Final = 2**31 - 1  # a Java int, milliseconds of 24 days
 
 
@@ -29,7 +29,7 @@ class UsageInterpreter:
     environment: Mapping[str, str]
 
     def usage(self, broker: Element) -> UsageConfiguration:
-        """The limits of the whole broker."""
+        """Return the limits of the whole broker."""
         configuration = UsageConfiguration()
         for usage in self.inner(broker, "systemUsage", words.SYSTEM_USAGE):
             settings = Settings(usage, self.findings)
@@ -66,7 +66,7 @@ class UsageInterpreter:
         return limit
 
     def _disk(self, usage: Element) -> DiskLimit:
-        """A number of bytes, or a share of the file system (or of ``total``)."""
+        """Return a limit in bytes or as a share of the file system (or of ``total``)."""
         settings = Settings(usage, self.findings)
         percent = settings.number("percentLimit", 0, 0, 100)
         total = settings.size("total", 0)

@@ -1,4 +1,4 @@
-"""The ``destinationInterceptors`` of a configuration: virtual topics, composite destinations, mirrored queues."""
+"""Interprets the ``destinationInterceptors``: virtual topics, composite destinations, mirrored queues."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ Inner = Callable[[Element, str, Words], list[Element]]
 
 @dataclass(frozen=True, slots=True)
 class VirtualInterpreter:
-    """Reads the virtual destinations of one broker. ``inner`` finds and checks inner elements."""
+    """Interprets the virtual destinations of a broker; ``inner`` returns checked inner elements."""
 
     findings: Findings
     inner: Inner
 
     def virtual(self, broker: Element) -> VirtualSettings:
-        """What the elements say; without any, the virtual topics that hold by default."""
+        """Return the settings of the elements; without any, the default virtual topics."""
         settings = Settings(broker, self.findings)
         groups = self.inner(broker, "destinationInterceptors", INTERCEPTORS)
         use_topics = settings.flag("useVirtualTopics", True)

@@ -1,1 +1,1 @@
-"""``policyEntry``: the settings of queues, topics and bridges by destination."""
+"""Interprets ``policyEntry``: the settings of queues, topics and bridges by destination."""

@@ -1,4 +1,4 @@
-"""What a ``policyEntry`` says about the bridges that consume from its queues."""
+"""Interprets the settings of a ``policyEntry`` for bridges that consume from its queues."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings
 
 MAX_DELAY_MS: Final = 24 * 3600 * 1000
-MAX_RATE: Final = 1_000_000_000  # messages in one period
+MAX_RATE: Final = 1_000_000_000  # messages in one period; far above any real rate
 
 
 def bridge_policy(entry: Element, inner: Inner, findings: Findings) -> BridgePolicy | None:
-    """The last ``conditionalNetworkBridgeFilterFactory`` of one entry; None when it has none, or one that asks for
-    nothing.
-    """
+    """Return the last ``conditionalNetworkBridgeFilterFactory`` of an entry; None if missing or without effect."""
     policy: BridgePolicy | None = None
     for factory in inner(entry, "networkBridgeFilterFactory", words.BRIDGE_FILTERS):
-        inner(factory, "defaultNetworkBridgeFilterFactory", words.WITHOUT_SETTINGS)  # what holds anyway
+        inner(factory, "defaultNetworkBridgeFilterFactory", words.WITHOUT_SETTINGS)  # the default behaviour
         for element in inner(factory, "conditionalNetworkBridgeFilterFactory", words.CONDITIONAL_BRIDGE_FILTER):
             settings = Settings(element, findings)
             policy = BridgePolicy(

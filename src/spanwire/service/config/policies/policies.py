@@ -1,4 +1,4 @@
-"""The ``destinationPolicy`` of a configuration: tuning by destination."""
+"""Interprets the ``destinationPolicy`` of a configuration: settings by destination."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from spanwire.service.config.tables import attribute_table as words
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import MAX_LONG, Settings
 
-MAX_INT: Final = 2**31 - 1  # Java's, as most numbers there
+MAX_INT: Final = 2**31 - 1  # a Java int, like most numbers there
 MAX_DAY_MS: Final = 24 * 3600 * 1000
 TEMPORARY: Final = {"tempQueue": Destination(TEMP_QUEUE, ">"), "tempTopic": Destination(TEMP_TOPIC, ">")}
 EVERYTHING: Final = (Destination(QUEUE, ">"), Destination(TOPIC, ">"), *TEMPORARY.values())
@@ -44,7 +44,7 @@ class PolicyInterpreter:
     inner: Inner
 
     def policies(self, broker: Element) -> tuple[PolicyEntry, ...]:
-        """All entries. Those of ``defaultEntry`` come last: they hold where no other does."""
+        """Return all entries; entries of ``defaultEntry`` come last, because they have the lowest precedence."""
         named_entries: list[PolicyEntry] = []
         defaults: list[PolicyEntry] = []
         for policy in self.inner(broker, "destinationPolicy", words.POLICY):
@@ -61,7 +61,7 @@ class PolicyInterpreter:
         return (*named_entries, *defaults)
 
     def _named(self, element: Element) -> list[PolicyEntry]:
-        """One entry, or none when it does not say for which destinations."""
+        """Return an entry as a list; empty if it does not name its destinations."""
         settings = Settings(element, self.findings)
         named = [name for name in ("queue", "topic") if name in element.attributes]
         temporary = [name for name in TEMPORARY if settings.flag(name, False)]
@@ -109,7 +109,7 @@ class PolicyInterpreter:
         )
 
     def _inactive_timeout(self, settings: Settings) -> int:
-        """Classic knows the attribute under a misspelt name as well."""
+        """Return the timeout; Classic accepts a misspelt attribute name as well."""
         misspelt = settings.number("inactiveTimoutBeforeGC", DEFAULT_INACTIVE_MS, 1, MAX_LONG)
         return settings.number("inactiveTimeoutBeforeGC", misspelt, 1, MAX_LONG)
 
@@ -156,7 +156,7 @@ class PolicyInterpreter:
         return names
 
     def _part(self, element: Element, name: str, default: str) -> str:
-        """A part of a destination's name."""
+        """Return a part of a destination's name."""
         text = element.value(name)
         if text:
             Settings(element, self.findings).destination(name, QUEUE, pattern=False)

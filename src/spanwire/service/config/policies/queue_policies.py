@@ -1,4 +1,4 @@
-"""What a ``policyEntry`` says about the dispatch of queues."""
+"""Interprets the settings of a ``policyEntry`` for the dispatch of queues."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from spanwire.broker.policy.queue_policy import (
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings
 
-MAX_GROUPS: Final = 1_000_000  # owners of message groups that one queue remembers; about 100 MiB
+MAX_GROUPS: Final = 1_000_000  # remembered message groups of one queue; take about 100 MiB
 MAX_START_MS: Final = 24 * 3600 * 1000
 MAX_STARTERS: Final = 100_000
 SIZES: Final = {BUCKET_GROUPS: "bucketCount", CACHED_GROUPS: "cacheSize"}
 
 
 def queue_policy(settings: Settings, findings: Findings) -> QueuePolicy:
-    """The tuning of queues in one entry."""
+    """Return the queue settings of an entry."""
     return QueuePolicy(
         prioritized_messages=settings.flag("prioritizedMessages", False),
         use_consumer_priority=settings.flag("useConsumerPriority", True),
@@ -37,7 +37,7 @@ def queue_policy(settings: Settings, findings: Findings) -> QueuePolicy:
 
 
 def group_map(settings: Settings, findings: Findings) -> GroupMap:
-    """``cached``, ``cached?cacheSize=N``, ``bucket``, ``bucket?bucketCount=N`` or ``simple``."""
+    """Interpret ``cached``, ``cached?cacheSize=N``, ``bucket``, ``bucket?bucketCount=N`` or ``simple``."""
     text = settings.text("messageGroupMapFactoryType") or CACHED_GROUPS
     kind, _, options = text.partition("?")
     kind = kind.lower()

@@ -1,4 +1,4 @@
-"""What a ``policyEntry`` says about topics and about slow consumers."""
+"""Interprets the settings of a ``policyEntry`` for topics and slow consumers."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from spanwire.service.config.tables.handling import Words
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings, as_flag
 
-MAX_INT: Final = 2**31 - 1  # Java's, as most numbers there
+MAX_INT: Final = 2**31 - 1  # a Java int, like most numbers there
 MAX_DAY_MS: Final = 24 * 3600 * 1000
-MAX_MULTIPLIER: Final = 10_000.0  # times the prefetch
+MAX_MULTIPLIER: Final = 10_000.0  # highest multiple of the prefetch
 MULTIPLIER: Final = re.compile(r"[0-9]{1,5}(\.[0-9]{1,9})?", re.ASCII)
 EVICTIONS: Final[dict[str, Words]] = {
     OLDEST: words.OLDEST,
@@ -66,13 +66,13 @@ OF_TOPICS_ALONE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class TopicPolicyInterpreter:
-    """Reads what an entry sets for topics."""
+    """Interprets the topic settings of an entry."""
 
     findings: Findings
     inner: Inner
 
     def topic_policy(self, entry: Element) -> TopicPolicy:
-        """The tuning of topics in one entry; what an entry for queues says of topics is told to have no effect."""
+        """Return the topic settings of an entry; warn about topic settings in an entry for queues."""
         settings = Settings(entry, self.findings)
         durable_prefetch = settings.clamped("durableTopicPrefetch", -1, 0, MAX_PREFETCH)
         always_retroactive = settings.flag("alwaysRetroactive", False)
@@ -112,7 +112,7 @@ class TopicPolicyInterpreter:
         return policy
 
     def slow_consumers(self, entry: Element) -> SlowConsumerPolicy | None:
-        """What becomes of slow consumers; None: nothing."""
+        """Return the strategy for slow consumers, or None."""
         policy: SlowConsumerPolicy | None = None
         for element in self.inner(entry, "slowConsumerStrategy", words.SLOW_CONSUMERS):
             for slow in self.inner(element, "abortSlowConsumerStrategy", words.ABORT_SLOW):
@@ -171,8 +171,9 @@ class TopicPolicyInterpreter:
         return policy
 
     def _recovery(self, holder: Element, name: str) -> RecoveryPolicy | None:
-        """One policy. The one for retained messages holds beside any other, so that one around another says nothing
-        more than that.
+        """Return one recovery policy; for a retained-message policy with a wrapped policy, the wrapped one.
+
+        Retained messages are kept beside any other policy, so the outer policy adds nothing.
         """
         recovery_policy: RecoveryPolicy | None = None
         for element in self.inner(holder, name, words.RECOVERY):

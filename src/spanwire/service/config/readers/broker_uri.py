@@ -1,9 +1,9 @@
-"""Brokers that one line describes: ``broker:(tcp://host:port,network:static:(tcp://other:port))/NAME?option=value`` and
-``properties:PATH`` (ActiveMQ, Broker Configuration URI).
+"""Reads broker URIs and ``properties:PATH`` (ActiveMQ, Broker Configuration URI).
 
-The inner URIs become connectors, those behind ``network:`` network connectors, and the options attributes of the
-``broker`` element; ``transportConnectorURIs`` and ``networkConnectorURIs``, in a file of properties or as attributes,
-are lists of such URIs. The result is the tree that XML and TOML give, so every word is checked alike.
+A broker URI is ``broker:(tcp://host:port,network:static:(tcp://other:port))/NAME?option=value``. The inner URIs become
+transport connectors, or network connectors after ``network:``. The options become attributes of the ``broker`` element.
+``transportConnectorURIs`` and ``networkConnectorURIs``, in properties or attributes, are lists of such URIs. The result
+is the same tree as from XML and TOML, so every word is checked alike.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NAME: Final = "brokerName"
 
 
 def broker_element(text: str) -> Element:
-    """The ``broker`` element that ``broker:(…)`` stands for. Raises `ConfigurationError`."""
+    """Return the ``broker`` element of ``broker:(…)``; raises `ConfigurationError`."""
     composite = parse_composite(text)
     if composite.scheme != "broker" or not composite.is_list:
         raise ConfigurationError("a broker URI is written broker:(tcp://host:port)/NAME?option=value")
@@ -41,7 +41,7 @@ def broker_element(text: str) -> Element:
 
 
 def properties_element(path: Path) -> Element:
-    """The ``broker`` element that a file of properties stands for. Raises `ConfigurationError`."""
+    """Return the ``broker`` element of a properties file; raises `ConfigurationError`."""
     try:
         text = read_text_file(path).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -53,7 +53,7 @@ def properties_element(path: Path) -> Element:
 
 
 def read_lists(broker: Element) -> None:
-    """Make the connectors that two attributes of ``broker`` list, which it then lacks. Raises `ConfigurationError`."""
+    """Replace the two list attributes of ``broker`` by connectors; raises `ConfigurationError`."""
     lists: list[Sequence[str]] = []
     line = broker.line
     for name in (TRANSPORT_LIST, NETWORK_LIST):
@@ -65,7 +65,7 @@ def read_lists(broker: Element) -> None:
 
 
 def element(options: Mapping[str, str], transports: Sequence[str], networks: Sequence[str]) -> Element:
-    """A ``broker`` with these attributes and connectors."""
+    """Return a ``broker`` element with these attributes and connectors."""
     if any(uri.startswith(PROXY) for uri in transports):
         raise ConfigurationError("proxy: of the broker: uri is not supported; write network:static:(tcp://host:port)")
     broker = Element("broker", 1, attributes={name: Attribute(value, 1) for name, value in options.items()})
@@ -84,8 +84,9 @@ def _add(broker: Element, transports: Sequence[str], networks: Sequence[str], li
 
 
 def _link(uri: str, name: str, line: int) -> Element:
-    """A network connector of this name, unless its uri has one
-    (`spanwire.service.config.interpretation.connector_uri`).
+    """Return a network connector with this name, unless its URI has a name.
+
+    See `spanwire.service.config.interpretation.connector_uri`.
     """
     link = Element("networkConnector", line, attributes={"uri": Attribute(uri, line)})
     if "?name=" not in uri and "&name=" not in uri:

@@ -1,7 +1,7 @@
-"""What the options of a Java process say that a broker's users still set: ``-Dname=value`` and ``-Xmx``.
+"""Reads options of a Java process that users still set for a broker: ``-Dname=value`` and ``-Xmx``.
 
-ActiveMQ's start script takes them from the variables ACTIVEMQ_OPTS, ACTIVEMQ_SSL_OPTS and ACTIVEMQ_OPTS_MEMORY. Options
-of the Java machine that mean nothing here are left alone.
+ActiveMQ's start script takes them from the variables ACTIVEMQ_OPTS, ACTIVEMQ_SSL_OPTS and ACTIVEMQ_OPTS_MEMORY. Other
+options of the Java machine are ignored.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Final
 from spanwire.service.config.values.values import as_size
 
 GIB: Final = 1024**3
-ASSUMED_HEAP_BYTES: Final = GIB  # -Xmx1G of ActiveMQ's own start script: what percentOfJvmHeap is a share of
-DEFINING: Final = ("ACTIVEMQ_OPTS_MEMORY", "ACTIVEMQ_OPTS", "ACTIVEMQ_SSL_OPTS")  # a later one wins
-MAX_OPTIONS: Final = 64 * 1024  # characters of one variable
+ASSUMED_HEAP_BYTES: Final = GIB  # bytes; -Xmx1G of ActiveMQ's start script is the base of percentOfJvmHeap
+DEFINING: Final = ("ACTIVEMQ_OPTS_MEMORY", "ACTIVEMQ_OPTS", "ACTIVEMQ_SSL_OPTS")  # later variables take precedence
+MAX_OPTIONS: Final = 64 * 1024  # characters of one variable; bounds the work of parsing
 DEFINITION: Final = re.compile(r"-D([^=\s]+)=(.*)", re.DOTALL)
 HEAP: Final = re.compile(r"-Xmx([0-9]{1,15}[kKmMgG]?)", re.ASCII)
 
 
 def definitions(environment: Mapping[str, str]) -> dict[str, str]:
-    """The values that the variables of the start script define."""
+    """Return the values that the variables of the start script define."""
     values: dict[str, str] = {}
     for word in _words(environment):
         definition = DEFINITION.fullmatch(word)
@@ -32,7 +32,7 @@ def definitions(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def heap_bytes(environment: Mapping[str, str]) -> tuple[int, str]:
-    """How large the heap of a Java broker would be, and in words why."""
+    """Return the heap size of a Java broker, and its origin in words."""
     heap_and_reason = (ASSUMED_HEAP_BYTES, "1 gb, ActiveMQ's usual heap")
     for word in _words(environment):
         heap = HEAP.fullmatch(word)
@@ -48,6 +48,6 @@ def _words(environment: Mapping[str, str]) -> list[str]:
         text = environment.get(variable, "")[:MAX_OPTIONS]
         try:
             words += shlex.split(text)
-        except ValueError:  # a quote that is left open
+        except ValueError:  # an unclosed quote
             words += text.split()
     return words

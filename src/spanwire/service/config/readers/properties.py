@@ -1,9 +1,13 @@
-"""Java ``.properties`` text, and ``${…}`` placeholders.
+"""Reads Java ``.properties`` text and replaces ``${…}`` placeholders.
 
-Placeholders are replaced in every value of a configuration. A name is looked for among the variables given at start
-(``-D name=value``), the places (``activemq.base``, ``activemq.home``, ``activemq.conf``, ``activemq.data``), what a
-PropertyPlaceholderConfigurer bean holds, and, last, the environment: as it stands and as ``BROKER_NAME`` for
-``broker-name``. ``${name:text}`` gives a default.
+Placeholders are replaced in every value of a configuration. A name is looked up in this order:
+
+1. variables of the command line (``-D name=value``)
+2. directories (``activemq.base``, ``activemq.home``, ``activemq.conf``, ``activemq.data``)
+3. the properties of a PropertyPlaceholderConfigurer bean
+4. the environment, by the name itself and as ``BROKER_NAME`` for ``broker-name``
+
+``${name:text}`` has a default.
 """
 
 from __future__ import annotations
@@ -15,8 +19,8 @@ from typing import Final
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.values.decryption import Decryption
 
-MAX_EXPANSIONS: Final = 200  # replacements within one value, so that properties naming each other come to an end
-MAX_VALUE: Final = 64 * 1024  # characters of one value after replacement
+MAX_EXPANSIONS: Final = 200  # replacements within one value; ends properties that name each other
+MAX_VALUE: Final = 64 * 1024  # characters of one value after replacement; bounds the memory
 
 PLACEHOLDER: Final = re.compile(r"\$\{([^${}]*)\}")
 ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -24,11 +28,11 @@ CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class UnknownPlaceholderError(ConfigurationError):
-    """A placeholder that nothing gives a value; the text is its name."""
+    """A placeholder has no value; the text is its name."""
 
 
 class Variables:
-    """Where placeholders get their values from. Values may be secrets and never stand in an error or a repr."""
+    """The values of placeholders; they may be secrets and never appear in an error or a repr."""
 
     def __init__(
         self, given: Mapping[str, str], environment: Mapping[str, str], decryption: Decryption | None = None
@@ -38,27 +42,29 @@ class Variables:
         self._environment: Final = environment
 
     def add(self, properties: Mapping[str, str]) -> None:
-        """Properties of the file itself; those given before win."""
+        """Add properties of the file; earlier values take precedence."""
         for name, value in properties.items():
             self._values.setdefault(name, value)
 
     def value(self, name: str) -> str | None:
-        """The value of one name that was given, or that the file holds."""
+        """Return the value of a name from the command line or the file."""
         return self._values.get(name)
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment that gives values of last resort."""
+        """Return the environment with the values of last resort."""
         return self._environment
 
     def names(self) -> list[str]:
-        """The names that have a value, without those of the environment."""
+        """Return the names that have a value, without the environment."""
         return list(self._values)
 
     def replace(self, text: str) -> str:
-        """``text`` with all placeholders replaced, inner ones first.
+        """Return ``text`` with all placeholders replaced, inner ones first.
 
-        Raises `UnknownPlaceholderError` for a name without a value, `ConfigurationError` when there is no end to it.
+        Raises:
+            UnknownPlaceholderError: a name has no value.
+            ConfigurationError: the replacement does not end.
         """
         for _ in range(MAX_EXPANSIONS):
             match = PLACEHOLDER.search(text)
@@ -84,9 +90,7 @@ class Variables:
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """The keys and values of a ``.properties`` text (java.util.Properties). Lines without a separator have an empty
-    value.
-    """
+    """Parse a ``.properties`` text (java.util.Properties); a line without a separator has an empty value."""
     properties: dict[str, str] = {}
     for line in _logical_lines(text):
         key, value = _cut(line)
@@ -114,7 +118,7 @@ def _logical_lines(text: str) -> list[str]:
 
 
 def _cut(line: str) -> tuple[str, str]:
-    """Key and value at the first ``=``, ``:`` or blank that is not escaped."""
+    """Split a line at the first ``=``, ``:`` or blank that is not escaped."""
     index = 0
     while index < len(line) and line[index] not in "=: \t\f":
         index += 2 if line[index] == "\\" else 1

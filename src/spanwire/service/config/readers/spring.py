@@ -1,7 +1,7 @@
-"""The Spring side of an ``activemq.xml``: finds the broker in it, feeds placeholders from its configurer beans.
+"""The Spring part of an ``activemq.xml``: finds the broker, and reads placeholders from configurer beans.
 
-No bean is ever made. A PropertyPlaceholderConfigurer is understood as a source of placeholders; any other bean, and
-everything of other frameworks beside the broker, is refused by name.
+No bean is created. A PropertyPlaceholderConfigurer is a source of placeholders. Other beans and elements of other
+frameworks beside the broker are refused by name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ENCRYPTORS: Final = frozenset(
 )
 ENCRYPTOR_LINKS: Final = frozenset(
     {"config", "ivGenerator", "ivGeneratorClassName"}
-)  # the format follows from the rest
+)  # ignored, because the format follows from other properties
 CONFIGURER_SETTINGS: Final = frozenset(
     (
         "fileEncoding ignoreResourceNotFound ignoreUnresolvablePlaceholders localOverride location locations "
@@ -49,7 +49,7 @@ CONFIGURER_SETTINGS: Final = frozenset(
 )
 ROUTES: Final = "routes inside the broker"
 RUN_ROUTES: Final = "run its file with spanwire pipeline run, remove it"
-# Elements of ActiveMQ's schema that are of use to a program which reads the file, and of none to the broker in it.
+# Elements of ActiveMQ's schema that serve programs reading the file, not the broker.
 PROGRAMS: Final = frozenset("connectionFactory pooledConnectionFactory queue topic xaConnectionFactory".split())
 LATER_BEANS: Final = {
     "com.ibm.mq.": "bridges to other messaging systems",
@@ -59,8 +59,8 @@ LATER_BEANS: Final = {
     "org.springframework.jms.": "bridges to other messaging systems",
     "org.springframework.jndi.": "bridges to other messaging systems",
 }
-# A bean does nothing unless the broker refers to it, and that is looked at there. For one whose class says that it
-# guards something, nobody has to rely on that.
+# A bean has no effect unless the broker refers to it, which is checked there. A bean with a class name that suggests
+# access control is refused regardless.
 GUARDING: Final = re.compile(
     r"ACL|Acl|TLS|Tls|SSL|Ssl|Authenti|Authori|Role|User|"
     r"(?i:certificate|cipher|credential|crypt|firewall|jaas|kerberos|keymanager|keystore|ldap|login|password|"
@@ -76,16 +76,16 @@ CAMEL_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?camel[\w.\-]*\.
 FABRIC_PROPERTIES: Final = "io.fabric8.mq.fabric.ConfigurationProperties"
 HARMLESS_BEANS: Final = frozenset(
     {
-        "org.apache.activemq.hooks.osgi.SpringOsgiContextHook",  # of Java containers
+        "org.apache.activemq.hooks.osgi.SpringOsgiContextHook",  # for Java containers
         "org.jasypt.iv.RandomIvGenerator",
         "org.jasypt.iv.NoIvGenerator",
     }
 )
-MAX_LOCATIONS: Final = 16  # property files of one document
+MAX_LOCATIONS: Final = 16  # property files of one document; bounds the files to open
 
 
 class SpringDocument:
-    """One document whose root is ``beans`` or ``broker``."""
+    """A document with the root ``beans`` or ``broker``."""
 
     def __init__(
         self, root: Element, findings: Findings, variables: Variables, base: Path, decryption: Decryption
@@ -96,10 +96,10 @@ class SpringDocument:
         self._base: Final = base
         self._decryption: Final = decryption
         self._locations = 0
-        self._optional = False  # whether property files may be absent
+        self._optional = False  # True if property files may be missing
 
     def broker(self) -> Element | None:
-        """The broker element; None, with the obstacles noted, when there is none."""
+        """Return the broker element; None, with findings, if missing."""
         root = self._root
         if root.name == "broker" and root.namespace in NAMESPACES:
             self._namespace(root)
@@ -148,7 +148,7 @@ class SpringDocument:
             word = f"<{element.name}> beside the broker"
             self._findings.not_yet(element.line, word, "objects for Java programs in the same file")
         elif element.name in ("alias", "description") and element.namespace in NAMESPACES:
-            return  # another name for a bean, and a text for people
+            return  # an alias of a bean, and a text for people
         elif element.namespace not in NAMESPACES:
             where = element.namespace[:MAX_WORD]
             guards = GUARDING.search(element.namespace + element.name) is not None
@@ -158,7 +158,10 @@ class SpringDocument:
             self._findings.unknown(element.line, "element in <beans>", element.name, known)
 
     def _import(self, element: Element) -> None:
-        """Another file, of which nothing is read. What it may hold decides whether the broker can do without it."""
+        """Report an imported file, which is never read.
+
+        The likely contents of the file decide whether the broker can do without it.
+        """
         resource = element.value("resource") or ""
         word = f"<import> of {resource[:MAX_WORD]!r}"
         if JETTY_FILE.fullmatch(resource):
@@ -203,7 +206,7 @@ class SpringDocument:
         for element in bean.children:
             name = element.value("name") or ""
             if element.name == "constructor-arg" and element.value("ref") is not None:
-                continue  # the encryptor; there is one for the whole file
+                continue  # the encryptor, which applies to the whole file
             if element.name != "property":
                 self._findings.unknown(element.line, "element in <bean>", element.name, ["property"])
             elif name not in CONFIGURER_SETTINGS:
@@ -215,7 +218,7 @@ class SpringDocument:
                     self._location(text, element.line)
 
     def _encryptor(self, bean: Element) -> None:
-        """What decrypts ``ENC(…)``: its algorithm and where its password comes from."""
+        """Configure the decryption of ``ENC(…)``: algorithm and source of the password."""
         for element in bean.children:
             name = element.value("name") or ""
             if element.name != "property":
@@ -275,7 +278,7 @@ class SpringDocument:
 
 
 def _texts(element: Element) -> list[str]:
-    """The values of a property: its attribute, or the ``value`` elements inside it or inside its ``list``."""
+    """Return the values of a property: its attribute, or its ``value`` elements, also inside a ``list``."""
     value = element.value("value")
     if value is not None:
         return value.split(",")
@@ -290,6 +293,6 @@ def _texts(element: Element) -> list[str]:
 
 
 def _file_name(location: str) -> str:
-    """``file:conf/x``, ``file:/conf/x`` and ``file:///conf/x`` as a path."""
+    """Return the path of ``file:conf/x``, ``file:/conf/x`` or ``file:///conf/x``."""
     name = location.removeprefix("file:")
     return name[2:] if name.startswith("///") else name

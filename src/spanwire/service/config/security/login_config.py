@@ -1,4 +1,4 @@
-"""Reads a JAAS login configuration (javax.security.auth.login.Configuration): which login modules stand behind a name.
+"""Reads a JAAS login configuration (javax.security.auth.login.Configuration): the login modules of each name.
 
     activemq-domain {
         org.apache.activemq.jaas.PropertiesLoginModule required
@@ -6,7 +6,7 @@
             reload=true;
     };
 
-No class is ever made: the module names are looked up in a closed set, see `spanwire.service.config.security.security`.
+No class is created: `spanwire.service.config.security.security` looks module names up in a closed set.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 from spanwire.model.errors import ConfigurationError
 
 FLAGS: Final = ("required", "requisite", "sufficient", "optional")
-MAX_MODULES: Final = 16  # of one name; Classic's examples have at most two
+MAX_MODULES: Final = 16  # login modules of one name; Classic's examples have at most two
 TOKEN: Final = re.compile(
     r"""\s+ | //[^\n]* | \#[^\n]* | /\*.*?\*/
       | (?P<punctuation>[{};=])
@@ -30,7 +30,7 @@ TOKEN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LoginModuleEntry:
-    """One login module of a name: its Java class, its flag, its options and where it stands."""
+    """A login module with its Java class, flag, options and line."""
 
     class_name: str
     flag: str
@@ -46,7 +46,7 @@ class _Token:
 
 
 def read_login_config(text: str, source: str) -> dict[str, list[LoginModuleEntry]]:
-    """The login modules by name; raises `ConfigurationError` with the line of what cannot be read."""
+    """Return the login modules by name; raises `ConfigurationError` with the line of a syntax error."""
     return _Reader(_tokens(text, source), source).names()
 
 

@@ -1,4 +1,4 @@
-"""The plugins of a configuration that say who may log in and who may do what."""
+"""Interprets the authentication and authorization plug-ins of a configuration."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ DEFAULT_ENCRYPTED_REALM: Final = "activemq-ssl-domain"
 CERTIFICATE_PLUGIN: Final = "jaasCertificateAuthenticationPlugin"
 DUAL_PLUGIN: Final = "jaasDualAuthenticationPlugin"
 JAAS_PLUGINS: Final = ("jaasAuthenticationPlugin", CERTIFICATE_PLUGIN, DUAL_PLUGIN)
-# A realm for certificates looks at nothing else, so a module for passwords would be a trap there.
+# A realm for certificates ignores passwords, so a module for passwords would be a trap there.
 PASSWORDS_ELSEWHERE: Final = "passwords are the matter of a <jaasAuthenticationPlugin>; use that for this module"
 AUTHENTICATIONS: Final = ("simpleAuthenticationPlugin", *JAAS_PLUGINS)
 
 
 class Inner(Protocol):
-    """Gives the inner elements of a name, checked against their words."""
+    """Returns the inner elements with a name, checked against their table."""
 
     def __call__(self, element: Element, name: str, known: Words) -> list[Element]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class SecurityInterpreter:
-    """Interprets the ``plugins`` element. ``login_config`` is where JAAS names are looked up."""
+    """Interprets the ``plugins`` element; ``login_config`` is the file with the JAAS names."""
 
     findings: Findings
     inner: Inner
@@ -77,7 +77,7 @@ class SecurityInterpreter:
     decryption: Decryption
 
     def authentication(self, plugins: list[Element]) -> AuthenticationConfiguration | None:
-        """Who may log in; None when nothing says so."""
+        """Return the authentication, or None without a plug-in for it."""
         configurations: list[AuthenticationConfiguration] = []
         for group in plugins:
             for plugin in self.inner(group, "simpleAuthenticationPlugin", words.SIMPLE_AUTHENTICATION):
@@ -90,7 +90,7 @@ class SecurityInterpreter:
         return configurations[0] if configurations else None
 
     def authorization(self, plugins: list[Element]) -> AuthorizationConfiguration | None:
-        """Who may do what; None when nothing says so."""
+        """Return the authorization, or None without a plug-in for it."""
         configurations: list[AuthorizationConfiguration] = []
         for group in plugins:
             authenticated = any(group.child(name) is not None for name in AUTHENTICATIONS)
@@ -157,7 +157,7 @@ class SecurityInterpreter:
         return AuthenticationConfiguration(modules, self._realm(plugin, encrypted, only_certificates=True))
 
     def _realm(self, plugin: Element, realm: str, only_certificates: bool) -> tuple[LoginModuleConfiguration, ...]:
-        """The login modules that stand behind a name in the login configuration."""
+        """Return the login modules of a name in the login configuration."""
         try:
             source = str(self.login_config)
             realms = read_login_config(read_text_file(self.login_config).decode("utf-8"), source)
@@ -225,7 +225,7 @@ class SecurityInterpreter:
         return LoginModuleConfiguration(entry.flag, certified=files.read(), certified_files=files)
 
     def _base(self, entry: LoginModuleEntry) -> Path:
-        """Where the files of a module lie: beside the login.config unless it says otherwise."""
+        """Return the directory of a module's files: beside the login.config by default."""
         return self.login_config.parent / self.replace(entry.options.get("baseDir", ""))
 
     def _map(self, element: Element) -> AuthorizationConfiguration:
@@ -270,7 +270,7 @@ def _access(element: Element) -> AccessList:
 
 
 def _groups(element: Element, name: str) -> frozenset[str]:
-    """A list of groups, separated by commas."""
+    """Return a comma-separated list of groups."""
     text = element.value(name) or ""
     return frozenset(group.strip() for group in text.split(",") if group.strip())
 

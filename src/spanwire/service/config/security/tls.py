@@ -1,4 +1,4 @@
-"""The ``sslContext`` of a configuration and the TLS options of its connectors."""
+"""Interprets the ``sslContext`` of a configuration and the TLS options of its connectors."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from spanwire.tls.settings import (
     TrustStore,
 )
 
-JAVA_PREFIX: Final = "javax.net.ssl."  # Java's own properties, which hold where there is no sslContext
+JAVA_PREFIX: Final = "javax.net.ssl."  # Java's properties, used without an sslContext
 PASSWORDS: Final = ("keyStorePassword", "keyStoreKeyPassword", "trustStorePassword")
 ONLY_IN_JAVA: Final = ("classpath:", "http:", "https:")
 
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The key and trust store that all connectors of a broker share."""
+    """The key and trust store of all connectors of a broker."""
 
     key_store: KeyStore | None = None
     trust_store: TrustStore | None = None
@@ -46,7 +46,7 @@ NO_STORES: Final = Stores()
 def read_stores(
     elements: list[Element], findings: Findings, base: Path, variables: Variables, decryption: Decryption
 ) -> Stores:
-    """The stores of an ``sslContext``, else of the properties ``javax.net.ssl.…``. Opens no file."""
+    """Return the stores of an ``sslContext``, else of the properties ``javax.net.ssl.…``; opens no file."""
     if len(elements) > 1:
         findings.error(elements[1].line, "a second <sslContext>; keep one")
     if not elements:
@@ -103,7 +103,7 @@ def _path(element: Element, name: str, findings: Findings, base: Path) -> Path |
 def connector_tls(
     word: str, options: Mapping[str, str], stores: Stores, line: int, findings: Findings
 ) -> TlsSettings | None:
-    """The TLS of the connector ``word``; None, with everything noted, when it cannot be had."""
+    """Return the TLS settings of the connector ``word``; None, with findings, if they are unusable."""
     if stores.key_store is None:
         advice = '<sslContext><sslContext keyStore="file:broker.pem"/></sslContext>'
         findings.error(line, f"{word} needs a key store; add {advice} to the broker")
@@ -125,7 +125,7 @@ def connector_tls(
 def client_tls(
     word: str, options: Mapping[str, str], stores: Stores, line: int, findings: Findings
 ) -> ClientTlsSettings:
-    """Return the TLS with which this broker connects to ``word``; what is wrong is noted."""
+    """Return the TLS settings for connections to ``word``; faults are in the findings."""
     return ClientTlsSettings(
         stores.trust_store,
         stores.key_store,

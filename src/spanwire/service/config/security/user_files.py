@@ -1,9 +1,8 @@
-"""The users.properties and groups.properties of ActiveMQ's PropertiesLoginModule.
+"""Reads users.properties and groups.properties of ActiveMQ's PropertiesLoginModule.
 
-users.properties     name=password          the password may stand in ENC(…)
-groups.properties    group=name,name        a group and who is in it
+users.properties name=password the password may be in ENC(…) groups.properties group=name,name a group and its members
 
-Those of its TextFileCertificateLoginModule have the same groups, and ``name=CN=orders, O=Example`` for each user.
+The files of a TextFileCertificateLoginModule have the same groups, and ``name=CN=orders, O=Example`` for each user.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from spanwire.service.config.readers.properties import read_properties
 from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import read_text_file
 
-MAX_USERS: Final = 100_000  # of one file
+MAX_USERS: Final = 100_000  # users of one file; bounds the memory
 
 
 @dataclass(frozen=True, slots=True)
 class UserFiles:
-    """Two files that together say who may log in. ``reload``: they may change while the broker runs."""
+    """A users file and a groups file, which may change while the broker runs if ``reload`` is set."""
 
     users: Path
     groups: Path
@@ -32,7 +31,7 @@ class UserFiles:
     decryption: Decryption = field(repr=False, compare=False)
 
     def read(self) -> tuple[UserConfiguration, ...]:
-        """All users. Raises `ConfigurationError` naming the file, and the user where one is at fault."""
+        """Return all users; raises `ConfigurationError` with the file and the user at fault."""
         members = _members(_properties(self.groups))
         users = []
         for name, value in _properties(self.users).items():
@@ -48,29 +47,29 @@ class UserFiles:
         return tuple(users)
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
-        """What changes when one of the files does. Raises `ConfigurationError` when one is gone."""
+        """Return a value that changes with the files; raises `ConfigurationError` if one is missing."""
         return _stamp(self.users, self.groups)
 
 
 @dataclass(frozen=True, slots=True)
 class CertifiedFiles:
-    """The two files of a TextFileCertificateLoginModule. ``reload``: they may change while the broker runs."""
+    """The two files of a TextFileCertificateLoginModule, which may change if ``reload`` is set."""
 
     users: Path
     groups: Path
     reload: bool
 
     def read(self) -> tuple[CertifiedConfiguration, ...]:
-        """All users. Raises `ConfigurationError` naming the file."""
+        """Return all users; raises `ConfigurationError` with the file."""
         return read_certified(self.users, self.groups)
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
-        """What changes when one of the files does. Raises `ConfigurationError` when one is gone."""
+        """Return a value that changes with the files; raises `ConfigurationError` if one is missing."""
         return _stamp(self.users, self.groups)
 
 
 def read_certified(users: Path, groups: Path) -> tuple[CertifiedConfiguration, ...]:
-    """The users of a TextFileCertificateLoginModule. Raises `ConfigurationError` naming the file."""
+    """Return the users of a TextFileCertificateLoginModule; raises `ConfigurationError` with the file."""
     members = _members(_properties(groups))
     users_by_subject: dict[str, CertifiedConfiguration] = {}
     for name, subject in _properties(users).items():

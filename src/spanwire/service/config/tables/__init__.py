@@ -1,1 +1,1 @@
-"""The attributes of activemq.xml, and how each is handled."""
+"""The attributes of activemq.xml and their handling."""

@@ -1,7 +1,7 @@
-"""Every word of ``activemq.xml``: what is honoured, what can only have one value yet, what a later version brings.
+"""All words of ``activemq.xml``: supported words, words with one supported value, and words of later versions.
 
-A word that stands in no table is unknown, and the closest known one is named. So that nothing is silently ignored, a
-word without effect gives a warning unless it asks for what holds anyway.
+A word in no table is unknown, and the error names the closest known word. No word is ignored silently: a word without
+effect causes a warning, unless it asks for the actual behaviour.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What becomes of a word of ``activemq.xml``; which words there are stands in tables of such rules."""
+"""Rules for the handling of each word of ``activemq.xml``; tables of rules list the words."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Final
 
 HONOURED: Final = "honoured"
-ONLY: Final = "only"  # accepted with the given values; any other is not yet supported
-NO_EFFECT: Final = "no effect"  # accepted with a warning that says why
+ONLY: Final = "only"  # accepted with the listed values; other values are not yet supported
+NO_EFFECT: Final = "no effect"  # accepted with a warning and its reason
 LATER: Final = "later"  # not yet supported
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What becomes of one word.
+    """The handling of a word.
 
-    ``values`` are lower case. ``note`` says why a word has no effect, or names the feature that a word of a later
-    version belongs to; ``advice`` is what to do until then. A word that ``guards`` access is never skipped.
-    A ``holder`` that is empty asks for nothing.
+    ``values`` are in lower case. ``note`` is the reason why a word has no effect, or the feature of a later version.
+    ``advice`` is the remedy until then. A word with ``guards`` protects access and is never skipped. An empty element
+    with ``holder`` has no effect.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The settings and inner elements of one element; all of it guards access if ``guards``."""
+    """The settings and inner elements of an element; with ``guards`` all of them protect access."""
 
     settings: dict[str, Rule]
     children: dict[str, Rule]
@@ -42,20 +42,20 @@ JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
 
 
 def later(feature: str, advice: str = "remove it", guards: bool = False) -> Rule:
-    """A word that a later version brings with ``feature``."""
+    """Return the rule for a word that a later version supports with ``feature``."""
     return Rule(LATER, note=feature, advice=advice, guards=guards)
 
 
 def list_of(feature: str) -> Rule:
-    """An element that holds others of that feature, and asks for nothing while it is empty."""
+    """Return the rule for an element that only contains elements of a later feature."""
     return Rule(LATER, note=feature, holder=True)
 
 
 def only(value: str, feature: str, advice: str = "remove it", guards: bool = False) -> Rule:
-    """A word that can only have ``value`` (or one of these, with blanks between them) yet."""
+    """Return the rule for a word with only ``value`` supported (or several values, separated by blanks)."""
     return Rule(ONLY, tuple(value.split()), feature, advice, guards)
 
 
 def all_of(rule: Rule, names: str) -> dict[str, Rule]:
-    """The same rule for each of ``names``, which have blanks between them."""
+    """Return ``rule`` for each of the blank-separated ``names``."""
     return dict.fromkeys(names.split(), rule)

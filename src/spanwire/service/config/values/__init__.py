@@ -1,1 +1,1 @@
-"""Values of settings: truth, numbers, sizes, secrets, and the diagnostics of a configuration."""
+"""Values of settings: booleans, numbers, sizes, secrets, and the diagnostics of a configuration."""

@@ -1,4 +1,4 @@
-"""Finds ``ENC(…)`` in a configuration and decrypts it; loads what can do so only then."""
+"""Decrypts ``ENC(…)`` values of a configuration; loads the decrypter on demand."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from spanwire.extras import install_command
 from spanwire.model.errors import ConfigurationError
 
 PREFIX: Final = "ENC("
-SETTINGS: Final = frozenset({"algorithm", "password", "passwordEnvName"})  # of Jasypt's beans that are followed
+SETTINGS: Final = frozenset({"algorithm", "password", "passwordEnvName"})  # honoured properties of Jasypt's beans
 
 
 class Decrypter(Protocol):
-    """Gives the text of one encrypted value."""
+    """Decrypts values."""
 
     def decrypt(self, value: str) -> str:
-        """The text; raises `ConfigurationError`, which shows nothing of it."""
+        """Return the text; raises `ConfigurationError`, which never shows the value."""
         ...
 
 
 class Decryption:
-    """Decrypts the values of one configuration. Its settings may hold a password and never stand in an error."""
+    """Decrypts the values of a configuration; its settings may contain a password and never appear in an error."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment: Final = environment
@@ -30,11 +30,11 @@ class Decryption:
         self._decrypter: Decrypter | None = None
 
     def configure(self, name: str, value: str) -> None:
-        """A setting of `SETTINGS`."""
+        """Set a property of `SETTINGS`."""
         self._settings[name] = value
 
     def plain(self, value: str) -> str:
-        """``value``, decrypted if it stands in ``ENC(…)``. Raises `ConfigurationError`."""
+        """Return ``value``, decrypted if in ``ENC(…)``; raises `ConfigurationError`."""
         text = value.strip()
         if not (text.startswith(PREFIX) and text.endswith(")")):
             return value

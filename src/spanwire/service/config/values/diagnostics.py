@@ -1,8 +1,8 @@
-"""The list of everything in a configuration that cannot be honoured.
+"""Collects all obstacles and warnings of a configuration.
 
-XML and TOML become `Element`s with the names of ``activemq.xml``;
-`spanwire.service.config.interpretation.interpretation` turns the tree into the model. Nothing is raised at the first
-fault: `Findings` gathers all obstacles, one line each.
+XML and TOML become `Element`s with the names of ``activemq.xml``, and
+`spanwire.service.config.interpretation.interpretation` converts the tree to the model. The first fault raises no error:
+`Findings` collects all obstacles, one line each.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from spanwire.documents.element import MAX_DOCUMENT_BYTES
 from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import ConfigurationError
 
-MAX_OBSTACLES: Final = 100  # lines of one error; the rest are counted
+MAX_OBSTACLES: Final = 100  # obstacles in one error; the others are counted
 WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 SKIP: Final = "--skip-unsupported"
-MAX_CLASS: Final = 120  # characters of a Java class name that are repeated in an error
-MAX_WORD: Final = 60  # characters of a word from the file that are repeated in an error
+MAX_CLASS: Final = 120  # characters of a Java class name in an error
+MAX_WORD: Final = 60  # characters of a word from the file in an error
 
 
 class RefusedConfigurationError(ConfigurationError):
-    """A configuration with obstacles: one line each. It keeps what else was found, for who checks a file."""
+    """The configuration has obstacles, one per line; the error has its warnings and skipped settings as well."""
 
     def __init__(self, obstacles: str, warnings: tuple[str, ...], skipped: tuple[str, ...]) -> None:
         super().__init__(obstacles)
@@ -34,10 +34,10 @@ class RefusedConfigurationError(ConfigurationError):
 
 
 class Findings:
-    """What is wrong with one file, and what its owner should know although it can be honoured.
+    """The obstacles, warnings and skipped settings of a file.
 
-    With ``skip_unsupported``, what a later version brings is left out and listed in ``skipped`` instead of being an
-    obstacle. What guards access (a login, a right, an encrypted connection) is never left out.
+    With ``skip_unsupported``, unsupported settings are listed in ``skipped`` instead of being obstacles. Settings that
+    guard access (a login, a right, an encrypted connection) are never skipped.
     """
 
     def __init__(self, source: str, skip_unsupported: bool = False) -> None:
@@ -49,24 +49,24 @@ class Findings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What holds otherwise than its writer may think, in the order of the file."""
+        """Return the warnings in the order of the file."""
         return _in_order(self._warnings)
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """What was left out, in the order of the file."""
+        """Return the skipped settings in the order of the file."""
         return _in_order(self._skipped)
 
     def error(self, line: int, text: str) -> None:
-        """Something that cannot be honoured."""
+        """Add an obstacle."""
         self._obstacles.append((line, f"{self.source}:{line}: {text}"))
 
     def add_obstacle(self, text: str) -> None:
-        """Add an obstacle that no single line of the file causes. It follows those that have a line."""
+        """Add an obstacle without a line; it follows the others."""
         self._obstacles.append((sys.maxsize, text))
 
     def not_yet(self, line: int, word: str, feature: str = "", advice: str = "remove it", guards: bool = False) -> None:
-        """A word that a later version brings, with the ``feature`` it belongs to; ``guards`` if it guards access."""
+        """Report a word of a later version with its ``feature``; a word with ``guards`` is never skipped."""
         later = f" (later feature: {feature})" if feature else " by this version of Spanwire"
         if guards:
             reason = "it guards access, so nothing skips it"
@@ -77,25 +77,25 @@ class Findings:
             self.error(line, f"{word} is not yet supported{later}; {advice} or start with {SKIP}")
 
     def left_out(self, line: int, text: str) -> None:
-        """What no version brings, and the broker can do without."""
+        """Report a word that no version supports and that the broker does not need."""
         if self._skip_unsupported:
             self._skipped.append((line, f"{self.source}:{line}: skipped: {text}"))
         else:
             self.error(line, f"{text}; remove it, use the element that does its work, or start with {SKIP}")
 
     def unknown(self, line: int, noun: str, word: str, known: Iterable[str], spelt: bool = False) -> None:
-        """A word nobody knows, with the closest one that is known. ``spelt`` words are the same in every language."""
+        """Report an unknown word and propose the closest known one; ``spelt`` words are equal in XML and TOML."""
         shown = word if len(word) <= MAX_WORD else word[:MAX_WORD] + "…"
         if self.source.endswith(".toml") and not spelt:
             shown, known = snake_case(shown), map(snake_case, known)
         self.error(line, f"unknown {noun} {shown!r}{suggestion(shown, known)}")
 
     def warn(self, line: int, text: str) -> None:
-        """Something that holds, but not as its writer may think."""
+        """Add a warning about a valid setting with a surprising effect."""
         self._warnings.append((line, f"{self.source}:{line}: {text}"))
 
     def raise_if_any(self) -> None:
-        """Raises `RefusedConfigurationError` with all obstacles in the order of the file, one per line."""
+        """Raise `RefusedConfigurationError` with all obstacles in the order of the file, one per line."""
         if not self._obstacles:
             return
         lines = list(_in_order(self._obstacles))
@@ -105,17 +105,17 @@ class Findings:
 
 
 def _in_order(entries: list[tuple[int, str]]) -> tuple[str, ...]:
-    """The texts by their lines, each once."""
+    """Return the texts by line without duplicates."""
     return tuple(dict.fromkeys(text for _, text in sorted(entries, key=lambda entry: entry[0])))
 
 
 def snake_case(name: str) -> str:
-    """A word of ``activemq.xml`` as TOML spells it: ``network_ttl``, ``populate_jmsx_user_id``."""
+    """Return a word of ``activemq.xml`` in TOML's spelling: ``network_ttl``, ``populate_jmsx_user_id``."""
     return WORD_START.sub("_", name).lower()
 
 
 def read_text_file(path: Path) -> bytes:
-    """A configuration file's bytes; raises `ConfigurationError` in one line when it cannot be read or is too big."""
+    """Read a configuration file; raises `ConfigurationError` with one line if unreadable or too large."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_DOCUMENT_BYTES + 1)

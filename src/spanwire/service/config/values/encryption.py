@@ -1,10 +1,10 @@
-"""``ENC(…)``: values encrypted with a password, in the formats of Jasypt that ActiveMQ's ``encrypt`` command writes.
+"""``ENC(…)``: values encrypted with a password, in the Jasypt formats of ActiveMQ's ``encrypt`` command.
 
     PBEWithMD5AndDES                base64 of salt (8) | DES-CBC            key and vector: PKCS #5 v1.5, 1,000 rounds
     PBEWITHHMACSHA256ANDAES_256     base64 of salt (16) | vector (16) | AES-CBC    key: PBKDF2, 1,000 rounds
 
-The first is weak by now: it is read because old files hold it, and written only when asked for. Needs the package
-`cryptography` of the extra ``security``; only a configuration with such a value loads this.
+The first format is weak today: it is read because old files contain it, and written only on request. Needs the package
+`cryptography` of the extra ``security``; only a configuration with such a value loads this module.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ PREFIX: Final = "ENC("
 PASSWORD_VARIABLE: Final = "ACTIVEMQ_ENCRYPTION_PASSWORD"
 DES: Final = "PBEWITHMD5ANDDES"
 DEFAULT_ALGORITHM: Final = "PBEWITHHMACSHA256ANDAES_256"
-ROUNDS: Final = 1000  # Jasypt's default, which its files do not say
-MAX_VALUE: Final = 64 * 1024  # characters of one encrypted value
+ROUNDS: Final = 1000  # Jasypt's default; the values do not contain it
+MAX_VALUE: Final = 64 * 1024  # characters of one encrypted value; bounds the work of decoding
 DES_BLOCK: Final = 8
 AES_BLOCK: Final = 16
 BROKEN: Final = "the encrypted value cannot be decrypted: wrong password, wrong algorithm, or damaged"
@@ -51,7 +51,7 @@ _AES: Final = {
 
 
 class Encryption:
-    """Encrypts and decrypts with one password. ``algorithm`` None decrypts what either default algorithm wrote."""
+    """Encrypts and decrypts with one password; ``algorithm`` None decrypts values of both default algorithms."""
 
     def __init__(self, password: Secret, algorithm: str | None = None) -> None:
         if password.is_empty():
@@ -63,7 +63,7 @@ class Encryption:
         self._algorithm: Final = None if algorithm is None else algorithm.upper()
 
     def encrypt(self, text: str) -> str:
-        """``ENC(…)`` of ``text``."""
+        """Return ``ENC(…)`` for ``text``."""
         plain = text.encode("utf-8")
         algorithm = self._algorithm or DEFAULT_ALGORITHM
         if algorithm == DES:
@@ -77,7 +77,11 @@ class Encryption:
         return f"{PREFIX}{base64.b64encode(octets).decode('ascii')})"
 
     def decrypt(self, value: str) -> str:
-        """The text in ``ENC(…)`` or in the base64 inside it. Raises `ConfigurationError`, which shows nothing of it."""
+        """Return the text of ``ENC(…)`` or of its inner base64.
+
+        Raises:
+            ConfigurationError: the value cannot be decrypted; the error never shows the text.
+        """
         inner = value.strip()
         if is_encrypted(inner):
             inner = inner[len(PREFIX) : -1]
@@ -114,7 +118,7 @@ class Encryption:
         derived = self._password + salt
         for _ in range(ROUNDS):
             derived = hashlib.md5(derived, usedforsecurity=False).digest()
-        cipher = Cipher(TripleDES(derived[:DES_BLOCK] * 3), CBC(derived[DES_BLOCK:]))  # three times one key is DES
+        cipher = Cipher(TripleDES(derived[:DES_BLOCK] * 3), CBC(derived[DES_BLOCK:]))  # equal keys make it DES
         context = cipher.encryptor() if encrypting else cipher.decryptor()
         return context.update(data) + context.finalize()
 
@@ -126,14 +130,14 @@ class Encryption:
 
 
 def encryption(environment: Mapping[str, str], settings: Mapping[str, str]) -> Encryption:
-    """What a configuration says: ``password``, ``passwordEnvName`` and ``algorithm``, all optional."""
+    """Return the encryption of a configuration: ``password``, ``passwordEnvName`` and ``algorithm``, all optional."""
     variable = settings.get("passwordEnvName") or PASSWORD_VARIABLE
     password = settings.get("password") or environment.get(variable, "")
     return Encryption(Secret(password), settings.get("algorithm"))
 
 
 def is_encrypted(value: str) -> bool:
-    """Whether a value stands in ``ENC(…)``."""
+    """Return True for a value in ``ENC(…)``."""
     return value.startswith(PREFIX) and value.endswith(")")
 
 

@@ -1,4 +1,4 @@
-"""Values of settings: truth, whole numbers, sizes in bytes, host names. Every fault becomes one line in `Findings`."""
+"""Values of settings: booleans, whole numbers, sizes in bytes, host names. Every fault becomes a line in `Findings`."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import Findings
 
 MAX_LONG: Final = 2**63 - 1  # a Java long
-MAX_DIGITS: Final = 19  # of a Java long
+MAX_DIGITS: Final = 19  # digits of a Java long
 SIZE: Final = re.compile(r"([0-9]{1,19})\s*(b|k|kb|m|mb|g|gb)?", re.IGNORECASE | re.ASCII)
 UNITS: Final = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 NUMBER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
-SHOWN: Final = 40  # characters of a wrong value that an error repeats
+SHOWN: Final = 40  # characters of a wrong value in an error
 
 
 class Settings:
-    """Reads the settings of one element. A wrong value is noted as a fault and the default is given."""
+    """Reads the settings of an element; reports a wrong value and returns the default instead."""
 
     def __init__(self, element: Element, findings: Findings) -> None:
         self.element: Final = element
         self._findings: Final = findings
 
     def text(self, name: str) -> str | None:
-        """The setting as it stands, without surrounding blanks; None when it is absent."""
+        """Return the setting without surrounding blanks, or None if absent."""
         value = self.element.value(name)
         return None if value is None else value.strip()
 
     def flag(self, name: str, default: bool) -> bool:
-        """``true`` or ``false``."""
+        """Return a boolean setting."""
         text = self.text(name)
         if text is None:
             return default
@@ -44,7 +44,7 @@ class Settings:
         return value
 
     def number(self, name: str, default: int, lowest: int = 0, highest: int = MAX_LONG) -> int:
-        """A whole number within bounds."""
+        """Return a whole number within bounds."""
         text = self.text(name)
         if text is None:
             return default
@@ -54,7 +54,7 @@ class Settings:
         return int(text)
 
     def clamped(self, name: str, default: int, lowest: int, highest: int) -> int:
-        """A whole number; one above ``highest`` counts as that, with a warning."""
+        """Return a whole number; a number above ``highest`` is reduced to it with a warning."""
         text = self.text(name)
         if text is None or not NUMBER.fullmatch(text) or int(text) <= highest:
             return self.number(name, default, lowest, highest)
@@ -63,7 +63,7 @@ class Settings:
         return highest
 
     def size(self, name: str, default: int) -> int:
-        """Bytes, as a number with an optional unit: ``64 mb``."""
+        """Return bytes of a number with an optional unit: ``64 mb``."""
         text = self.text(name)
         if text is None:
             return default
@@ -74,11 +74,11 @@ class Settings:
         return size
 
     def secret(self, name: str, decryption: Decryption) -> Secret:
-        """A password, as it stands or in ``ENC(…)``; an empty one when it is absent. Raises `ConfigurationError`."""
+        """Return a password, plain or in ``ENC(…)``; empty if absent. Raises `ConfigurationError`."""
         return Secret(decryption.plain(self.element.value(name) or ""))
 
     def destination(self, name: str, kind: int, pattern: bool) -> Destination | None:
-        """A physical name as destination; ``pattern`` says whether wildcards are allowed."""
+        """Return the destination of a physical name; ``pattern`` allows wildcards."""
         text = self.element.value(name)
         if text is None:
             return None
@@ -97,14 +97,14 @@ class Settings:
         return destination
 
     def physical_name(self, kind: int) -> Destination | None:
-        """The one destination that the element stands for."""
+        """Return the destination that the element names."""
         if "physicalName" not in self.element.attributes:
             self._findings.error(self.element.line, f"<{self.element.name}> has no physicalName")
             return None
         return self.destination("physicalName", kind, pattern=False)
 
     def qualified(self, name: str) -> Destination | None:
-        """A destination that may say what it is: ``queue://NAME``; queues need not."""
+        """Return the destination of ``queue://NAME`` or ``topic://NAME``; a bare name is a queue."""
         text = self.text(name)
         if text is None:
             return None
@@ -125,13 +125,16 @@ class Settings:
 
 
 def as_flag(text: str) -> bool | None:
-    """A Java boolean; None when the text is neither true nor false."""
+    """Return a Java boolean; None for any other text."""
     lower = text.strip().lower()
     return True if lower == "true" else False if lower == "false" else None
 
 
 def as_size(text: str) -> int | None:
-    """Bytes of ``64 mb`` (ActiveMQ's memory sizes: k, m and g count by 1024); None when it is none."""
+    """Return the bytes of ``64 mb``; None for any other text.
+
+    The units k, m and g are powers of 1024, as in ActiveMQ's memory sizes.
+    """
     match = SIZE.fullmatch(text.strip())
     if match is None:
         return None
