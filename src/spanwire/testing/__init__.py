@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker", "Network", "VirtualClock", "Wire"]
 
-_PLACES: Final = {
+_EXPORTS: Final = {
     "Broker": "spanwire.testing.broker:Broker",
     "Network": "spanwire.testing.network:Network",
     "VirtualClock": "spanwire.testing.clock:VirtualClock",
@@ -27,6 +27,6 @@ _PLACES: Final = {
 
 def __getattr__(name: str) -> object:
     """The classes that tests use, loaded when they are."""
-    if name not in _PLACES:
+    if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return registry.load(_PLACES[name])
+    return registry.load(_EXPORTS[name])

@@ -29,7 +29,7 @@ from spanwire.testing.clock import VirtualClock
 from spanwire.testing.configuration import Source, for_test, read_source, with_ports
 from spanwire.testing.message import WaitingMessage, waiting_message
 from spanwire.testing.queue import DestinationLook, wait_until
-from spanwire.testing.whereabouts import DurableBacklog, HeldMessages, durable_backlogs, held_by_consumers
+from spanwire.testing.unacknowledged import DurableBacklog, HeldMessages, in_flight_by_consumer, pending_by_subscription
 from spanwire.testing.wire import Wire
 
 OPENWIRE: Final = "openwire"
@@ -180,10 +180,10 @@ class Broker:
     @property
     def stomp_url(self) -> str:
         """The URL for STOMP clients; raises `IllegalStateError` when no connector speaks STOMP."""
-        found = self._url(STOMP)
-        if found is None:
+        url = self._url(STOMP)
+        if url is None:
             raise IllegalStateError(f"broker {self.name} has no connector for STOMP; add one to its configuration")
-        return found
+        return url
 
     @property
     def host(self) -> str:
@@ -221,8 +221,8 @@ class Broker:
     def destinations(self) -> list[DestinationView]:
         """The counters of all queues and topics by name, without advisory topics."""
         views = self._call(lambda broker: broker.service.broker.destination_views())
-        found = [view for view in views if not parse_destination(view.destination).is_advisory]
-        return sorted(found, key=lambda view: view.destination)
+        own_views = [view for view in views if not parse_destination(view.destination).is_advisory]
+        return sorted(own_views, key=lambda view: view.destination)
 
     def connections(self) -> list[ConnectionView]:
         """Who is logged in: clients and bridges."""
@@ -262,11 +262,11 @@ class Broker:
 
     def held(self, destination: Destination, limit: int) -> list[HeldMessages]:
         """The consumers of a queue that hold messages, with the oldest of these."""
-        return self._call(lambda broker: held_by_consumers(broker, destination, limit))
+        return self._call(lambda broker: in_flight_by_consumer(broker, destination, limit))
 
     def durables(self, limit: int = 100) -> list[DurableBacklog]:
         """All durable subscriptions, and what waits for them."""
-        return self._running().run(lambda broker: durable_backlogs(broker, limit))
+        return self._running().run(lambda broker: pending_by_subscription(broker, limit))
 
     def purge_one(self, destination: Destination) -> int:
         """Drop what waits in one queue."""

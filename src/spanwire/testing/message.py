@@ -34,9 +34,9 @@ class WaitingMessage:
 
     def line(self) -> str:
         """One line of a report."""
-        shown = "" if self.body is None else " " + _shortened(repr(self.body))
+        body = "" if self.body is None else " " + _shortened(repr(self.body))
         properties = ", ".join(f"{name}={_shortened(repr(value))}" for name, value in self.properties.items())
-        return f"{self.kind}{shown} {self.message_id}" + (f" {{{properties}}}" if properties else "")
+        return f"{self.kind}{body} {self.message_id}" + (f" {{{properties}}}" if properties else "")
 
 
 def waiting_message(message: Message, formats: MessageFormats) -> WaitingMessage:

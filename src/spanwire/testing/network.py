@@ -120,12 +120,12 @@ class Network:
             raise SpanwireError(f"not linked within {timeout:g} s: {'; '.join(self._missing())}")
 
     def _missing(self) -> list[str]:
-        found: list[str] = []
+        missing_links: list[str] = []
         for broker in self.brokers:
             for link in broker.links() if broker.is_running else []:
                 if link["state"] != RUNNING:
-                    found.append(f"{link['name']} is {link['state']} {link['reason']}".strip())
-        return found
+                    missing_links.append(f"{link['name']} is {link['state']} {link['reason']}".strip())
+        return missing_links
 
     def _broker(self, name: str) -> Broker:
         targets = [target for source, target in self.links if source == name]
@@ -159,20 +159,20 @@ class Network:
 
 def parse_links(text: str) -> list[Link]:
     """``A->B->C, C<->D`` as pairs (from, to), in order; raises `ConfigurationError` for anything else."""
-    found: dict[Link, None] = {}
+    links: dict[Link, None] = {}
     for chain in text.split(","):
         parts = [part.strip() for part in ARROW.split(chain)]
         names, arrows = parts[::2], parts[1::2]
         if not arrows or not all(NAME.fullmatch(name) for name in names):
             raise ConfigurationError(f"{text!r} is no network; write A->B, A->B->C or A<->B, several with commas")
         for index, arrow in enumerate(arrows):
-            left, right = names[index], names[index + 1]
-            if left == right:
-                raise ConfigurationError(f"broker {left} cannot be linked to itself")
-            found[left, right] = None
+            source, target = names[index], names[index + 1]
+            if source == target:
+                raise ConfigurationError(f"broker {source} cannot be linked to itself")
+            links[source, target] = None
             if arrow == "<->":
-                found[right, left] = None
-    return list(found)
+                links[target, source] = None
+    return list(links)
 
 
 def _targets_first(links: list[Link]) -> list[str]:

@@ -44,11 +44,11 @@ class SpanwireWarning(pytest.PytestWarning):
 class Brokers:
     """The brokers of one fixture: starts them, shows them in reports, stops them all at its end."""
 
-    def __init__(self, request: pytest.FixtureRequest, place: Callable[[], Path]) -> None:
+    def __init__(self, request: pytest.FixtureRequest, directory: Callable[[], Path]) -> None:
         self.fixture: Final = str(request.fixturename)
         self.brokers: Final[list[Broker]] = []
         self._request: Final = request
-        self._place: Final = place
+        self._directory: Final = directory
         self._numbers: Final = itertools.count(1)
 
     def __call__(self, source: object = None, *, journal: bool = False, **options: object) -> Broker:
@@ -56,7 +56,7 @@ class Brokers:
         its messages in a directory of the test.
         """
         if journal:
-            options.setdefault("directory", self._place() / f"spanwire-{next(self._numbers)}")
+            options.setdefault("directory", self._directory() / f"spanwire-{next(self._numbers)}")
         make = cast("Callable[..., Broker]", registry.load(BROKER))
         broker = make(source, **options)
         broker.start()
@@ -66,7 +66,7 @@ class Brokers:
     def network(self, links: str = "A->B", *, journal: bool = False, **attributes: str) -> Network:
         """Linked brokers, as `spanwire.testing.Network` says."""
         make = cast("Callable[..., Network]", registry.load(NETWORK))
-        directory = self._place() / f"spanwire-{next(self._numbers)}" if journal else None
+        directory = self._directory() / f"spanwire-{next(self._numbers)}" if journal else None
         network = make(links, directory=directory, **attributes)
         network.start()
         self.brokers.extend(network.brokers)
@@ -74,13 +74,13 @@ class Brokers:
 
     def close(self) -> None:
         """Stop all, the last one first; say which clients are still connected."""
-        left: list[str] = []
+        open_clients: list[str] = []
         errors: list[str] = []
         line = cast("Callable[[ConnectionView], str]", registry.load(CLIENT_LINE)) if self.brokers else None
         for broker in reversed(self.brokers):
             try:
                 if line is not None:
-                    left += [line(view) for view in broker.left_open()]
+                    open_clients += [line(view) for view in broker.left_open()]
             except SpanwireError as error:
                 errors.append(f"{broker.name}: {error}")
             try:
@@ -89,12 +89,12 @@ class Brokers:
                 errors.append(f"{broker.name}: {error}")
         if errors:
             pytest.fail(f"{self.fixture}: a broker did not stop: {'; '.join(errors)}", pytrace=False)
-        if left:
-            self._complain(left)
+        if open_clients:
+            self._report_open_clients(open_clients)
 
-    def _complain(self, left: list[str]) -> None:
+    def _report_open_clients(self, clients: list[str]) -> None:
         wish = str(self._request.config.getini("spanwire_open_clients"))
-        text = f"{self.fixture}: {len(left)} client(s) left open: {'; '.join(left)}; close them, or use `with`"
+        text = f"{self.fixture}: {len(clients)} client(s) left open: {'; '.join(clients)}; close them, or use `with`"
         if wish == ERROR:
             pytest.fail(text, pytrace=False)
         if wish != IGNORE:
@@ -143,8 +143,8 @@ def pytest_runtest_makereport(
 
 
 @contextmanager
-def _brokers(request: pytest.FixtureRequest, place: Callable[[], Path]) -> Iterator[Brokers]:
-    brokers = Brokers(request, place)
+def _brokers(request: pytest.FixtureRequest, directory: Callable[[], Path]) -> Iterator[Brokers]:
+    brokers = Brokers(request, directory)
     live = request.config.stash[LIVE]
     live.append(brokers)
     try:
@@ -154,7 +154,7 @@ def _brokers(request: pytest.FixtureRequest, place: Callable[[], Path]) -> Itera
         brokers.close()
 
 
-def _session_place(factory: pytest.TempPathFactory) -> Path:
+def _session_directory(factory: pytest.TempPathFactory) -> Path:
     return factory.mktemp("spanwire")
 
 
@@ -179,7 +179,7 @@ def spanwire_session_broker_factory(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Brokers]:
     """Makes started brokers that live until the end of the session."""
-    with _brokers(request, lambda: _session_place(tmp_path_factory)) as brokers:
+    with _brokers(request, lambda: _session_directory(tmp_path_factory)) as brokers:
         yield brokers
 
 
@@ -195,7 +195,7 @@ def spanwire_session_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
     """The same for all tests that use it; `Broker.purge` empties its queues."""
-    with _brokers(request, lambda: _session_place(tmp_path_factory)) as brokers:
+    with _brokers(request, lambda: _session_directory(tmp_path_factory)) as brokers:
         yield _configured(request, brokers)
 
 
@@ -211,7 +211,7 @@ def spanwire_session_vm_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
     """The same for all tests that use it."""
-    with _brokers(request, lambda: _session_place(tmp_path_factory)) as brokers:
+    with _brokers(request, lambda: _session_directory(tmp_path_factory)) as brokers:
         yield _configured(request, brokers, sockets=False)
 
 
@@ -227,7 +227,7 @@ def spanwire_session_network(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Network]:
     """The same for all tests that use it."""
-    with _brokers(request, lambda: _session_place(tmp_path_factory)) as brokers:
+    with _brokers(request, lambda: _session_directory(tmp_path_factory)) as brokers:
         yield brokers.network()
 
 

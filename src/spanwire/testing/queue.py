@@ -10,11 +10,11 @@ from spanwire.broker.admin.views import DestinationView
 from spanwire.model.destination import Destination
 from spanwire.testing.message import WaitingMessage
 
-LOOK_INTERVAL: Final = 0.005  # seconds between two looks while a test waits
+CHECK_INTERVAL: Final = 0.005  # seconds between two looks while a test waits
 COUNTERS: Final = ("pending", "in_flight", "enqueued", "dequeued", "dispatched", "expired", "consumers", "producers")
 
 
-class Looks(Protocol):
+class DestinationReader(Protocol):
     """The part of a broker that looks need."""
 
     def view(self, destination: Destination) -> DestinationView | None:
@@ -33,7 +33,7 @@ class Looks(Protocol):
 class DestinationLook:
     """One queue or topic of a running broker. Every attribute is looked up anew; what does not exist counts 0."""
 
-    def __init__(self, broker: Looks, destination: Destination) -> None:
+    def __init__(self, broker: DestinationReader, destination: Destination) -> None:
         self.destination: Final = destination
         self._broker: Final = broker
 
@@ -97,9 +97,9 @@ class DestinationLook:
         unknown = [name for name in counts if name not in COUNTERS]
         if unknown:
             raise TypeError(f"{unknown[0]!r} is no counter; there are {', '.join(COUNTERS)}")
-        if not wait_until(lambda: all(self.count(name) == wanted for name, wanted in counts.items()), timeout):
-            wanted = ", ".join(f"{name}={count}" for name, count in counts.items())
-            raise AssertionError(f"{self.destination} has not come to {wanted} within {timeout:g} s: {self._state()}")
+        if not wait_until(lambda: all(self.count(name) == expected for name, expected in counts.items()), timeout):
+            expected = ", ".join(f"{name}={count}" for name, count in counts.items())
+            raise AssertionError(f"{self.destination} has not come to {expected} within {timeout:g} s: {self._state()}")
 
     def __repr__(self) -> str:
         return f"<{self.destination}: {self._state()}>"
@@ -117,5 +117,5 @@ def wait_until(condition: Callable[[], bool], timeout: float) -> bool:
     while not condition():
         if time.monotonic() >= end:
             return False
-        time.sleep(LOOK_INTERVAL)
+        time.sleep(CHECK_INTERVAL)
     return True

@@ -38,17 +38,17 @@ def _destinations(broker: Broker, messages: int) -> list[str]:
     views = broker.destinations()
     if not views:
         return ["no queues, no topics"]
-    shown = views[:MAX_DESTINATIONS]
-    width = max(len(view.destination) for view in shown)
+    described = views[:MAX_DESTINATIONS]
+    width = max(len(view.destination) for view in described)
     lines = [" ".join([" " * width, *(head.rjust(9) for head in HEADS)])]
-    for view in shown:
+    for view in described:
         lines.append(_counters(view, width))
         if view.pending > view.in_flight and view.destination.startswith("queue://"):
             lines += _heads(broker, view, messages)
         if view.in_flight and view.destination.startswith("queue://"):
-            lines += _held(broker, view, messages)
-    if len(views) > len(shown):
-        lines.append(f"and {len(views) - len(shown)} more")
+            lines += _in_flight(broker, view, messages)
+    if len(views) > len(described):
+        lines.append(f"and {len(views) - len(described)} more")
     return lines
 
 
@@ -59,18 +59,18 @@ def _counters(view: DestinationView, width: int) -> str:
 
 def _heads(broker: Broker, view: DestinationView, count: int) -> list[str]:
     waiting = view.pending - view.in_flight
-    found = broker.queue(view.destination).messages(count)
-    lines = [f"    {message.line()}" for message in found]
-    if waiting > len(found):
-        lines.append(f"    … and {waiting - len(found)} more")
+    oldest = broker.queue(view.destination).messages(count)
+    lines = [f"    {message.line()}" for message in oldest]
+    if waiting > len(oldest):
+        lines.append(f"    … and {waiting - len(oldest)} more")
     return lines
 
 
-def _held(broker: Broker, view: DestinationView, count: int) -> list[str]:
+def _in_flight(broker: Broker, view: DestinationView, count: int) -> list[str]:
     lines: list[str] = []
-    for held in broker.held(parse_destination(view.destination), count)[:MAX_CONNECTIONS]:
-        lines.append(f"    {held.count} with {held.client_id or 'a client'}, not acknowledged:")
-        lines += [f"        {message.line()}" for message in held.oldest]
+    for in_flight in broker.held(parse_destination(view.destination), count)[:MAX_CONNECTIONS]:
+        lines.append(f"    {in_flight.count} with {in_flight.client_id or 'a client'}, not acknowledged:")
+        lines += [f"        {message.line()}" for message in in_flight.oldest]
     return lines
 
 

@@ -24,7 +24,7 @@ from spanwire.model.errors import SpanwireError
 
 LOOPBACK: Final = "127.0.0.1"
 CHUNK: Final = 64 * 1024  # bytes of one read
-MAX_HELD: Final = 1024 * 1024  # bytes of one direction that are on their way; then its sender waits
+MAX_PENDING_BYTES: Final = 1024 * 1024  # bytes of one direction that are on their way; then its sender waits
 MAX_CONNECTIONS: Final = 1_000
 CONNECT_TIMEOUT: Final = 5.0  # seconds; a broker of this machine answers at once
 LINGER_NOT: Final = struct.pack("ii", 1, 0)
@@ -37,13 +37,13 @@ class _End:
     def __init__(self, channel: socket.socket) -> None:
         self.channel: Final = channel
         self.other: _End | None = None
-        self.coming: Final[deque[tuple[float, bytes]]] = deque()
-        self.held = 0
+        self.pending: Final[deque[tuple[float, bytes]]] = deque()
+        self.pending_bytes = 0
         self.is_shut = False  # its peer has sent the last byte
 
     def put(self, due: float, data: bytes) -> None:
-        self.coming.append((due, data))
-        self.held += len(data)
+        self.pending.append((due, data))
+        self.pending_bytes += len(data)
 
 
 class Wire:
@@ -97,7 +97,7 @@ class Wire:
     def stop(self) -> None:
         """Break all connections and give the port back. May be called twice."""
         self._is_over = True
-        self._ring()
+        self._wake()
         if self._thread is not None:
             self._thread.join(END_TIMEOUT)
 
@@ -110,14 +110,14 @@ class Wire:
         """Break every connection; new ones are let through. They are broken when this returns."""
         self._broken.clear()
         self._breaks = True
-        self._ring()
+        self._wake()
         if self._thread is not None and not self._is_over:
             self._broken.wait(END_TIMEOUT)
 
     def clog(self) -> None:
         """Nothing arrives in either direction until `mend`, and nobody is told."""
         self._is_clogged = True
-        self._ring()
+        self._wake()
 
     def slow(self, seconds: float) -> None:
         """Every byte takes so much longer, in both directions; 0 for no longer."""
@@ -127,9 +127,9 @@ class Wire:
         """As it was; what was clogged goes on."""
         self._is_cut = self._is_clogged = False
         self._delay = 0.0
-        self._ring()
+        self._wake()
 
-    def _ring(self) -> None:
+    def _wake(self) -> None:
         try:
             self._bell.send(b"\0")
         except OSError:
@@ -138,8 +138,8 @@ class Wire:
     def _run(self) -> None:
         try:
             while not self._is_over:
-                for key, _ in self._selector.select(self._patience()):
-                    self._look(key.fileobj, key.data)
+                for key, _ in self._selector.select(self._select_timeout()):
+                    self._on_readable(key.fileobj, key.data)
                 if self._breaks:
                     self._breaks = False
                     self._break_all()
@@ -152,7 +152,7 @@ class Wire:
                 channel.close()
             self._broken.set()
 
-    def _look(self, source: object, end: _End | None) -> None:
+    def _on_readable(self, source: object, end: _End | None) -> None:
         if source is self._server:
             self._accept()
         elif source is self._ear:
@@ -160,10 +160,10 @@ class Wire:
         elif end is not None and end in self._ends:
             self._read(end)
 
-    def _patience(self) -> float | None:
+    def _select_timeout(self) -> float | None:
         if self._is_clogged:
             return None
-        due = min((end.coming[0][0] for end in self._ends if end.coming), default=None)
+        due = min((end.pending[0][0] for end in self._ends if end.pending), default=None)
         return None if due is None else max(0.0, due - time.monotonic())
 
     def _accept(self) -> None:
@@ -179,9 +179,9 @@ class Wire:
         except (OSError, SpanwireError):  # there is no broker: as if nobody listened
             _reset(channel)
             return
-        left, right = _End(channel), _End(broker)
-        left.other, right.other = right, left
-        for end in (left, right):
+        client_end, broker_end = _End(channel), _End(broker)
+        client_end.other, broker_end.other = broker_end, client_end
+        for end in (client_end, broker_end):
             end.channel.setblocking(False)
             end.channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._ends.add(end)
@@ -198,7 +198,7 @@ class Wire:
             self._break(end)
             return
         other.put(time.monotonic() + self._delay, data)
-        if not data or other.held >= MAX_HELD:
+        if not data or other.pending_bytes >= MAX_PENDING_BYTES:
             self._selector.unregister(end.channel)
             end.is_shut = end.is_shut or not data
 
@@ -208,15 +208,15 @@ class Wire:
             return
         now = time.monotonic()
         for end in list(self._ends):
-            while end in self._ends and end.coming and end.coming[0][0] <= now:
+            while end in self._ends and end.pending and end.pending[0][0] <= now:
                 if not self._pass(end):
                     break
 
     def _pass(self, end: _End) -> bool:
-        data = end.coming.popleft()[1]
+        data = end.pending.popleft()[1]
         other = end.other
         assert other is not None
-        end.held -= len(data)
+        end.pending_bytes -= len(data)
         if not data:
             self._break(end)
             return False
@@ -228,10 +228,14 @@ class Wire:
             self._break(end)
             return False
         if count < len(data):  # full: again in a moment
-            end.coming.appendleft((time.monotonic() + 0.001, data[count:]))
-            end.held += len(data) - count
+            end.pending.appendleft((time.monotonic() + 0.001, data[count:]))
+            end.pending_bytes += len(data) - count
             return False
-        if end.held < MAX_HELD and not other.is_shut and other.channel.fileno() not in self._selector.get_map():
+        if (
+            end.pending_bytes < MAX_PENDING_BYTES
+            and not other.is_shut
+            and other.channel.fileno() not in self._selector.get_map()
+        ):
             self._selector.register(other.channel, selectors.EVENT_READ, other)
         return True
 

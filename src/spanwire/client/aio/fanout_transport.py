@@ -160,13 +160,13 @@ class FanoutTransport:
         for task in (*self._tasks.values(), discovery):
             if task is not None:
                 task.cancel()
-        await self._removal()
+        await self._close_connections()
 
     def _is_over(self) -> bool:
         with self._lock:
             return self._reason is not None or (self._is_closed and not self._written)
 
-    async def _removal(self) -> None:
+    async def _close_connections(self) -> None:
         """Write pending bytes and close all connections, at most `CLOSE_LINGER` seconds."""
         self.flush()
         for connection in self._connections:

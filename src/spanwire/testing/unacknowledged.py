@@ -37,22 +37,22 @@ class DurableBacklog:
     oldest: list[WaitingMessage]
 
 
-def held_by_consumers(broker: EmbeddedBroker, destination: Destination, limit: int) -> list[HeldMessages]:
+def in_flight_by_consumer(broker: EmbeddedBroker, destination: Destination, limit: int) -> list[HeldMessages]:
     """The consumers of a queue that hold messages of it; in the broker's loop."""
     queue = broker.service.broker.home_of(destination)
-    return [] if not isinstance(queue, Queue) else _held(broker, queue, limit)
+    return [] if not isinstance(queue, Queue) else _in_flight(broker, queue, limit)
 
 
-async def durable_backlogs(broker: EmbeddedBroker, limit: int) -> list[DurableBacklog]:
+async def pending_by_subscription(broker: EmbeddedBroker, limit: int) -> list[DurableBacklog]:
     """All durable subscriptions; in the broker's loop."""
-    found: list[DurableBacklog] = []
+    backlogs: list[DurableBacklog] = []
     for durable in broker.service.broker.durable_subscriptions():
         line, terms = durable.line, durable.terms
-        looked = line.oldest(limit)
-        sequences = [sequence for sequence, message in looked if message is None]
+        oldest = line.oldest(limit)
+        sequences = [sequence for sequence, message in oldest if message is None]
         stored = dict(zip(sequences, await broker.service.read_stored(line.destination, sequences), strict=True))
-        waiting = [stored.get(sequence) if message is None else message for sequence, message in looked]
-        found.append(
+        waiting = [stored.get(sequence) if message is None else message for sequence, message in oldest]
+        backlogs.append(
             DurableBacklog(
                 terms.client_id,
                 terms.name,
@@ -60,22 +60,22 @@ async def durable_backlogs(broker: EmbeddedBroker, limit: int) -> list[DurableBa
                 durable.active,
                 line.waiting() + line.in_flight,
                 line.in_flight,
-                _shown(broker, [message for message in waiting if message is not None]),
+                _decoded(broker, [message for message in waiting if message is not None]),
             )
         )
-    return found
+    return backlogs
 
 
-def _held(broker: EmbeddedBroker, queue: Queue, limit: int) -> list[HeldMessages]:
-    found: list[HeldMessages] = []
+def _in_flight(broker: EmbeddedBroker, queue: Queue, limit: int) -> list[HeldMessages]:
+    consumers: list[HeldMessages] = []
     for subscription in queue.subscriptions():
-        out = subscription.dispatched[subscription.first :]
-        messages = [reference.message for reference in out if reference.message.destination == queue.destination]
+        references = subscription.dispatched[subscription.first :]
+        messages = [reference.message for reference in references if reference.message.destination == queue.destination]
         if messages:
-            found.append(HeldMessages(subscription.client_id, len(messages), _shown(broker, messages[:limit])))
-    return found
+            consumers.append(HeldMessages(subscription.client_id, len(messages), _decoded(broker, messages[:limit])))
+    return consumers
 
 
-def _shown(broker: EmbeddedBroker, messages: list[Message]) -> list[WaitingMessage]:
+def _decoded(broker: EmbeddedBroker, messages: list[Message]) -> list[WaitingMessage]:
     formats = broker.service.broker.formats
     return [waiting_message(message, formats) for message in messages]
