@@ -72,7 +72,6 @@ UNREVISED: Final = tuple(
         "registry",
         "service/",
         "stores/",
-        "testing/",
         "tls/",
     )
 )  # fmt: skip -- packages whose docstrings are still to be rewritten; the list only gets shorter

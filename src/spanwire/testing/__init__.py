@@ -1,6 +1,6 @@
-"""Brokers for tests: `Broker` and `Network` without pytest, the fixtures of `spanwire.testing.plugin` with it.
+"""Brokers for tests: `Broker` and `Network` without pytest, and the fixtures of `spanwire.testing.plugin`.
 
-pytest imports this package in every run, so nothing of the broker is loaded before one of the names is asked for.
+pytest imports this package in every run, so the broker is loaded on first use of a name only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXPORTS: Final = {
 
 
 def __getattr__(name: str) -> object:
-    """The classes that tests use, loaded when they are."""
+    """Load a public class on first use."""
     if name not in _EXPORTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return registry.load(_EXPORTS[name])

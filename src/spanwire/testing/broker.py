@@ -1,4 +1,4 @@
-"""A whole broker in the test's own process, on a thread of its own.
+"""A whole broker in the process of the test, in a thread of its own.
 
 with Broker() as broker:
     connection = blocking.connect(broker.url)
@@ -36,24 +36,33 @@ OPENWIRE: Final = "openwire"
 STOMP: Final = "stomp"
 CLIENT_SCHEMES: Final = {OPENWIRE: ("tcp", "ssl"), STOMP: ("stomp", "stomp+ssl")}  # plain, with TLS
 KILLED: Final = "the test kills the broker"
-NO_FILES: Final = ("lock", "control.sock")  # of a broker that runs, and nothing of its messages
-CLOSING_GRACE: Final = 0.5  # seconds in which the broker may notice that a client has closed
+NO_FILES: Final = ("lock", "control.sock")  # files of a running broker, without messages
+CLOSING_GRACE: Final = 0.5  # seconds until the broker has noticed closed clients
 
-BRIDGE: Final = "network"  # the protocol of a bridge's end here
-REMOTE_BRIDGE: Final = "_outbound"  # how the client id of another broker's bridge ends
+BRIDGE: Final = "network"  # protocol of the local end of a bridge
+REMOTE_BRIDGE: Final = "_outbound"  # suffix of the client ids of bridges from other brokers
 
 T = TypeVar("T")
 
 
 class Broker:
-    """A broker for tests: free ports of the loopback, messages in memory. `start` and `stop`, or a ``with`` block.
+    """A broker for tests, with free ports of the loopback and messages in memory: `start` and `stop`, or a ``with``
+    block.
 
-    ``source`` is an ``activemq.xml`` or TOML as text or path; its connectors get free ports unless ``keep_ports``.
-    ``directory`` lets it keep a journal there. ``users`` are names and passwords, for a configuration without.
-    ``sockets=False`` leaves only `vm_url`. Brokers that share a ``clock`` see the same time.
+    Methods may be called from any thread. After a fork every call raises `IllegalStateError`.
 
-    May be used from any thread; after a fork every call raises
-    `IllegalStateError`. Raises `ConfigurationError` for what cannot be honoured.
+    Arguments:
+        source: An ``activemq.xml`` or TOML configuration as text or path; None for the default configuration.
+        name: Name of the broker; unique by default.
+        directory: Directory of the journal; None keeps messages in memory.
+        users: Names and passwords, for a configuration without authentication.
+        sockets: False leaves only `vm_url`.
+        keep_ports: Keep the ports of the configuration.
+        placeholders: Values of ``${…}`` in the configuration.
+        clock: Clock to share with other brokers.
+
+    Raises:
+        ConfigurationError: The configuration cannot be honoured.
     """
 
     def __init__(
@@ -98,12 +107,13 @@ class Broker:
 
     @property
     def is_running(self) -> bool:
-        """Between `start` and `stop`."""
+        """True between `start` and `stop`."""
         return self._thread is not None
 
     def start(self) -> None:
-        """Start it and wait until clients can connect; raises in one line what stands in the way. While another thread
-        stops it, wait for that first.
+        """Start the broker and wait until clients can connect.
+
+        Waits for a stop in another thread first. Raises an error of one line if the broker cannot start.
         """
         with self._changing:
             if self._thread is not None:
@@ -117,7 +127,7 @@ class Broker:
             self._configuration = with_ports(self._configuration, ports)
 
     def stop(self) -> None:
-        """Stop it in order; clients that are still connected are disconnected. May be called twice."""
+        """Stop the broker and disconnect its clients. May be called twice."""
         with self._changing:
             thread = self._thread
             if thread is not None:
@@ -125,14 +135,16 @@ class Broker:
                 self._thread = None
 
     def restart(self) -> None:
-        """Stop it and start it on the same ports. What the journal keeps is there again; the rest is gone."""
+        """Stop the broker and start it on the same ports. Only messages of the journal survive."""
         with self._changing:
             self.stop()
             self.start()
 
     def kill(self) -> None:
-        """End it as a power cut would: connections break, and of the journal there is what had been written. `start`
-        begins anew from that.
+        """End the broker as a power cut does: connections break, and the journal keeps only bytes that were written
+        before.
+
+        `start` recovers from that journal.
         """
         thread = self._running()
         if self.directory is None:
@@ -147,39 +159,40 @@ class Broker:
             shutil.copytree(copy, journal)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: what expires has expired, what is scheduled is due. Clients stay connected.
+        """Move the clock forward: messages expire and scheduled messages are due, clients stay connected.
 
-        Brokers with the same clock have to be told, too: `Network.advance` does so.
+        Other brokers with the same clock must be told; `Network.advance` does that.
         """
         self.clock.add(seconds)
         self.notice_time()
 
     def notice_time(self) -> None:
-        """The clock was set forward by somebody else."""
+        """Handle a clock that was moved forward outside of `advance`."""
         if self._thread is not None:
             self._call(lambda broker: broker.service.time_moved())
 
     @property
     def name(self) -> str:
-        """The broker's name."""
+        """Name of the broker."""
         return self._configuration.broker_name
 
     @property
     def url(self) -> str:
-        """The URL for OpenWire clients; `vm_url` when it has no such socket."""
+        """URL for OpenWire clients; `vm_url` without an OpenWire socket."""
         return self._url(OPENWIRE) or self.vm_url
 
     @property
     def vm_url(self) -> str:
-        """The URL for clients in this process, without a socket; ``vm://`` and the broker's name, or that and a number
-        where a broker of this name runs already. It never creates a second broker.
+        """URL for clients of this process, without a socket; never creates a second broker.
+
+        The URL is ``vm://`` and the broker's name, with a number if another broker of the name is running.
         """
         name = self.name if self._thread is None else self._thread.broker.vm_name
         return f"vm://{name}?create=false"
 
     @property
     def stomp_url(self) -> str:
-        """The URL for STOMP clients; raises `IllegalStateError` when no connector speaks STOMP."""
+        """URL for STOMP clients. Raises `IllegalStateError` without a STOMP connector."""
         url = self._url(STOMP)
         if url is None:
             raise IllegalStateError(f"broker {self.name} has no connector for STOMP; add one to its configuration")
@@ -187,73 +200,73 @@ class Broker:
 
     @property
     def host(self) -> str:
-        """The address of its connectors."""
+        """Host address of the connectors."""
         return self._configuration.connectors[0].host if self._configuration.connectors else ""
 
     @property
     def port(self) -> int:
-        """The port for OpenWire clients; raises `IllegalStateError` when there is none."""
+        """Port for OpenWire clients. Raises `IllegalStateError` without an OpenWire connector."""
         return self._port(OPENWIRE)
 
     @property
     def running_port(self) -> int:
-        """The same while it runs; raises `IllegalStateError` when it does not."""
+        """Port for OpenWire clients of the running broker. Raises `IllegalStateError` while the broker is stopped."""
         self._running()
         return self.port
 
     @property
     def stomp_port(self) -> int:
-        """The port for STOMP clients; raises `IllegalStateError` when there is none."""
+        """Port for STOMP clients. Raises `IllegalStateError` without a STOMP connector."""
         return self._port(STOMP)
 
     def wire(self) -> Wire:
-        """A way to its OpenWire connector that a test can cut, slow down and clog; to be started and stopped."""
+        """Return a proxy of the OpenWire connector that a test can cut, slow down and clog."""
         return Wire(lambda: self.running_port)
 
     def queue(self, name: str) -> DestinationLook:
-        """A queue, whether it exists or not."""
+        """Return a view of a queue, which need not exist."""
         return DestinationLook(self, written_destination(name))
 
     def topic(self, name: str) -> DestinationLook:
-        """A topic, whether it exists or not."""
+        """Return a view of a topic, which need not exist."""
         return DestinationLook(self, written_destination(name, TOPIC))
 
     def destinations(self) -> list[DestinationView]:
-        """The counters of all queues and topics by name, without advisory topics."""
+        """Return the counters of all queues and topics, sorted by name, without advisory topics."""
         views = self._call(lambda broker: broker.service.broker.destination_views())
         own_views = [view for view in views if not parse_destination(view.destination).is_advisory]
         return sorted(own_views, key=lambda view: view.destination)
 
     def connections(self) -> list[ConnectionView]:
-        """Who is logged in: clients and bridges."""
+        """Return the connections of clients and bridges."""
         return self._call(lambda broker: broker.service.broker.connection_views())
 
     def clients(self) -> list[ConnectionView]:
-        """Who is logged in, without the bridges of linked brokers."""
+        """Return the connections of clients, without bridges of linked brokers."""
         return [view for view in self.connections() if not _is_bridge(view)]
 
     def links(self) -> list[dict[str, object]]:
-        """The links of its network connectors: name, uri, remote, state, reason, demand, enqueued, dequeued."""
+        """Return the links of network connectors: name, uri, remote, state, reason, demand, enqueued, dequeued."""
         return self._call(lambda broker: broker.service.links())
 
     def purge(self) -> int:
-        """Drop what waits in all queues, without what consumers hold; gives how many."""
+        """Remove pending messages from all queues, except for messages in flight. Returns their number."""
         return sum(self.purge_one(parse_destination(view.destination)) for view in self.destinations())
 
     def left_open(self) -> list[ConnectionView]:
-        """The clients that are connected still; one that has just closed is given a moment."""
+        """Return the clients that are still connected, after a short wait for clients that are closing."""
         if self._thread is None:
             return []
         wait_until(lambda: not self.clients(), CLOSING_GRACE)
         return self.clients()
 
     def view(self, destination: Destination) -> DestinationView | None:
-        """The counters of one destination; None when it does not exist."""
+        """Return the counters of one destination, or None if the destination does not exist."""
         views = self._call(lambda broker: broker.service.broker.destination_views())
         return next((view for view in views if view.destination == destination.qualified_name), None)
 
     def browse(self, destination: Destination, limit: int) -> list[WaitingMessage]:
-        """The oldest messages that wait in a queue."""
+        """Return the oldest messages of a queue that are not in flight."""
         thread = self._running()
         messages = thread.run(lambda broker: browse(broker.service, destination, limit))
         return thread.call(
@@ -261,15 +274,15 @@ class Broker:
         )
 
     def held(self, destination: Destination, limit: int) -> list[HeldMessages]:
-        """The consumers of a queue that hold messages, with the oldest of these."""
+        """Return the consumers of a queue with messages in flight, and the oldest of these messages."""
         return self._call(lambda broker: in_flight_by_consumer(broker, destination, limit))
 
     def durables(self, limit: int = 100) -> list[DurableBacklog]:
-        """All durable subscriptions, and what waits for them."""
+        """Return all durable subscriptions with their pending messages."""
         return self._running().run(lambda broker: pending_by_subscription(broker, limit))
 
     def purge_one(self, destination: Destination) -> int:
-        """Drop what waits in one queue."""
+        """Remove pending messages from one queue, except for messages in flight. Returns their number."""
         return self._call(lambda broker: purge(broker.service, destination))
 
     def _running(self) -> BrokerThread:
@@ -299,6 +312,6 @@ def _is_bridge(view: ConnectionView) -> bool:
 
 
 def _break_off(broker: EmbeddedBroker, journal: Path, copy: Path) -> None:
-    """In the broker's loop: what the disk has now, before anybody's leaving is written to it."""
+    """Copy the journal as it is on the disk, then break all connections; runs in the broker's loop."""
     shutil.copytree(journal, copy, ignore=shutil.ignore_patterns(*NO_FILES))
     broker.service.break_connections(KILLED)

@@ -1,4 +1,4 @@
-"""What a test gives as configuration, made into one that suits a test: on free ports of the loopback, in memory."""
+"""Broker configurations adapted for tests: free ports of the loopback, messages in memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _numbers: Final = itertools.count(1)
 
 
 def read_source(source: Source, placeholders: Mapping[str, str] | None = None) -> BrokerConfiguration:
-    """The configuration that ``source`` is: XML or TOML text, the path of such a file, or None for the default one.
+    """Read a configuration: XML or TOML text, the path of a file, or None for the default configuration.
 
     Raises `ConfigurationError` with one line per obstacle.
     """
@@ -56,10 +56,17 @@ def for_test(
     sockets: bool = True,
     keep_ports: bool = False,
 ) -> BrokerConfiguration:
-    """The same for a test: free ports of the loopback unless ``keep_ports``, no socket at all without ``sockets``,
-    messages in memory unless ``persistent``, a name of its own when it has only the default one.
+    """Return the configuration adapted for a test.
 
-    ``users`` are names and passwords of a configuration that has no authentication.
+    Arguments:
+        name: Name of the broker; replaces the default name by a unique one if None.
+        persistent: Keep the journal of the configuration; otherwise messages stay in memory.
+        users: Names and passwords, for a configuration without authentication.
+        sockets: False removes all connectors.
+        keep_ports: Keep hosts and ports; otherwise free ports of the loopback are used.
+
+    Raises:
+        ConfigurationError: ``users`` for a configuration with authentication.
     """
     connectors = configuration.connectors if sockets else ()
     if not keep_ports:
@@ -76,7 +83,7 @@ def for_test(
 
 
 def with_ports(configuration: BrokerConfiguration, ports: list[int]) -> BrokerConfiguration:
-    """The same with the ports that the connectors had."""
+    """Return the configuration with the ports that the connectors got."""
     connectors: list[ConnectorSettings] = []
     for connector, port in zip(configuration.connectors, ports, strict=True):
         connectors.append(replace(connector, port=port))

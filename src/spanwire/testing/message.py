@@ -1,4 +1,4 @@
-"""A message that waits in a queue, as a test wants to see it."""
+"""A pending message of a queue, decoded for a test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS: Final = ("message", "text", "bytes", "map", "stream", "object", "blob")
 
 @dataclass(frozen=True, slots=True)
 class WaitingMessage:
-    """One message. ``body`` is text, bytes, a dict (map), a list (stream) or None; an object stays bytes."""
+    """A decoded message. ``body`` is text, bytes, a dict (map), a list (stream) or None; an object stays bytes."""
 
     kind: str
     body: object
@@ -33,14 +33,14 @@ class WaitingMessage:
     user_id: str | None = None
 
     def line(self) -> str:
-        """One line of a report."""
+        """Return one line for a report."""
         body = "" if self.body is None else " " + _shortened(repr(self.body))
         properties = ", ".join(f"{name}={_shortened(repr(value))}" for name, value in self.properties.items())
         return f"{self.kind}{body} {self.message_id}" + (f" {{{properties}}}" if properties else "")
 
 
 def waiting_message(message: Message, formats: MessageFormats) -> WaitingMessage:
-    """Decodes a message; raises `MessageFormatError` when its inside is broken."""
+    """Decode a message. Raises `MessageFormatError` if the body or properties cannot be decoded."""
     view = formats.view(message)
     return WaitingMessage(
         kind=KINDS[view.kind],

@@ -3,7 +3,7 @@
     with Network("A->B->C", networkTTL="2") as network:
         network["A"].url, network["C"].queue("ORDERS").pending
 
-``A->B`` gives A a network connector to B: messages flow from A to consumers at B. ``A<->B`` links both ways.
+``A->B`` gives A a network connector to B: messages flow from A to consumers at B. ``A<->B`` links in both directions.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from spanwire.testing.configuration import LOOPBACK
 from spanwire.testing.queue import wait_until
 from spanwire.testing.wire import Wire
 
-MAX_BROKERS: Final = 64  # each has a thread and two sockets
+MAX_BROKERS: Final = 64  # brokers of one network; each needs a thread and two sockets
 LINK_TIMEOUT: Final = 20.0  # seconds until all links are up
-RECONNECT: Final = "initialReconnectDelay=50&maxReconnectDelay=500"  # a broker that is back is found soon
-RUNNING: Final = "running"  # the state of a link that is up
+RECONNECT: Final = "initialReconnectDelay=50&maxReconnectDelay=500"  # links come back soon after a restart
+RUNNING: Final = "running"  # state of a link that is up
 NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,60}")
 ARROW: Final = re.compile(r"(<->|->)")
 
@@ -32,10 +32,11 @@ Link = tuple[str, str]
 
 
 class Network:
-    """Brokers by name, with messages in memory unless there is a ``directory``. `start` returns when all links are up.
+    """Linked brokers by name, with messages in memory unless there is a ``directory``.
 
-    ``attributes`` are those of each ``networkConnector``, in ActiveMQ's words; its defaults hold, so that messages pass
-    one link only unless ``networkTTL`` says otherwise. Raises `ConfigurationError` for what cannot be honoured.
+    ``attributes`` are attributes of each ``networkConnector``, with ActiveMQ's names and defaults: messages cross only
+    one link unless ``networkTTL`` is higher. Raises `ConfigurationError` for links or attributes that cannot be
+    honoured.
     """
 
     def __init__(self, links: str = "A->B", *, directory: Path | None = None, **attributes: str) -> None:
@@ -48,7 +49,7 @@ class Network:
         self._brokers: Final[dict[str, Broker]] = {}
 
     def __getitem__(self, name: str) -> Broker:
-        """The broker of this name, once the network has started; raises `KeyError` when it has none."""
+        """Return a broker of the started network. Raises `KeyError` for an unknown name."""
         return self._brokers[name]
 
     def __enter__(self) -> Self:
@@ -62,11 +63,11 @@ class Network:
 
     @property
     def brokers(self) -> list[Broker]:
-        """All of them, in the order in which they start: those that others link to first."""
+        """All brokers, targets of links before the brokers that link to them."""
         return list(self._brokers.values())
 
     def start(self) -> None:
-        """Start all and wait until they are linked; raises in one line what stands in the way."""
+        """Start all brokers and wait until they are linked. Raises an error of one line if that fails."""
         try:
             for name in self._order:
                 if name not in self._brokers:
@@ -78,7 +79,7 @@ class Network:
             raise
 
     def stop(self) -> None:
-        """Stop all. May be called twice."""
+        """Stop all brokers. May be called twice."""
         try:
             for broker in reversed(self.brokers):
                 broker.stop()
@@ -88,34 +89,34 @@ class Network:
             self._wires.clear()
 
     def wire(self, source: str, target: str) -> Wire:
-        """What carries the link from one broker to another; raises `KeyError` when there is no such link."""
+        """Return the proxy of the link between two brokers. Raises `KeyError` if the brokers are not linked."""
         return self._wires[source, target]
 
     def cut(self, source: str, target: str) -> None:
-        """Break the link from one broker to the other, until `mend`."""
+        """Break the link between two brokers until `mend`."""
         self.wire(source, target).cut()
 
     def clog(self, source: str, target: str) -> None:
-        """Nothing arrives over the link, and nobody is told, until `mend`."""
+        """Hold up all bytes of the link until `mend`; both brokers stay connected."""
         self.wire(source, target).clog()
 
     def slow(self, source: str, target: str, seconds: float) -> None:
-        """Every byte over the link takes so much longer, in both directions."""
+        """Delay each byte of the link, in both directions."""
         self.wire(source, target).slow(seconds)
 
     def mend(self) -> None:
-        """All links are as they were; those that broke are made again, see `wait_until_linked`."""
+        """Repair all links. Broken links reconnect; `wait_until_linked` waits for them."""
         for wire in self._wires.values():
             wire.mend()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass at all brokers."""
+        """Move the clock of all brokers forward."""
         self.clock.add(seconds)
         for broker in self.brokers:
             broker.notice_time()
 
     def wait_until_linked(self, timeout: float = LINK_TIMEOUT) -> None:
-        """Wait until every link between running brokers is up; raises `SpanwireError` that names one that is not."""
+        """Wait until every link between running brokers is up. Raises `SpanwireError` with the links that are not."""
         if not wait_until(lambda: not self._missing(), timeout):
             raise SpanwireError(f"not linked within {timeout:g} s: {'; '.join(self._missing())}")
 
@@ -144,7 +145,7 @@ class Network:
         return f"<networkConnector {' '.join(f'{name}={quoteattr(value)}' for name, value in attributes.items())}/>"
 
     def _wire(self, source: str, target: str) -> Wire:
-        """In front of the target, whose port is not known before it runs, and which may be started later."""
+        """Return a proxy in front of the target, whose port is known only once the broker runs."""
         wire = Wire(lambda: self._target_port(target))
         wire.start()
         self._wires[source, target] = wire
@@ -158,7 +159,7 @@ class Network:
 
 
 def parse_links(text: str) -> list[Link]:
-    """``A->B->C, C<->D`` as pairs (from, to), in order; raises `ConfigurationError` for anything else."""
+    """Parse ``A->B->C, C<->D`` to pairs (from, to), in order. Raises `ConfigurationError` for any other text."""
     links: dict[Link, None] = {}
     for chain in text.split(","):
         parts = [part.strip() for part in ARROW.split(chain)]
@@ -176,7 +177,7 @@ def parse_links(text: str) -> list[Link]:
 
 
 def _targets_first(links: list[Link]) -> list[str]:
-    """The names in an order in which, but for circles, each comes after all that it links to."""
+    """Return the names with each broker behind the brokers that it links to, except for circles."""
     order: dict[str, None] = {}
     waiting = list(dict.fromkeys(name for link in links for name in link))
     if len(waiting) > MAX_BROKERS:

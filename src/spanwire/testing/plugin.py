@@ -1,10 +1,10 @@
-"""The pytest plugin: brokers as fixtures. pytest finds it by its entry point and imports it in every run, so it loads
-nothing of the broker before a fixture asks for one.
+"""pytest plugin: brokers and networks as fixtures.
 
     def test_orders(spanwire_broker):
         connection = blocking.connect(spanwire_broker.url)
 
-Options of ``pytest.ini``: ``spanwire_configuration``, ``spanwire_open_clients``, ``spanwire_report_messages``.
+Options of ``pytest.ini``: ``spanwire_configuration``, ``spanwire_open_clients``, ``spanwire_report_messages``. pytest
+imports the plugin in every run by its entry point, so the broker is loaded with the first fixture only.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ CLIENT_LINE: Final = "spanwire.testing.report:client_line"
 WARN: Final = "warn"
 ERROR: Final = "error"
 IGNORE: Final = "ignore"
-DEFAULT_MESSAGES: Final = "3"  # of each queue in a report
+DEFAULT_MESSAGES: Final = "3"  # messages of each queue in a report
 
 
 class SpanwireWarning(pytest.PytestWarning):
-    """A test left something behind."""
+    """A test left clients open."""
 
 
 class Brokers:
-    """The brokers of one fixture: starts them, shows them in reports, stops them all at its end."""
+    """Brokers of one fixture: starts them, describes them in reports, and stops them at the end."""
 
     def __init__(self, request: pytest.FixtureRequest, directory: Callable[[], Path]) -> None:
         self.fixture: Final = str(request.fixturename)
@@ -52,8 +52,12 @@ class Brokers:
         self._numbers: Final = itertools.count(1)
 
     def __call__(self, source: object = None, *, journal: bool = False, **options: object) -> Broker:
-        """A started broker. ``source`` and ``options`` are those of `spanwire.testing.Broker`; ``journal`` lets it keep
-        its messages in a directory of the test.
+        """Start a broker.
+
+        Arguments:
+            source: Configuration, as of `spanwire.testing.Broker`.
+            journal: Keep messages in a directory of the test.
+            options: Further arguments of `spanwire.testing.Broker`.
         """
         if journal:
             options.setdefault("directory", self._directory() / f"spanwire-{next(self._numbers)}")
@@ -64,7 +68,7 @@ class Brokers:
         return broker
 
     def network(self, links: str = "A->B", *, journal: bool = False, **attributes: str) -> Network:
-        """Linked brokers, as `spanwire.testing.Network` says."""
+        """Start linked brokers, as `spanwire.testing.Network`."""
         make = cast("Callable[..., Network]", registry.load(NETWORK))
         directory = self._directory() / f"spanwire-{next(self._numbers)}" if journal else None
         network = make(links, directory=directory, **attributes)
@@ -73,7 +77,7 @@ class Brokers:
         return network
 
     def close(self) -> None:
-        """Stop all, the last one first; say which clients are still connected."""
+        """Stop all brokers, the last one first, and report clients that are still connected."""
         open_clients: list[str] = []
         errors: list[str] = []
         line = cast("Callable[[ConnectionView], str]", registry.load(CLIENT_LINE)) if self.brokers else None
@@ -105,7 +109,7 @@ LIVE: Final = pytest.StashKey[list[Brokers]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of ``pytest.ini``."""
+    """Declare the options of ``pytest.ini``."""
     parser.addini(
         "spanwire_configuration", "activemq.xml or TOML of spanwire_broker, from the root directory", default=""
     )
@@ -116,7 +120,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse option values that mean nothing."""
+    """Reject invalid option values."""
     wish = config.getini("spanwire_open_clients")
     if wish not in (WARN, ERROR, IGNORE):
         raise pytest.UsageError(f"spanwire_open_clients is {wish!r}; write warn, error or ignore")
@@ -129,7 +133,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pluggy.Result[pytest.TestReport], None]:
-    """Show in the report of a failed test where the messages of its brokers sit."""
+    """Describe the brokers in the report of a failed test."""
     outcome = yield
     report = outcome.get_result()
     if report.failed and call.when != "teardown":
@@ -159,7 +163,7 @@ def _session_directory(factory: pytest.TempPathFactory) -> Path:
 
 
 def _configured(request: pytest.FixtureRequest, brokers: Brokers, sockets: bool = True) -> Broker:
-    """A broker of the configuration that ``pytest.ini`` names, else of the default one."""
+    """Start a broker with the configuration of ``pytest.ini``, or with the default configuration."""
     name = str(request.config.getini("spanwire_configuration"))
     try:
         return brokers(request.config.rootpath / name if name else None, sockets=sockets)
@@ -169,7 +173,7 @@ def _configured(request: pytest.FixtureRequest, brokers: Brokers, sockets: bool 
 
 @pytest.fixture
 def spanwire_broker_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Brokers]:
-    """Makes started brokers of any configuration; all are stopped after the test."""
+    """Function that starts brokers of any configuration; all are stopped after the test."""
     with _brokers(request, lambda: tmp_path) as brokers:
         yield brokers
 
@@ -178,14 +182,14 @@ def spanwire_broker_factory(request: pytest.FixtureRequest, tmp_path: Path) -> I
 def spanwire_session_broker_factory(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Brokers]:
-    """Makes started brokers that live until the end of the session."""
+    """Function that starts brokers that live until the end of the session."""
     with _brokers(request, lambda: _session_directory(tmp_path_factory)) as brokers:
         yield brokers
 
 
 @pytest.fixture
 def spanwire_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
-    """A broker of this test alone, on free ports of the loopback, with its messages in memory."""
+    """Broker of one test, on free ports of the loopback, with messages in memory."""
     with _brokers(request, lambda: tmp_path) as brokers:
         yield _configured(request, brokers)
 
@@ -194,14 +198,14 @@ def spanwire_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[
 def spanwire_session_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """The same for all tests that use it; `Broker.purge` empties its queues."""
+    """Broker of all tests of a session, on free ports of the loopback; `Broker.purge` empties its queues."""
     with _brokers(request, lambda: _session_directory(tmp_path_factory)) as brokers:
         yield _configured(request, brokers)
 
 
 @pytest.fixture
 def spanwire_vm_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
-    """A broker of this test alone without any socket: clients of this process connect to its ``vm:`` URL."""
+    """Broker of one test without sockets: clients of this process connect to its ``vm:`` URL."""
     with _brokers(request, lambda: tmp_path) as brokers:
         yield _configured(request, brokers, sockets=False)
 
@@ -210,14 +214,14 @@ def spanwire_vm_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
 def spanwire_session_vm_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Broker]:
-    """The same for all tests that use it."""
+    """Broker of all tests of a session without sockets."""
     with _brokers(request, lambda: _session_directory(tmp_path_factory)) as brokers:
         yield _configured(request, brokers, sockets=False)
 
 
 @pytest.fixture
 def spanwire_network(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Network]:
-    """Two brokers of this test alone, A and B: what is sent to A reaches consumers at B."""
+    """Two brokers of one test, A and B: messages sent to A reach consumers at B."""
     with _brokers(request, lambda: tmp_path) as brokers:
         yield brokers.network()
 
@@ -226,13 +230,13 @@ def spanwire_network(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
 def spanwire_session_network(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Network]:
-    """The same for all tests that use it."""
+    """Two brokers of all tests of a session, A and B."""
     with _brokers(request, lambda: _session_directory(tmp_path_factory)) as brokers:
         yield brokers.network()
 
 
 @pytest.fixture
 def spanwire_network_factory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Network]]:
-    """Makes networks of any shape: ``spanwire_network_factory("A->B->C", networkTTL="2")``."""
+    """Function that starts networks of any shape: ``spanwire_network_factory("A->B->C", networkTTL="2")``."""
     with _brokers(request, lambda: tmp_path) as brokers:
         yield brokers.network

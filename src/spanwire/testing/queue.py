@@ -1,4 +1,4 @@
-"""What a test asks of one queue or topic: counters, what waits in it, and waiting for a state of it."""
+"""View of one queue or topic for a test: counters, pending messages, and waits for a state."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from spanwire.broker.admin.views import DestinationView
 from spanwire.model.destination import Destination
 from spanwire.testing.message import WaitingMessage
 
-CHECK_INTERVAL: Final = 0.005  # seconds between two looks while a test waits
+CHECK_INTERVAL: Final = 0.005  # seconds between two checks while a test waits
 COUNTERS: Final = ("pending", "in_flight", "enqueued", "dequeued", "dispatched", "expired", "consumers", "producers")
 
 
 class DestinationReader(Protocol):
-    """The part of a broker that looks need."""
+    """Port: the methods of a broker that a view calls."""
 
     def view(self, destination: Destination) -> DestinationView | None:
-        """Its counters; None when it does not exist."""
+        """Return the counters of a destination, or None if the destination does not exist."""
         ...
 
     def browse(self, destination: Destination, limit: int) -> list[WaitingMessage]:
-        """The oldest messages that wait in it."""
+        """Return the oldest messages that are not in flight."""
         ...
 
     def purge_one(self, destination: Destination) -> int:
-        """Drop what waits in it."""
+        """Remove pending messages, except for messages in flight. Returns their number."""
         ...
 
 
 class DestinationLook:
-    """One queue or topic of a running broker. Every attribute is looked up anew; what does not exist counts 0."""
+    """A queue or topic of a running broker. Each attribute is read anew; a missing destination counts 0."""
 
     def __init__(self, broker: DestinationReader, destination: Destination) -> None:
         self.destination: Final = destination
@@ -39,60 +39,62 @@ class DestinationLook:
 
     @property
     def exists(self) -> bool:
-        """Whether the broker knows it."""
+        """True if the broker has the destination."""
         return self.view() is not None
 
     @property
     def pending(self) -> int:
-        """Messages that are not acknowledged yet, those that consumers hold included (ActiveMQ's queue size)."""
+        """Messages that are not acknowledged, messages in flight included (ActiveMQ's queue size)."""
         return self.count("pending")
 
     @property
     def in_flight(self) -> int:
-        """Messages that consumers hold."""
+        """Messages dispatched to consumers and not acknowledged."""
         return self.count("in_flight")
 
     @property
     def enqueued(self) -> int:
-        """Messages sent since the broker started."""
+        """Messages sent since the start of the broker."""
         return self.count("enqueued")
 
     @property
     def dequeued(self) -> int:
-        """Messages acknowledged since the broker started."""
+        """Messages acknowledged since the start of the broker."""
         return self.count("dequeued")
 
     @property
     def consumers(self) -> int:
-        """Consumers now."""
+        """Number of consumers."""
         return self.count("consumers")
 
     @property
     def producers(self) -> int:
-        """Producers now; a STOMP client is none."""
+        """Number of producers; STOMP clients have none."""
         return self.count("producers")
 
     def view(self) -> DestinationView | None:
-        """All counters of one moment; None when it does not exist."""
+        """Return all counters of one moment, or None if the destination does not exist."""
         return self._broker.view(self.destination)
 
     def count(self, counter: str) -> int:
-        """One of `COUNTERS`."""
+        """Return one of `COUNTERS`."""
         view = self.view()
         return 0 if view is None else int(getattr(view, counter))
 
     def messages(self, limit: int = 100) -> list[WaitingMessage]:
-        """The oldest messages that wait, without those that consumers hold; nothing changes by looking."""
+        """Return the oldest messages that are not in flight, without a change of the queue."""
         return self._broker.browse(self.destination, limit)
 
     def purge(self) -> int:
-        """Drop what waits, without what consumers hold; gives how many."""
+        """Remove pending messages, except for messages in flight. Returns their number."""
         return self._broker.purge_one(self.destination)
 
     def wait_for(self, timeout: float = 5.0, **counts: int) -> None:
-        """Wait until the counters have these values: ``queue.wait_for(dequeued=3, consumers=0)``.
+        """Wait until counters have the given values: ``queue.wait_for(dequeued=3, consumers=0)``.
 
-        Raises `AssertionError`, with all counters, when they have not after ``timeout`` seconds.
+        Raises:
+            AssertionError: The counters have other values after ``timeout`` seconds; the text shows all counters.
+            TypeError: A counter does not exist.
         """
         unknown = [name for name in counts if name not in COUNTERS]
         if unknown:
@@ -112,7 +114,7 @@ class DestinationLook:
 
 
 def wait_until(condition: Callable[[], bool], timeout: float) -> bool:
-    """Look until ``condition`` holds; whether it did within ``timeout`` seconds."""
+    """Wait until ``condition`` holds. Returns False after ``timeout`` seconds."""
     end = time.monotonic() + timeout
     while not condition():
         if time.monotonic() >= end:

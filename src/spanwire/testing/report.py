@@ -1,4 +1,4 @@
-"""Where every message of a broker sits, as text for the report of a failed test."""
+"""Description of a broker's messages for the report of a failed test."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from spanwire.model.destination import parse_destination
 from spanwire.model.errors import SpanwireError
 from spanwire.testing.broker import Broker
 
-MAX_DESTINATIONS: Final = 50  # lines about queues and topics
-MAX_CONNECTIONS: Final = 20  # lines about clients, and about links
+MAX_DESTINATIONS: Final = 50  # lines for queues and topics
+MAX_CONNECTIONS: Final = 20  # lines for clients, and for links
 HEADS: Final = ("pending", "in flight", "enqueued", "dequeued", "consumers")
 
 
 def describe(broker: Broker, messages: int) -> str:
-    """The state of a broker: counters of its queues and topics, the first ``messages`` of each queue, its clients.
+    """Describe a broker: counters of its queues and topics, the first ``messages`` of each queue, its clients.
 
-    Never raises for a broker that does not answer: the report says so.
+    Never raises: the text says if the broker does not answer.
     """
     if not broker.is_running:
         return "the broker is stopped"
@@ -101,7 +101,7 @@ def _clients(views: list[ConnectionView]) -> list[str]:
 
 
 def client_line(view: ConnectionView) -> str:
-    """One client in a few words."""
+    """Describe a client in a few words."""
     user = f" as {view.user_name}" if view.user_name else ""
     slow = ", does not read what was sent to it" if view.slow else ""
     return (

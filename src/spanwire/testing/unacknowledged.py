@@ -1,6 +1,4 @@
-"""Where messages are that no queue shows: with consumers that have not acknowledged them, and behind durable
-subscriptions.
-"""
+"""Messages outside of queues' pending lists: in flight at consumers, and pending for durable subscriptions."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from spanwire.testing.message import WaitingMessage, waiting_message
 
 @dataclass(frozen=True, slots=True)
 class HeldMessages:
-    """What one consumer has and has not acknowledged: how many, and the oldest of them."""
+    """Number of messages in flight at one consumer, and the oldest of them."""
 
     client_id: str
     count: int
@@ -24,8 +22,8 @@ class HeldMessages:
 
 @dataclass(frozen=True, slots=True)
 class DurableBacklog:
-    """What a durable subscription has yet to acknowledge: how many, with those that its consumer holds, and the oldest
-    that wait.
+    """Pending messages of a durable subscription, messages in flight included, and the oldest that are not in
+    flight.
     """
 
     client_id: str
@@ -38,13 +36,13 @@ class DurableBacklog:
 
 
 def in_flight_by_consumer(broker: EmbeddedBroker, destination: Destination, limit: int) -> list[HeldMessages]:
-    """The consumers of a queue that hold messages of it; in the broker's loop."""
+    """Return the consumers of a queue with messages in flight; runs in the broker's loop."""
     queue = broker.service.broker.home_of(destination)
     return [] if not isinstance(queue, Queue) else _in_flight(broker, queue, limit)
 
 
 async def pending_by_subscription(broker: EmbeddedBroker, limit: int) -> list[DurableBacklog]:
-    """All durable subscriptions; in the broker's loop."""
+    """Return all durable subscriptions; runs in the broker's loop."""
     backlogs: list[DurableBacklog] = []
     for durable in broker.service.broker.durable_subscriptions():
         line, terms = durable.line, durable.terms

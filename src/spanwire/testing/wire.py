@@ -1,11 +1,11 @@
-"""A wire between clients and a broker that a test can cut, slow down, clog and mend: a TCP proxy of the loopback.
+"""TCP proxy of the loopback that a test can cut, slow down, clog and mend.
 
 with Wire(lambda: broker.port) as wire:
     connection = blocking.connect(f"failover:({wire.url})")
-    wire.cut()          # every connection breaks, and nobody gets through
-    wire.mend()         # as if nothing had been
-    wire.slow(0.2)      # every byte takes 0.2 s longer, in both directions
-    wire.clog()         # nothing breaks, nothing arrives
+    wire.cut()          # breaks all connections and accepts no new ones
+    wire.mend()         # ends cut, slow and clog
+    wire.slow(0.2)      # delays each byte by 0.2 s, in both directions
+    wire.clog()         # holds up all bytes; connections stay open
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from spanwire.model.errors import SpanwireError
 
 LOOPBACK: Final = "127.0.0.1"
 CHUNK: Final = 64 * 1024  # bytes of one read
-MAX_PENDING_BYTES: Final = 1024 * 1024  # bytes of one direction that are on their way; then its sender waits
+MAX_PENDING_BYTES: Final = 1024 * 1024  # bytes on their way in one direction; then the sender waits
 MAX_CONNECTIONS: Final = 1_000
-CONNECT_TIMEOUT: Final = 5.0  # seconds; a broker of this machine answers at once
+CONNECT_TIMEOUT: Final = 5.0  # seconds; a broker of the same machine accepts at once
 LINGER_NOT: Final = struct.pack("ii", 1, 0)
 END_TIMEOUT: Final = 10.0  # seconds until the thread has ended
 
 
 class _End:
-    """One socket of a pair, and what is on its way to it."""
+    """One socket of a pair, and the bytes on their way to it."""
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel: Final = channel
@@ -47,7 +47,9 @@ class _End:
 
 
 class Wire:
-    """`start` and `stop`, or a ``with`` block. ``port_of`` gives the broker's port, asked for each connection."""
+    """A proxy to one port: `start` and `stop`, or a ``with`` block. ``port_of`` returns the broker's port for each
+    connection.
+    """
 
     def __init__(self, port_of: Callable[[], int]) -> None:
         self._port_of: Final = port_of
@@ -78,16 +80,16 @@ class Wire:
 
     @property
     def url(self) -> str:
-        """Where clients connect instead of to the broker."""
+        """URL for clients, in place of the broker's URL."""
         return f"tcp://{LOOPBACK}:{self.port}"
 
     @property
     def connections(self) -> int:
-        """How many go through it now."""
+        """Number of open connections."""
         return len(self._ends) // 2
 
     def start(self) -> None:
-        """Let connections through. May be called twice."""
+        """Accept connections. May be called twice."""
         if self._thread is None:
             self._selector.register(self._server, selectors.EVENT_READ)
             self._selector.register(self._ear, selectors.EVENT_READ)
@@ -95,19 +97,19 @@ class Wire:
             self._thread.start()
 
     def stop(self) -> None:
-        """Break all connections and give the port back. May be called twice."""
+        """Break all connections and release the port. May be called twice."""
         self._is_over = True
         self._wake()
         if self._thread is not None:
             self._thread.join(END_TIMEOUT)
 
     def cut(self) -> None:
-        """Break every connection, and let none through until `mend`. They are broken when this returns."""
+        """Break all connections and accept none until `mend`. The connections are broken when this returns."""
         self._is_cut = True
         self.drop()
 
     def drop(self) -> None:
-        """Break every connection; new ones are let through. They are broken when this returns."""
+        """Break all connections, and accept new ones. The connections are broken when this returns."""
         self._broken.clear()
         self._breaks = True
         self._wake()
@@ -115,16 +117,16 @@ class Wire:
             self._broken.wait(END_TIMEOUT)
 
     def clog(self) -> None:
-        """Nothing arrives in either direction until `mend`, and nobody is told."""
+        """Hold up all bytes in both directions until `mend`; connections stay open."""
         self._is_clogged = True
         self._wake()
 
     def slow(self, seconds: float) -> None:
-        """Every byte takes so much longer, in both directions; 0 for no longer."""
+        """Delay each byte by ``seconds``, in both directions; 0 ends the delay."""
         self._delay = max(0.0, seconds)
 
     def mend(self) -> None:
-        """As it was; what was clogged goes on."""
+        """End `cut`, `slow` and `clog`; bytes held up continue."""
         self._is_cut = self._is_clogged = False
         self._delay = 0.0
         self._wake()
@@ -176,7 +178,7 @@ class Wire:
             return
         try:
             broker = socket.create_connection((LOOPBACK, self._port_of()), CONNECT_TIMEOUT)
-        except (OSError, SpanwireError):  # there is no broker: as if nobody listened
+        except (OSError, SpanwireError):  # no broker: the client sees a refused connection
             _reset(channel)
             return
         client_end, broker_end = _End(channel), _End(broker)
@@ -203,7 +205,7 @@ class Wire:
             end.is_shut = end.is_shut or not data
 
     def _move(self) -> None:
-        """Pass on what is due."""
+        """Pass on the bytes that are due."""
         if self._is_clogged:
             return
         now = time.monotonic()
@@ -259,7 +261,7 @@ class Wire:
 
 
 def _reset(channel: socket.socket) -> None:
-    """Close so that the peer knows at once that something went wrong."""
+    """Close with a reset, so that the peer sees an error at once."""
     try:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, LINGER_NOT)
     except OSError:
