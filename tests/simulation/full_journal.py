@@ -14,6 +14,7 @@ from typing import Final
 
 from spanwire.broker.metadata import Fact
 from spanwire.broker.persistence.recovered import RecoveredDestination
+from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.ports import Transfer
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TRANSACTION, Destination
 from spanwire.model.message import DEFAULT_PRIORITY, Message
@@ -104,6 +105,7 @@ class FullJournal:
         self.number = 0
         self.scans = 0
         self.transferred = 0
+        self.gathered = 0
         self.deleted = 0
         self._stored = 0
         self._snapshots: dict[int, FullState] = {0: FullState()}
@@ -158,6 +160,27 @@ class FullJournal:
         for fact in facts:
             self._fact(fact.table, fact.key, fact.value)
         self._called()
+
+    def gathered_unit(
+        self, additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]], facts: list[Fact]
+    ) -> None:
+        """A unit that was gathered. What it adds is nobody's business before it is on the disk."""
+        unit = StoreUnit()
+        lines = [unit.add(line, message) for line, message in additions]
+        assert len(set(lines)) == len(lines), "each line once"
+        for line, sequence in removals:
+            unit.remove(line, sequence)
+        self.journal.append_gathered(unit, facts)
+        for place, (line, message) in enumerate(additions):
+            self._took(line, lines[place].first, message)
+        for line, sequence in removals:
+            self._lost(line, sequence)
+        for fact in facts:
+            self._fact(fact.table, fact.key, fact.value)
+        self._called()
+        self.gathered += 1
+        while self.write_one():
+            pass
 
     def transfer(self, source: Destination, sequences: list[int], target: Destination, facts: list[Fact]) -> None:
         """Messages of one line, which are there, become those of another."""
@@ -324,7 +347,12 @@ def _add(full: FullJournal, random: Random, choice: int) -> None:
     elif choice < 17:
         additions = [(where, full.message(where, random)) for where in random.sample(LINES, random.randrange(4))]
         some = _some(full, random, line)
-        full.unit(additions, [] if some is None else [(line, some)], [_fact(random)] if choice == 14 else [])
+        removals = [] if some is None else [(line, some)]
+        facts = [_fact(random)] if choice == 14 else []
+        if random.random() < 0.3:
+            full.gathered_unit(additions, removals, facts)
+        else:
+            full.unit(additions, removals, facts)
     elif choice < 19:
         full.remove(line, full.append(line, full.message(line, random, 50)))
     else:

@@ -42,6 +42,7 @@ def test_the_load_asks_for_everything() -> None:
     full.check()
     assert full.scans > 20
     assert full.transferred > 20
+    assert full.gathered > 20
     assert full.deleted > 50
     assert full.state.facts
     assert len(full.state.lines) == len(LINES)

@@ -277,12 +277,15 @@ class World:
         self.single_owner = None
         if self._batch is not None:
             self._write(self._batch)
-        while (batch := self.journal.next_batch()) is not None:
-            self._write(batch)
+        self._write_all()
         self.journal.note_clean_stop()
-        while (batch := self.journal.next_batch()) is not None:
-            self._write(batch)
+        self._write_all()
         self._start()
+
+    def _write_all(self) -> None:
+        while (batch := self.journal.next_batch()) is not None or self.journal.is_encoding:
+            if batch is not None:
+                self._write(batch)
 
     def _write(self, batch: Batch) -> None:
         write_batch(self.disk, batch, True)

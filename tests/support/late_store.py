@@ -11,6 +11,7 @@ from typing import Final
 from spanwire.broker.broker import Broker
 from spanwire.broker.metadata import Fact
 from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
+from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.ports import Transfer
 from spanwire.model.destination import QUEUE, STORED_SCHEMES, Destination
 from spanwire.model.environment import Time
@@ -98,6 +99,13 @@ class LateStore:
         for fact in facts:
             self._put(fact)
         return sequences
+
+    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
+        removals = [(own.destination, sequence) for own in unit.removals() for sequence in own.sequences]
+        additions = [(line.destination, message) for line, message in zip(unit.lines, unit.messages, strict=True)]
+        sequences = self.append_unit(additions, removals, facts)
+        for line, sequence in zip(reversed(unit.lines), reversed(sequences), strict=True):
+            line.first = sequence
 
     def transfer_unit(
         self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.metadata import Fact
+from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.ports import Authenticator, Authorizer, MessageFormat, Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
@@ -65,6 +66,7 @@ class LateStore:
         self.kept: dict[tuple[str, int], Message] = {}
         self.facts: dict[tuple[int, bytes], bytes] = {}
         self.asked: list[tuple[int, str, list[int]]] = []
+        self.refused: Exception | None = None  # of units
         self._sequence = 0
         self._calls = 0
 
@@ -91,6 +93,8 @@ class LateStore:
         removals: list[tuple[Destination, int]],
         facts: list[Fact],
     ) -> list[int]:
+        if self.refused is not None:
+            raise self.refused
         for fact in facts:
             if fact.value is None:
                 self.discard_fact(fact.table, fact.key)
@@ -99,6 +103,13 @@ class LateStore:
         for destination, sequence in removals:
             self.remove(destination, sequence)
         return [self.append(destination, message) for destination, message in additions]
+
+    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
+        removals = [(own.destination, sequence) for own in unit.removals() for sequence in own.sequences]
+        additions = [(line.destination, message) for line, message in zip(unit.lines, unit.messages, strict=True)]
+        sequences = self.append_unit(additions, removals, facts)
+        for line, sequence in zip(reversed(unit.lines), reversed(sequences), strict=True):
+            line.first = sequence
 
     def transfer_unit(
         self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from spanwire.broker.metadata import Fact
+from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, SpanwireError
 from spanwire.model.info import ConnectionInfo
@@ -140,6 +141,12 @@ class MessageStore(Protocol):
         facts: list[Fact],
     ) -> list[int]:
         """Do all of it or, after a crash, nothing of it (a transaction's commit); gives the additions' sequences."""
+        ...
+
+    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
+        """`append_unit` of a unit that may be large: the call takes the same time for many messages as for a few. The
+        lines of ``unit`` know the sequences then.
+        """
         ...
 
     def transfer_unit(

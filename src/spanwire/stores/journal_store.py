@@ -245,11 +245,13 @@ class JournalStore:
         if self._answered > 0:
             self._group.completed(self._answered, journal.waiters, now)
             self._answered = 0
-        if self._may_wait(now):
+        if not journal.is_encoding and self._may_wait(now):
             return
         self._deadline = None
         batch = journal.next_batch()
-        if batch is not None:
+        if journal.is_encoding:
+            self._deadline = now  # the next slice has the next turn
+        elif batch is not None:
             self._in_flight = batch
             self._writer.hand_over(batch, journal.wanted_spare, journal.wanted_reserve, journal.room_bytes)
         elif journal.wanted_spare:
@@ -283,8 +285,9 @@ class JournalStore:
 
     def _write_all(self) -> None:
         batch = self._journal.next_batch()
-        while batch is not None:
-            self._write_last(batch)
+        while batch is not None or self._journal.is_encoding:
+            if batch is not None:
+                self._write_last(batch)
             batch = self._journal.next_batch()
 
     def _write_rest(self) -> bool:

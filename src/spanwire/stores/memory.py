@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.metadata import Fact, check_fact
+from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.ports import Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
@@ -62,6 +63,13 @@ class MemoryStore:
             else:
                 self.facts.setdefault(fact.table, {})[fact.key] = fact.value
         return sequences
+
+    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
+        removals = [(own.destination, sequence) for own in unit.removals() for sequence in own.sequences]
+        additions = [(line.destination, message) for line, message in zip(unit.lines, unit.messages, strict=True)]
+        sequences = self.append_unit(additions, removals, facts)
+        for line, sequence in zip(reversed(unit.lines), reversed(sequences), strict=True):
+            line.first = sequence
 
     def transfer_unit(
         self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.stores.journal.batch import NewSegment
-from spanwire.stores.journal.index.index import Entry, JournalIndex
+from spanwire.stores.journal.index.index import Entry, GatheredUnit, JournalIndex
 from spanwire.stores.journal.index.sequences import GONE
+from spanwire.stores.journal.outbox import MAX_BATCH_BYTES, MAX_BATCH_RECORDS
 from spanwire.stores.journal.recovery.checkpoint import encode_checkpoint
 from spanwire.stores.journal.recovery.replay import BODIES
 from spanwire.stores.journal.recovery.summary import SummaryDraft
@@ -22,6 +23,7 @@ from spanwire.stores.journal.segments.record import (
     EXPIRES,
     FACT,
     FACT_DISCARDED,
+    HEADER_SIZE,
     MESSAGE,
     MOVED,
     MOVED_BODY,
@@ -34,6 +36,7 @@ from spanwire.stores.journal.segments.record import (
     encode_expiration,
     encode_header,
     encode_message_header,
+    record_size,
 )
 from spanwire.stores.journal.segments.segment import (
     BATCH_HEAD_SIZE,
@@ -46,6 +49,25 @@ from spanwire.stores.journal.segments.transfers import decode_transfer
 from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
 
 LARGE_PAYLOAD: Final = 32 * 1024  # from here on a body is handed over as it is instead of being copied together
+SLICE_RECORDS: Final = MAX_BATCH_RECORDS  # of a gathered unit that are encoded in one turn, as of a usual batch
+SLICE_BYTES: Final = MAX_BATCH_BYTES  # the same
+
+
+class Encoding:
+    """A batch whose bytes are being made: ``parts`` so far, up to the byte ``offset`` of the segment. ``heads`` are all
+    but the messages, for the summary; the newest record has the ``header`` and lies at ``last``.
+    """
+
+    __slots__ = ("began", "entries", "header", "heads", "last", "offset", "parts")
+
+    def __init__(self, entries: list[Entry], header: bytes, start: int) -> None:
+        self.entries: Final[list[Entry]] = entries
+        self.header = header
+        self.heads: Final[list[bytes]] = [header]
+        self.last = start
+        self.offset = start + BATCH_HEAD_SIZE
+        self.parts: Final[list[bytes]] = []
+        self.began = False
 
 
 class ActiveSegment:
@@ -154,17 +176,37 @@ class ActiveSegment:
         self._draft.add(b"".join(parts[1:]), last, parts[-3])
         return NewSegment(number, self.size, [b"".join(parts)], summary)
 
-    def encode(self, entries: list[Entry], size: int) -> list[bytes]:
-        """The bytes of a batch of ``size`` at the end of the segment; the caller moves `end` behind them."""
-        seed = self.seed
-        offset = self.end
+    def begin(self, entries: list[Entry], size: int) -> Encoding:
+        """A batch of ``size`` bytes at the end of the segment; the caller moves `end` behind it."""
         self.batches += 1
-        header = encode_batch_head(seed, offset, self.batches, size, self.is_unsynced and self.batches > 2)
-        heads: list[bytes] = [header]  # for the summary: all but the messages
-        last = offset
+        header = encode_batch_head(self.seed, self.end, self.batches, size, self.is_unsynced and self.batches > 2)
+        return Encoding(entries, header, self.end)
+
+    def go_on(self, encoding: Encoding) -> bool:
+        """Make the bytes of the next slice; False when there are more. All but a gathered unit at the end is one
+        slice.
+        """
+        entries = encoding.entries
+        unit = entries[-1].unit
+        if not encoding.began:
+            encoding.began = True
+            self._encode(encoding, entries if unit is None else entries[:-1])
+        if unit is not None:
+            end = encoding.offset + SLICE_BYTES
+            records = self._encode_messages(encoding, unit, end)
+            if unit.place < len(unit.unit.messages) or not self._encode_removals(encoding, unit, records):
+                return False
+        self._draft.add(b"".join(encoding.heads), encoding.last, encoding.header)
+        return True
+
+    def _encode(self, encoding: Encoding, entries: list[Entry]) -> None:
+        seed = self.seed
+        offset = encoding.offset
+        header = encoding.header
+        heads = encoding.heads
+        last = encoding.last
         small: list[bytes] = [header]
-        parts: list[bytes] = []
-        offset += BATCH_HEAD_SIZE
+        parts = encoding.parts
         for entry in entries:
             payload = entry.payload
             length = len(payload)
@@ -198,8 +240,86 @@ class ActiveSegment:
             self._written(entry, offset, stored)
             offset += entry.size
         parts.append(b"".join(small))
-        self._draft.add(b"".join(heads), last, header)
-        return parts
+        encoding.offset = offset
+        encoding.header = header
+        encoding.last = last
+
+    def _encode_messages(self, encoding: Encoding, gathered: GatheredUnit, end: int) -> int:
+        """Messages of a unit up to the byte ``end`` or `SLICE_RECORDS`; how many records are left of these."""
+        seed = self.seed
+        offset = encoding.offset
+        unit = gathered.unit
+        place = gathered.place
+        stop = min(len(unit.messages), place + SLICE_RECORDS)
+        left = SLICE_RECORDS - (stop - place)
+        small: list[bytes] = []
+        heads: list[bytes] = []
+        while place < stop and offset < end:
+            message = unit.messages[place]
+            payload = unit.payloads[place]
+            line = unit.lines[place].place
+            owner = gathered.owners[line]
+            sequence = gathered.nexts[line]
+            gathered.nexts[line] = sequence + 1
+            flags = message.priority & PRIORITY_MASK
+            stored = len(payload)
+            if message.expiration_ms > 0:
+                stored += EXPIRATION_SIZE
+                expires = encode_expiration(message.expiration_ms)
+                header = encode_message_header(
+                    seed, offset, MESSAGE, flags | EXPIRES, message.format_id, owner.number, sequence, expires, payload
+                )
+            else:
+                header = encode_header(seed, offset, MESSAGE, flags, message.format_id, owner.number, sequence, payload)
+            small.append(header)
+            heads.append(header)
+            encoding.header = header
+            encoding.last = offset
+            if len(payload) > LARGE_PAYLOAD:
+                encoding.parts.append(b"".join(small))
+                encoding.parts.append(payload)
+                small = []
+            else:
+                small.append(payload)
+            if len(payload) & 7:
+                small.append(PADDING[len(payload) & 7])
+            self._index.written_message(owner, sequence, self.number, offset, stored)
+            offset += record_size(stored)
+            place += 1
+        encoding.parts.append(b"".join(small))
+        encoding.heads.append(b"".join(heads))
+        encoding.offset = offset
+        gathered.place = place
+        return left
+
+    def _encode_removals(self, encoding: Encoding, gathered: GatheredUnit, at_most: int) -> bool:
+        """Removals of a unit, ``at_most`` so many; whether that were all."""
+        small: list[bytes] = []
+        while gathered.removals and at_most > 0:
+            removals = gathered.removals[-1]
+            owner = removals.owner
+            start = gathered.removed
+            stop = min(len(removals.sequences), start + at_most)
+            for sequence in removals.sequences[start:stop]:
+                header = encode_header(self.seed, encoding.offset, REMOVAL, 0, 0, owner.number, sequence, b"")
+                small.append(header)
+                encoding.header = header
+                encoding.last = encoding.offset
+                encoding.offset += HEADER_SIZE
+                owner.unwritten.pop(sequence, None)
+                owner.leaving.discard(sequence)
+                location = owner.take_out(sequence)
+                if location != GONE:
+                    self._index.written_removal(owner, sequence, location, owner.index.removed_length, self.number)
+            at_most -= stop - start
+            gathered.removed = stop
+            if stop == len(removals.sequences):
+                gathered.removals.pop()
+                gathered.removed = 0
+        records = b"".join(small)
+        encoding.parts.append(records)
+        encoding.heads.append(records)
+        return not gathered.removals
 
     def _written(self, entry: Entry, offset: int, length: int) -> None:
         index = self._index

@@ -10,19 +10,20 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.metadata import PRODUCER_AUDIT, Fact, check_fact
+from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.ports import AuditSource, MessageStore, Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
-from spanwire.stores.journal.active_segment import ActiveSegment
+from spanwire.stores.journal.active_segment import ActiveSegment, Encoding
 from spanwire.stores.journal.audit_copies import AuditCopies
 from spanwire.stores.journal.batch import Batch, NewSegment
 from spanwire.stores.journal.compaction import Compaction, Scan
 from spanwire.stores.journal.fetching.fetch import Fetch, fetch_of, sizes_of
 from spanwire.stores.journal.fetching.readers import Readers
-from spanwire.stores.journal.index.index import Entry, JournalIndex, StoredDestination
+from spanwire.stores.journal.index.index import Entry, JournalIndex, OwnedRemovals, StoredDestination
 from spanwire.stores.journal.index.sequences import GONE
-from spanwire.stores.journal.outbox import Outbox, check_unit, transfer_bytes
+from spanwire.stores.journal.outbox import Outbox, check_unit, check_unit_bytes, transfer_bytes, unit_bytes
 from spanwire.stores.journal.recovery.recovery import Recovery
 from spanwire.stores.journal.segments.record import (
     AUDIT_MARK,
@@ -69,6 +70,8 @@ class Journal(MessageStore):
         self._fetches: list[Fetch] = []
         self._deletions: list[int] = []
         self._in_flight: Batch | None = None
+        self._next: Batch | None = None
+        self._encoding: Encoding | None = None  # of the next batch
         self._waited = 0  # the highest position that somebody asked for
         self._in_flight_bytes = 0
         self._most_under_way = 0
@@ -180,6 +183,25 @@ class Journal(MessageStore):
         self._end_unit(removals, facts, before)
         return sequences
 
+    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
+        """See `MessageStore.append_gathered`; raises as `append_unit`."""
+        removals: list[OwnedRemovals] = []
+        for wanted in unit.removals():
+            owner = self._index.by_name.get(wanted.destination.qualified_name)
+            if owner is not None:
+                removals.append(OwnedRemovals(owner, wanted.sequences))
+        check_unit_bytes(unit_bytes(unit, removals), facts)
+        if unit.messages and not self._space.has_room:
+            raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
+        owners = self._owners([line.destination for line in unit.targets()])
+        if not (unit.messages or removals or facts):
+            return
+        self._begin_unit()
+        for fact in facts:
+            self._outbox.fact(fact.table, fact.key, fact.value)
+        if unit.messages or removals:
+            self._outbox.unit(unit, owners, removals)
+
     def transfer_unit(
         self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
     ) -> list[int]:
@@ -286,14 +308,19 @@ class Journal(MessageStore):
 
     @property
     def has_work(self) -> bool:
-        """Whether `next_batch` would give one."""
+        """Whether `next_batch` has something to do."""
         if self._in_flight is not None or self._failed:
             return False
-        if self._deletions:
+        if self._deletions or self._encoding is not None:
             return True
         return not self._space.waits and bool(
             self._outbox.entries or (self._compaction.has_ready and not self._stopping)
         )
+
+    @property
+    def is_encoding(self) -> bool:
+        """Return True if `next_batch` has begun a batch that takes more calls."""
+        return self._encoding is not None
 
     @property
     def may_wait(self) -> bool:
@@ -357,7 +384,7 @@ class Journal(MessageStore):
     @property
     def has_unwritten(self) -> bool:
         """Whether calls wait that `next_batch` has not given yet, for the disk to have room or for their turn."""
-        return bool(self._outbox.entries) or self._space.holds
+        return bool(self._outbox.entries) or self._encoding is not None or self._space.holds
 
     def space_changed(self, spare_bytes: int, has_room: bool) -> bool:
         """So much of the next segment's file is ready, and the disk has room for messages or not; whether the latter is
@@ -377,9 +404,32 @@ class Journal(MessageStore):
         return batch
 
     def next_batch(self) -> Batch | None:
-        """What is to be written now; None while a batch is under way, after a failure, or when there is nothing."""
+        """What is to be written now; None while a batch is under way, after a failure, when there is nothing, or when
+        the batch `is_encoding`: each call makes a slice of the bytes of a gathered unit.
+        """
         if not self.has_work:
             return None
+        batch = self._next if self._encoding is not None else self._begin_batch()
+        if batch is None:
+            return None
+        encoding = self._encoding
+        if encoding is not None:
+            if not self._active.go_on(encoding):
+                return None
+            batch.parts.extend(encoding.parts)
+            self._active.end += batch.size
+        self._encoding = None
+        self._next = None
+        self._in_flight = batch
+        if not self._stopping:
+            self._compaction.look_now_and_then()
+            for number in self._index.segments.droppable(self._active.number):
+                self._index.drop_segment(number)
+                self._outbox.record(SEGMENT_DROPPED, self._outbox.nobody, number, b"")
+        return batch
+
+    def _begin_batch(self) -> Batch | None:
+        """Chooses what belongs to the next batch; `_encoding` makes its bytes, if there are any."""
         self._most_under_way = max(self._most_under_way, self._outbox.size)
         entries, size = self._take()
         if self._space.waits and not self._deletions:
@@ -392,26 +442,18 @@ class Journal(MessageStore):
         deletions = self._deletions
         self._deletions = []
         new_segment: NewSegment | None = None
-        parts: list[bytes] = []
         if entries:
             size += BATCH_HEAD_SIZE
             if self._active.end + size > self._active.size:
                 new_segment = self._roll(size)
-            parts = self._active.encode(entries, size)
+            self._encoding = self._active.begin(entries, size)
         waiters = self.waiters
         self.waiters = 0
-        batch = Batch(
-            position, self._active.number, self._active.end, size, parts, entries, new_segment, deletions, waiters
-        )
-        self._active.end += size
-        self._in_flight = batch
         self._in_flight_bytes = size
-        if not self._stopping:
-            self._compaction.look_now_and_then()
-            for number in self._index.segments.droppable(self._active.number):
-                self._index.drop_segment(number)
-                self._outbox.record(SEGMENT_DROPPED, self._outbox.nobody, number, b"")
-        return batch
+        self._next = Batch(
+            position, self._active.number, self._active.end, size, [], entries, new_segment, deletions, waiters
+        )
+        return self._next
 
     def completed(self, batch: Batch) -> int:
         """The batch is on the disk; gives the position that is stored now."""

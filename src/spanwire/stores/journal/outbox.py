@@ -7,11 +7,20 @@ from struct import Struct
 from typing import Final
 
 from spanwire.broker.metadata import Fact, check_fact
+from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
 from spanwire.model.units import MIB
-from spanwire.stores.journal.index.index import Arrival, Entry, SharedBody, StoredDestination
+from spanwire.stores.journal.index.index import (
+    UNIT,
+    Arrival,
+    Entry,
+    GatheredUnit,
+    OwnedRemovals,
+    SharedBody,
+    StoredDestination,
+)
 from spanwire.stores.journal.segments.record import (
     BODY,
     CANCELLED,
@@ -165,6 +174,17 @@ class Outbox:
         payload = key if value is None else key + value
         self.record(kind, self.nobody, len(key), payload).table = table
 
+    def unit(self, unit: StoreUnit, owners: list[StoredDestination], removals: list[OwnedRemovals]) -> None:
+        """A unit that was gathered, with ``owners`` for its lines; the last entry of its call."""
+        for place, line in enumerate(unit.targets()):
+            line.first = owners[place].high + 1
+            owners[place].high += line.count
+        size = unit_bytes(unit, removals)
+        entry = Entry(UNIT, self.nobody, 0, None, b"", self.position, size)
+        entry.unit = GatheredUnit(unit, owners, removals)
+        self.entries.append(entry)
+        self.size += size
+
     def cancel(self, entry: Entry) -> None:
         """The message of a waiting entry is not needed: only its numbers are written."""
         message = entry.message
@@ -187,6 +207,7 @@ class Outbox:
     def take(self) -> tuple[list[Entry], int, int]:
         """The next entries up to `MAX_BATCH_BYTES` or `MAX_BATCH_RECORDS`, whole calls only, the bytes of their
         records, and how many entries that is with those that concern nothing any more. They stay here until `taken`.
+        A gathered unit is the last one: what it has before itself is encoded when its own slices begin.
         """
         chosen: list[Entry] = []
         size = 0
@@ -201,6 +222,8 @@ class Outbox:
                 continue
             chosen.append(entry)
             size += entry.size
+            if entry.kind == UNIT:
+                break
         return chosen, size, count
 
     def taken(self, count: int) -> None:
@@ -235,6 +258,19 @@ def check_unit(
     size = transferred_bytes + len(removals) * record_size(0)
     for addition in additions:
         size += record_size(len(addition[1].encoded()))
+    check_unit_bytes(size, facts)
+
+
+def unit_bytes(unit: StoreUnit, removals: list[OwnedRemovals]) -> int:
+    """The bytes of the records of a gathered unit."""
+    size = len(unit.messages) * HEADER_SIZE + unit.message_bytes + unit.expiring * EXPIRATION_SIZE
+    for own in removals:
+        size += len(own.sequences) * HEADER_SIZE
+    return size
+
+
+def check_unit_bytes(size: int, facts: list[Fact]) -> None:
+    """Raises `ResourceAllocationError` for a unit of ``size`` bytes and ``facts`` above `MAX_UNIT_BYTES`."""
     for fact in facts:
         value = b"" if fact.value is None else fact.value
         check_fact(fact.key, value)

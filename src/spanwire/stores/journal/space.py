@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Final
 
 from spanwire.broker.metadata import PRODUCER_AUDIT
-from spanwire.stores.journal.index.index import Entry
+from spanwire.stores.journal.index.index import UNIT, Entry
 from spanwire.stores.journal.index.sequences import GONE
 from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.segments.record import (
@@ -114,6 +114,8 @@ class DiskSpace:
         kind = entry.kind
         if kind == REMOVAL:
             return entry.location != GONE  # else its message is held
+        if kind == UNIT:
+            return entry.unit is not None and entry.unit.frees_room()
         if kind == REDELIVERY:
             waiting = entry.owner.unwritten.get(entry.sequence)
             return (waiting is None or waiting.handed_over) and not entry.owner.arrives(entry.sequence)

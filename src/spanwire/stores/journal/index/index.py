@@ -11,6 +11,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from spanwire.broker.metadata import PRODUCER_AUDIT
+from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.model.destination import STORED_SCHEMES, Destination
 from spanwire.model.errors import StoreError
 from spanwire.model.message import Message
@@ -21,6 +22,7 @@ from spanwire.stores.journal.segments.transfers import NOT_PASSED, Labels, Trans
 
 LOST_SEQUENCES: Final = 1 << 32  # skipped after a crash: more than any broker can have given out without a sync
 NOTE_BYTES: Final = record_size(4)
+UNIT: Final = 255  # kind of an entry that stands for all messages and removals of a unit; never on the disk
 
 
 class StoredDestination:
@@ -141,6 +143,7 @@ class Entry:
         "shared",
         "size",
         "table",
+        "unit",
     )
 
     def __init__(
@@ -168,6 +171,47 @@ class Entry:
         self.handed_over = False
         self.segments: Holdings | None = None
         self.shared: SharedBody | None = None
+        self.unit: GatheredUnit | None = None
+
+
+class OwnedRemovals:
+    """The messages of one line that a unit removes."""
+
+    __slots__ = ("owner", "sequences")
+
+    def __init__(self, owner: StoredDestination, sequences: list[int]) -> None:
+        self.owner: Final[StoredDestination] = owner
+        self.sequences: Final[list[int]] = sequences
+
+
+class GatheredUnit:
+    """A unit that was gathered in slices and is encoded in slices. The messages of its line ``i`` are those of
+    ``owners[i]``, the next under the sequence ``nexts[i]``. What it removes leaves the index when it is encoded: all
+    that was appended before is in the index then.
+    """
+
+    __slots__ = ("nexts", "owners", "place", "removals", "removed", "unit")
+
+    def __init__(self, unit: StoreUnit, owners: list[StoredDestination], removals: list[OwnedRemovals]) -> None:
+        self.unit: Final[StoreUnit] = unit
+        self.owners: Final[list[StoredDestination]] = owners
+        self.removals: Final[list[OwnedRemovals]] = removals
+        self.nexts: Final[list[int]] = [line.first for line in unit.targets()]
+        self.place = 0  # so many messages are encoded
+        self.removed = 0  # and so many of the last of ``removals``
+
+    def frees_room(self) -> bool:
+        """Return True if it adds nothing, and all that it removes is written."""
+        if self.unit.messages:
+            return False
+        for own in self.removals:
+            unwritten = own.owner.unwritten
+            if unwritten or own.owner.arriving:
+                for sequence in own.sequences:
+                    entry = unwritten.get(sequence)
+                    if (entry is not None and not entry.handed_over) or own.owner.arrives(sequence):
+                        return False
+        return True
 
 
 class Holdings:

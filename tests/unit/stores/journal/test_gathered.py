@@ -1,0 +1,221 @@
+"""A unit that was gathered is encoded in slices, lies in one batch, and counts whole or not at all."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+import pytest
+
+from spanwire.broker.metadata import SCHEDULES, Fact
+from spanwire.broker.persistence.store_unit import StoreUnit
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import ResourceAllocationError
+from spanwire.model.message import Message
+from spanwire.stores.journal.active_segment import SLICE_BYTES, SLICE_RECORDS
+from spanwire.stores.journal.batch import Batch, write_batch
+from spanwire.stores.journal.segments.segment import segment_name
+from tests.support.journal_driver import JournalDriver
+from tests.support.plain_format import plain_message
+
+A: Final = Destination(QUEUE, "A")
+B: Final = Destination(QUEUE, "B")
+C: Final = Destination(QUEUE, "C")
+SEGMENT: Final = 1 << 22
+FACT: Final = Fact(SCHEDULES, b"key", b"value")
+
+
+def messages_of(destination: Destination, count: int) -> list[Message]:
+    """Messages of several lengths and priorities, some of which expire."""
+    messages: list[Message] = []
+    for number in range(count):
+        plain = plain_message(destination, number, bytes((0, 1, 7, 8, 40)[number % 5]))
+        due = 0 if number % 7 else 1 << 42
+        messages.append(
+            Message(
+                plain.format_id, plain.raw, plain.content_start, plain.properties_start, plain.tail_start,
+                plain.destination, plain.message_id, True, number % 10, due, 0,
+            )
+        )  # fmt: skip
+    return messages
+
+
+def gathered(additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]]) -> StoreUnit:
+    unit = StoreUnit()
+    for destination, message in additions:
+        unit.add(destination, message)
+    for destination, sequence in removals:
+        unit.remove(destination, sequence)
+    return unit
+
+
+def batch_of(driver: JournalDriver) -> tuple[Batch, int]:
+    """The next batch, and in how many slices it was encoded."""
+    slices = 1
+    batch = driver.store.next_batch()
+    while batch is None:
+        assert driver.store.is_encoding
+        slices += 1
+        batch = driver.store.next_batch()
+    return batch, slices
+
+
+def sequences(driver: JournalDriver, destination: Destination) -> list[int]:
+    for found in driver.recovered:
+        if found.destination == destination:
+            return list(found.sequences)
+    return []
+
+
+def begun(count: int) -> tuple[JournalDriver, list[tuple[Destination, Message]], list[tuple[Destination, int]]]:
+    """A journal with messages of A, and what a unit is to do there."""
+    driver = JournalDriver(segment_bytes=SEGMENT)
+    kept = [driver.store.append(A, message) for message in messages_of(A, count)]
+    driver.store.add_destination(B)
+    driver.store.add_destination(C)
+    driver.turn()
+    additions = list(zip([B, C] * count, messages_of(B, count), strict=False))
+    return driver, additions, [(A, sequence) for sequence in kept]
+
+
+@pytest.mark.parametrize("count", [1, 10, SLICE_RECORDS + 3])
+def test_a_gathered_unit_is_what_a_unit_is_on_the_disk(count: int) -> None:
+    contents: list[dict[str, bytes]] = []
+    books: list[object] = []
+    for is_gathered in (False, True):
+        driver, additions, removals = begun(count)
+        if is_gathered:
+            unit = gathered(additions, removals)
+            driver.store.append_gathered(unit, [])
+            assert [(line.destination, line.first) for line in unit.targets()] == [(B, 1), (C, 1)][
+                : len(unit.targets())
+            ]
+        else:
+            driver.store.append_unit(additions, removals, [])
+        driver.turn()
+        contents.append(driver.disk.contents())
+        books.append(driver.books())
+    assert contents[0] == contents[1]
+    assert books[0] == books[1]
+
+
+def test_each_turn_encodes_some_records_of_a_unit() -> None:
+    count = 2 * SLICE_RECORDS + 5
+    driver, additions, removals = begun(count)
+    driver.store.append_gathered(gathered(additions, removals), [FACT])
+    batch, slices = batch_of(driver)
+    assert slices == 2 * count // SLICE_RECORDS + 1
+    assert batch.size == sum([len(part) for part in batch.parts])
+    driver.end_one(batch)
+    assert driver.store.stored_position == driver.store.position()
+
+
+def test_each_turn_encodes_some_bytes_of_a_unit() -> None:
+    driver = JournalDriver(segment_bytes=SEGMENT)
+    body = bytes(SLICE_BYTES // 4)
+    driver.store.append_gathered(gathered([(A, plain_message(A, number, body)) for number in range(16)], []), [])
+    batch, slices = batch_of(driver)
+    assert slices == 4
+    driver.end_one(batch)
+    driver.crash()
+    assert sequences(driver, A) == list(range(1, 17))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_write_cut_short_anywhere_leaves_nothing_of_a_unit(seed: int) -> None:
+    count = 50
+    driver, additions, removals = begun(count)
+    driver.store.append_gathered(gathered(additions, removals), [FACT])
+    batch, _ = batch_of(driver)
+    data = b"".join(batch.parts)
+    end = len(data.rstrip(b"\0"))  # what is behind it are zeros in the file, too
+    cuts = {0, 1, end - 1} | {Random(seed).randrange(end) for _ in range(10)}
+    for cut in cuts:
+        disk = driver.disk.copy()
+        disk.write(segment_name(batch.segment), batch.offset, [data[:cut]])
+        again = JournalDriver(disk, SEGMENT)
+        assert (len(sequences(again, A)), sequences(again, B), again.facts) == (count, [], {})
+    driver.end_one(batch)
+    driver.crash()
+    assert (sequences(driver, A), len(sequences(driver, B)), len(sequences(driver, C))) == ([], 25, 25)
+    assert driver.facts == {SCHEDULES: {b"key": b"value"}}
+
+
+@pytest.mark.parametrize("slices", range(4))
+def test_a_power_cut_between_two_slices_leaves_nothing_of_a_unit(slices: int) -> None:
+    count = 2 * SLICE_RECORDS
+    driver, additions, removals = begun(count)
+    driver.store.append_gathered(gathered(additions, removals), [FACT])
+    for _ in range(slices):
+        assert driver.store.next_batch() is None
+    driver.crash()
+    assert (len(sequences(driver, A)), sequences(driver, B), driver.facts) == (count, [], {})
+
+
+def test_calls_between_two_slices_come_behind_the_unit() -> None:
+    count = SLICE_RECORDS
+    driver, additions, removals = begun(count)
+    store = driver.store
+    early = store.append(C, plain_message(C, 1 << 20, b"early"))
+    unit = gathered(additions, [*removals, (C, early)])
+    store.append_gathered(unit, [])
+    position = store.position()
+    assert store.next_batch() is None
+    late = store.append(B, plain_message(B, 1 << 21, b"late"))
+    gone = store.append(B, plain_message(B, 1 << 22, b"gone"))
+    store.remove(B, gone)
+    store.put_fact(FACT.table, FACT.key, b"later")
+    assert store.backlog_bytes > 0
+    assert not store.may_wait
+    batch, _ = batch_of(driver)
+    assert batch.position == position
+    write_batch(driver.disk, batch, True)
+    assert store.completed(batch) == position
+    driver.turn()
+    driver.crash()
+    assert late == count // 2 + 1
+    assert sequences(driver, B) == list(range(1, late + 1))
+    assert sequences(driver, C) == [sequence for sequence in range(1, count // 2 + 2) if sequence != early]
+    assert sequences(driver, A) == []
+
+
+def test_a_destination_removed_between_two_slices_is_gone_with_what_the_unit_adds() -> None:
+    driver, additions, removals = begun(SLICE_RECORDS)
+    driver.store.append_gathered(gathered(additions, removals), [])
+    assert driver.store.next_batch() is None
+    driver.store.remove_destination(B)
+    driver.store.remove_destination(A)
+    driver.turn()
+    driver.crash()
+    assert [found.destination.name for found in driver.recovered] == ["C"]
+    assert len(sequences(driver, C)) == SLICE_RECORDS // 2
+    assert [count for _, count, *_ in driver.books() if count < 0] == []
+
+
+def test_a_unit_that_is_too_large_is_refused() -> None:
+    driver = JournalDriver()
+    body = bytes(1 << 20)
+    unit = gathered([(A, plain_message(A, 1, body))] * 1025, [])
+    with pytest.raises(ResourceAllocationError, match="1025 MiB"):
+        driver.store.append_gathered(unit, [])
+    assert not driver.store.has_work
+
+
+def test_a_full_disk_takes_no_additions_but_removals() -> None:
+    driver, additions, removals = begun(5)
+    driver.store.space_changed(0, False)
+    with pytest.raises(ResourceAllocationError, match="disk"):
+        driver.store.append_gathered(gathered(additions, removals), [])
+    driver.store.append_gathered(gathered([], removals), [])
+    driver.store.space_changed(SEGMENT, True)
+    driver.turn()
+    driver.crash()
+    assert sequences(driver, A) == []
+
+
+def test_removing_what_is_not_there_changes_nothing() -> None:
+    driver, _, removals = begun(3)
+    driver.store.append_gathered(gathered([], [*removals[1:], (A, 1 << 40), (Destination(QUEUE, "X"), 1)]), [])
+    driver.turn()
+    driver.crash()
+    assert sequences(driver, A) == [1]
