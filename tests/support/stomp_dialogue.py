@@ -131,7 +131,7 @@ class Stage:
             moved = False
             for peer in self.peers:
                 moved = peer.flush() or moved
-            if not moved and (self.broker.next_timeout() or 1) > 0:
+            if not moved and self.broker.next_timeout() != 0.0:
                 return
         raise AssertionError("the dialogue never comes to rest")
 

@@ -181,6 +181,7 @@ class Rooms:
             self.context, self.connections, self.xa, self.consuming, self.producing, self.flow, self.destinations,
             self.advisories,
         )  # fmt: skip
+        self.committing.owner = self.departures
         self.sessions: Final[Sessions] = Sessions(self.departures)
         self.administration: Final[Administration] = Administration(
             self.context, self.connections, self.departures, self.destinations, self.durables, self.flow

@@ -19,6 +19,7 @@ from spanwire.broker.admin.views import BrokerStatistics, ConnectionView, Destin
 from spanwire.broker.advisories.advisory_replay import replay
 from spanwire.broker.advisories.advisory_topics import may_hear
 from spanwire.broker.assembly import Rooms
+from spanwire.broker.connections.connection_job import ConnectionJob, complete
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
@@ -136,22 +137,42 @@ class Broker:
         """Log a client in. Raises `AuthenticationError`, `InvalidClientIdError` or `ResourceAllocationError`."""
         self._turn(now)
         principal = self._logins.log_in(info)
+        for holder in self._connections.holders(info):
+            if holder.is_leaving:
+                complete(holder)
         self._connections.check_room()
         predecessor = self._connections.predecessor(info, principal)
         if predecessor is not None:
+            complete(predecessor)
             predecessor.outlet.close_with(JmsError("the client has connected again"))
             self.remove_connection(predecessor, now)
+            complete(predecessor)
         state = self._connections.enter(connection, info, principal)
         if self.advisories is not None:
             self.advisories.connection_added(info)
         return state
 
+    def is_held(self, info: ConnectionInfo) -> bool:
+        """Return True if the connection that ``info`` replaces, or whose client id it asks for, still has something to
+        end: its outcome must stand before anybody asks for it. Then `add_connection` should wait for some turns.
+        """
+        for holder in self._connections.holders(info):
+            if holder.job is not None:
+                return True
+        return False
+
     def remove_connection(self, state: ConnectionState, now: Time) -> None:
-        """The client is gone: roll back, give back what it held, drop all it announced. A second call does nothing."""
-        if state.removed:
+        """The client is gone: roll back, give back what it held, drop all it announced; all that behind what is under
+        way for it. A second call does nothing.
+        """
+        if state.removed or state.is_leaving:
             return
         self._turn(now)
         self._departures.leave(state)
+
+    def complete(self, state: ConnectionState) -> None:
+        """Do what is under way for the connection at once: its transport brings more in spite of that."""
+        complete(state)
 
     @property
     def steps(self) -> int:
@@ -164,6 +185,7 @@ class Broker:
 
     def answer_when_stored(self, state: ConnectionState, token: int) -> bool:
         """True if the disk has all that clients did so far; else ``token`` is answered when it has."""
+        complete(state)
         return self._sending.answer_when_stored(state, token)
 
     def output_progress(self, state: ConnectionState, unsent_bytes: int, now: Time) -> None:
@@ -192,6 +214,7 @@ class Broker:
     ) -> None:
         """End a session with its consumers and producers."""
         self._turn(now)
+        complete(state)
         self.check_own(state, session_id.connection_id)
         self._sessions.remove(state, session_id, last_delivered_sequence)
         self._flow.unpark()
@@ -238,6 +261,7 @@ class Broker:
     ) -> None:
         """A consumer leaves; ``last_delivered_sequence`` tells what the application saw (``acks.LAST_DELIVERED_…``)."""
         self._turn(now)
+        complete(state)
         self._consuming.remove(state, str(consumer_id), last_delivered_sequence)
         self._flow.unpark()
 
@@ -292,6 +316,8 @@ class Broker:
     ) -> bool:
         """Take a message. True: answer now. False: `ClientConnection.completed` will be called with ``token``."""
         self._turn(now)
+        if state.job is not None:
+            complete(state)
         if transaction_id is None:
             if state.repeats:
                 if self._sending.is_repeated(state, message):
@@ -335,6 +361,8 @@ class Broker:
         The answer is as with `send`. Raises `IllegalStateError` when a message is not out at this consumer.
         """
         self._turn(now)
+        if state.job is not None:
+            complete(state)
         if last is None:
             raise IllegalStateError("the acknowledgement names no message")
         transaction = None if transaction_id is None else self.xa.gathering(state, transaction_id)
@@ -359,19 +387,19 @@ class Broker:
 
     def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Open a local transaction."""
+        complete(state)
         self._committing.begin(state, transaction_id)
 
     def commit(self, state: ConnectionState, transaction_id: TransactionId, token: int, now: Time) -> bool:
         """Commit a local transaction; the answer is as with `send`."""
         self._turn(now)
-        transaction = state.transactions.get(str(transaction_id))
-        done = self._committing.commit(state, transaction_id, token)
-        self.xa.refill(transaction)
-        return done
+        complete(state)
+        return self._committing.commit(state, transaction_id, token)
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId, now: Time) -> None:
         """Roll a local transaction back; what its consumers acknowledged is out at them again."""
         self._turn(now)
+        complete(state)
         self._committing.rollback(state, transaction_id)
 
     def stored(self, position: int, now: Time) -> None:
@@ -380,9 +408,7 @@ class Broker:
         self._unstored.stored(position)
         self._flow.refresh()
         for waiting in self._waiting.advance(position):
-            if waiting.messages is not None:
-                self._sending.release(waiting.messages)
-            answer(waiting, None)
+            self._sending.deferred.take(waiting)
         if self._flow.parked:
             self._flow.unpark()
 
@@ -398,6 +424,9 @@ class Broker:
         self._turn(now)
         for waiting in self._waiting.take_all():
             answer(waiting, error)
+        for state in self._connections.all():
+            if isinstance(state.job, ConnectionJob):
+                state.job.fail(JmsError(str(error)))
         for state in self._connections.all():
             state.outlet.close_with(error)
 
@@ -457,16 +486,22 @@ class Broker:
                 subscription.started = False
 
     def awaits_disk(self) -> bool:
-        """Return True while somebody waits for an answer that the store can still give."""
+        """Return True while somebody waits for an answer that the store can still give, or something is on its way
+        into the store or from there to its destination.
+        """
         store = self._context.store
-        return len(self._waiting) > 0 and store is not None and store.has_room()
+        if store is None or not store.has_room():
+            return False
+        return len(self._waiting) > 0 or self._sending.deferred.is_busy or self._connections.has_jobs()
 
     def stop(self, now: Time) -> None:
         """End every connection in order; what they held is back in the store's care and goes to nobody else."""
         self.begin_stop(now)
         for state in self._connections.all():
+            complete(state)
             state.outlet.close_with(JmsError("the broker is stopping"))
             self.remove_connection(state, now)
+            complete(state)
         self._departures.finish()
         for queue in [*self._map.queues.values(), *self._durables.lines()]:
             queue.note_uncertain()

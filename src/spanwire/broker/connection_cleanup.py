@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.advisories.advisory_topics import Advisories
+from spanwire.broker.connections.connection_job import LeavingConnections
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.connections import Connections
 from spanwire.broker.destinations.destinations import Destinations
@@ -24,7 +25,7 @@ from spanwire.model.destination import QUEUE, Destination
 _NOWHERE: Final = Destination(QUEUE, "-")
 
 
-class Departures:
+class Departures(LeavingConnections):
     """Rolls back, gives back and drops what a connection leaves behind, in an order in which nothing is dispatched to
     it any more.
     """
@@ -50,9 +51,18 @@ class Departures:
         self._advisories: Final[Advisories | None] = advisories
 
     def leave(self, state: ConnectionState) -> None:
-        """The connection is gone; once for each. Its ids are free at once, and nothing is dispatched to it any more;
-        the rest takes as many slices as it needs.
+        """The connection is gone; once for each. Nothing is dispatched to it any more. What is under way for it ends
+        first, and so does the rollback of large transactions; then its ids are free, and the rest takes as many slices
+        as it needs.
         """
+        if state.removed:
+            return
+        if not state.is_leaving:
+            for subscription in state.consumers.values():
+                subscription.started = False
+            state.is_leaving = True
+        if state.job is not None or self._xa.roll_back_large(state):
+            return
         state.removed = True
         self._connections.leave(state)
         for subscription in state.consumers.values():

@@ -70,7 +70,13 @@ class Timers:
         self._sweep.run()
         self._upkeep.run()
         jobs = self._context.take_jobs(SLICES_PER_TURN)
-        for home in jobs:
-            if home.work():
-                self._context.schedule(home)
+        place = 0
+        try:
+            while place < len(jobs):
+                place += 1
+                if jobs[place - 1].work():
+                    self._context.schedule(jobs[place - 1])
+        finally:
+            for home in jobs[place:]:
+                self._context.schedule(home)  # one before them failed
         self._flow.run(len(jobs) > 0)

@@ -58,6 +58,8 @@ class Manager:
         vote = self.xa.prepare(self.peer.state, xid, token, self.stage.now)
         if vote == LATER:
             assert not self.peer.is_answered(token)
+            while self.peer.state.job is not None:
+                self.stage.runs()
             self.stage.syncs()
             assert self.peer.is_answered(token)
             return XA_OK

@@ -63,6 +63,8 @@ class ConnectionState:
         self.forwards = False
         self.repeats = info.reconnected
         self.audited: AuditedProducer | None = None
+        self.job: BrokerDestination | None = None  # what is under way; other requests wait for its end
+        self.is_leaving = False  # the client is gone, and the end of the job is awaited
         self.removed = False
 
     @property

@@ -40,6 +40,25 @@ class Connections:
         """Everybody, oldest first."""
         return list(self._by_id.values())
 
+    def holders(self, info: ConnectionInfo) -> list[ConnectionState]:
+        """Those that have the connection id or client id that ``info`` asks for."""
+        found: list[ConnectionState] = []
+        holder = self._by_id.get(info.connection_id)
+        if holder is not None:
+            found.append(holder)
+        if info.client_id is not None:
+            holder = self._by_client_id.get(client_key(info.client_id, info))
+            if holder is not None and holder not in found:
+                found.append(holder)
+        return found
+
+    def has_jobs(self) -> bool:
+        """Return True if something is under way for one of them."""
+        for state in self._by_id.values():
+            if state.job is not None:
+                return True
+        return False
+
     def check_room(self) -> None:
         """Raises `ResourceAllocationError` when there may be no more."""
         if len(self._by_id) >= MAX_CONNECTIONS:

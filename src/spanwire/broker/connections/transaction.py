@@ -148,10 +148,32 @@ class Transaction:
         uncommitted.count += self.count
         self._uncommitted = uncommitted
 
-    def end(self) -> None:
-        """It is committed or rolled back: what it holds no longer counts."""
-        for send in self.sends[: self._counted]:
-            send.usage.add(-send.message.size)
+    @property
+    def counted(self) -> int:
+        """How many of the sends, from the first, count in memory."""
+        return self._counted
+
+    @property
+    def size(self) -> int:
+        """How much there is to carry out."""
+        return self.count + len(self.removals)
+
+    def forget(self, at_most: int) -> bool:
+        """Forget so many sends, the last ones first, which count in memory no longer, and then as many
+        acknowledgements; True while there are more.
+        """
+        sends = self.sends
+        if sends:
+            for _ in range(min(at_most, len(sends))):
+                send = sends.pop()
+                if len(sends) < self._counted:
+                    send.usage.add(-send.message.size)
+        else:
+            del self.acks[-at_most:]
+        return len(sends) + len(self.acks) > 0
+
+    def end_count(self) -> None:
+        """It is committed or rolled back: the number of its messages counts no longer."""
         self._uncommitted.count -= self.count
         self._counted = 0
         self.count = 0

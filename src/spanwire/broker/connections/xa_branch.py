@@ -87,49 +87,83 @@ def line_of(number: int) -> Destination:
     return Destination(TRANSACTION, str(number))
 
 
-def encode_record(record: BranchRecord) -> bytes:
-    """As the store keeps it: JSON; sends in runs to one destination, sequences in runs of a first one and a count.
-
-    Raises `ResourceAllocationError` when it is too long for the store.
+class RecordDraft:
+    """What `encode_record` writes, gathered entry by entry: sends in runs to one destination, sequences in runs of a
+    first one and a count. Each run is text as soon as the next one begins.
     """
-    places: dict[str, int] = {}
-    named: list[Destination] = []
-    sends: list[list[int]] = []
+
+    def __init__(self) -> None:
+        self._places: Final[dict[str, int]] = {}
+        self._named: Final[list[Destination]] = []
+        self._sends: Final[list[str]] = []
+        self._target = 0
+        self._count = 0  # of sends to it
+        self._acks: Final[list[str]] = []
+
+    def send(self, destination: Destination) -> None:
+        """One more message goes there."""
+        place = self._place_of(destination)
+        if place != self._target:
+            self._end_sends()
+            self._target = place
+        self._count += 1
+
+    def _end_sends(self) -> None:
+        if self._count > 0:
+            self._sends.append(f"[{self._target},{self._count}]")
+            self._count = 0
+
+    def acknowledge(self, destination: Destination, sequences: list[int]) -> None:
+        """Messages of one destination, by ascending sequence, were acknowledged."""
+        place = self._place_of(destination)
+        first = 0
+        count = 0
+        for sequence in sequences:
+            if sequence == first + count:
+                count += 1
+                continue
+            if count > 0:
+                self._acks.append(f"[{place},{first},{count}]")
+            first = sequence
+            count = 1
+        if count > 0:
+            self._acks.append(f"[{place},{first},{count}]")
+
+    def encoded(self, line: int, sender: Principal | None) -> bytes:
+        """The JSON. Raises `ResourceAllocationError` when it is too long for the store."""
+        self._end_sends()
+        named = [[destination.kind, destination.name] for destination in self._named]
+        names = json.dumps(named, separators=(",", ":"))
+        runs = f'"sends":[{",".join(self._sends)}],"acks":[{",".join(self._acks)}]'
+        text = f'{{"line":{line},"destinations":{names},{runs}'
+        if sender is not None:
+            groups = json.dumps(sorted(sender.groups), separators=(",", ":"))
+            text += f',"user":{json.dumps(sender.name)},"groups":{groups}'
+        value = (text + "}").encode("ascii")
+        if len(value) > MAX_VALUE_BYTES:
+            raise ResourceAllocationError(
+                f"a prepared transaction needs {len(value)} bytes to say what it did, at most {MAX_VALUE_BYTES} are "
+                f"allowed: prepare smaller ones"
+            )
+        return value
+
+    def _place_of(self, destination: Destination) -> int:
+        place = self._places.get(destination.qualified_name)
+        if place is None:
+            place = len(self._named)
+            self._places[destination.qualified_name] = place
+            self._named.append(destination)
+        return place
+
+
+def encode_record(record: BranchRecord) -> bytes:
+    """As the store keeps it. Raises `ResourceAllocationError` when it is too long for the store."""
+    draft = RecordDraft()
     for destination in record.sends:
-        place = _place_of(destination, places, named)
-        if sends and sends[-1][0] == place:
-            sends[-1][1] += 1
-        else:
-            sends.append([place, 1])
-    acks: list[list[int]] = []
+        draft.send(destination)
     for held in record.acks:
-        place = _place_of(held.destination, places, named)
-        for sequence in held.sequences:
-            if acks and acks[-1][0] == place and acks[-1][1] + acks[-1][2] == sequence:
-                acks[-1][2] += 1
-            else:
-                acks.append([place, sequence, 1])
-    names = [[destination.kind, destination.name] for destination in named]
-    fields: dict[str, object] = {"line": record.line, "destinations": names, "sends": sends, "acks": acks}
-    if record.sender is not None:
-        fields["user"] = record.sender.name
-        fields["groups"] = sorted(record.sender.groups)
-    value = json.dumps(fields, separators=(",", ":")).encode("ascii")
-    if len(value) > MAX_VALUE_BYTES:
-        raise ResourceAllocationError(
-            f"a prepared transaction needs {len(value)} bytes to say what it did, at most {MAX_VALUE_BYTES} are "
-            f"allowed: prepare smaller ones"
-        )
-    return value
-
-
-def _place_of(destination: Destination, places: dict[str, int], named: list[Destination]) -> int:
-    place = places.get(destination.qualified_name)
-    if place is None:
-        place = len(named)
-        places[destination.qualified_name] = place
-        named.append(destination)
-    return place
+        draft.acknowledge(held.destination, held.sequences)
+    return draft.encoded(record.line, record.sender)
 
 
 def decode_record(value: bytes) -> BranchRecord:

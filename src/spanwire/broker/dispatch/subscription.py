@@ -301,6 +301,45 @@ class Subscription:
         """References of a rolled back transaction: still with the client, in the places that their numbers say."""
         following = self._base + len(self.dispatched)
         self.steps += len(self.dispatched) - self.first + len(references)
+        lowest = min(numbers, default=following)
+        if self.first < len(self.dispatched):
+            lowest = min(lowest, self._number(self.first))
+        count = self.dispatched_count + len(references)
+        if following - lowest <= 2 * count + TRIM_AT:
+            self._put_in(references, numbers, lowest, following)
+            self.gone = following - lowest - count
+        else:
+            self._sort_in(references, numbers, following)
+        self.first = 0
+        while self.first < len(self.dispatched) and self.dispatched[self.first] is GONE:
+            self.first += 1
+        self._index = None
+        self._told = self._told_through(max(self.extension, 0))
+
+    def _told_through(self, count: int) -> int:
+        """The number behind the first ``count`` that are out; 0 if none are."""
+        told = 0
+        for position in range(self.first, len(self.dispatched)):
+            if count == 0:
+                break
+            if self.dispatched[position] is not GONE:
+                told = self._number(position) + 1
+                count -= 1
+        return told
+
+    def _put_in(self, references: list[MessageReference], numbers: list[int], lowest: int, following: int) -> None:
+        """Each in the slot of its number: there is one for each number, of which most are out."""
+        slots = [GONE] * (following - lowest)
+        for position in range(self.first, len(self.dispatched)):
+            slots[self._number(position) - lowest] = self.dispatched[position]
+        for place, number in enumerate(numbers):
+            slots[number - lowest] = references[place]
+        self.dispatched = slots
+        self._numbers = []
+        self._base = lowest
+
+    def _sort_in(self, references: list[MessageReference], numbers: list[int], following: int) -> None:
+        """All in order, without slots between them: few of many are out."""
         out: dict[int, MessageReference] = {}
         for position in range(self.first, len(self.dispatched)):
             if self.dispatched[position] is not GONE:
@@ -310,11 +349,7 @@ class Subscription:
         self._numbers = sorted(out)
         self.dispatched = [out[number] for number in self._numbers]
         self._base = following - len(self.dispatched)
-        self.first = 0
         self.gone = 0
-        self._index = None
-        told = min(max(self.extension, 0), len(self.dispatched))
-        self._told = self._number(told - 1) + 1 if told > 0 else 0
 
     def delivered(self, last: MessageId) -> None:
         """The client has handed everything up to ``last`` to the application: the window moves on."""

@@ -120,7 +120,9 @@ class StagedTransfer:
         """
         for run in self.runs:
             run.queue.withheld += 1
-        return Waiting(position, Outlet(Arrivals(self.runs), [], usage), RELEASE, None)
+        waiting = Waiting(position, Outlet(Arrivals(self.runs), [], usage), RELEASE, None)
+        waiting.homes = [run.queue for run in self.runs]
+        return waiting
 
 
 class Arrivals(ClientConnection):

@@ -111,6 +111,13 @@ class ProducerAudit(AuditSource):
         known.window.add(message_id.sequence)
         return known
 
+    def stored_run(self, known: AuditedProducer | None, first: MessageId, count: int) -> AuditedProducer:
+        """`stored` for ``count`` messages of one producer that follow one another."""
+        known = self.stored(known, first)
+        if count > 1:
+            known.window.add_run(first.sequence + 1, first.sequence + count - 1)
+        return known
+
     def is_stored(self, message_id: MessageId) -> bool:
         """Whether the store has this message, or had it."""
         found = self._producers.get(message_id.producer_id)

@@ -8,7 +8,9 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from spanwire.broker.dispatch.connection_output import Outlet
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.persistence.store_unit import UnitLine
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.model.errors import SpanwireError
 from spanwire.model.message import Message
@@ -16,30 +18,35 @@ from spanwire.model.message import Message
 
 class WithheldMessage:
     """A message that may only be dispatched once everything up to some position is safe: its destination, itself, its
-    sequence (0: the store does not have it, it only keeps its place behind one that waits).
+    sequence (0: the store does not have it, it only keeps its place behind one that waits). One of a transaction has
+    its sequence in the ``line`` of a unit, counted from 0, and counts in ``usage`` until it is dispatched.
     """
 
-    __slots__ = ("home", "message", "sequence")
+    __slots__ = ("home", "line", "message", "sequence", "usage")
 
     def __init__(self, home: BrokerDestination, message: Message, sequence: int) -> None:
         self.home: Final[BrokerDestination] = home
         self.message: Final[Message] = message
-        self.sequence: Final[int] = sequence
+        self.sequence = sequence
+        self.line: UnitLine | None = None
+        self.usage: MemoryUsage | None = None
 
 
 @mypyc_attr(acyclic=True)
 class Waiting:
-    """One answer, and what is to be dispatched just before it is given. The line that it waits in is all that knows of
-    it, and lets it go, so that it need not be looked through for cycles (``acyclic``).
+    """One answer, and what is to be dispatched just before it is given: ``messages``, or what the answer itself lets
+    into ``homes``. Many messages come with their ``homes``, too. The line that it waits in is all that knows of it, and
+    lets it go, so that it need not be looked through for cycles (``acyclic``).
     """
 
-    __slots__ = ("messages", "outlet", "position", "token")
+    __slots__ = ("homes", "messages", "outlet", "position", "token")
 
     def __init__(self, position: int, outlet: Outlet, token: int, messages: list[WithheldMessage] | None) -> None:
         self.position: Final[int] = position
         self.outlet: Final[Outlet] = outlet
         self.token: Final[int] = token
         self.messages: Final[list[WithheldMessage] | None] = messages
+        self.homes: list[BrokerDestination] | None = None
 
 
 class WaitingLine:

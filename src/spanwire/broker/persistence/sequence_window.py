@@ -45,6 +45,14 @@ class SequenceWindow:
         elif sequence > highest - self._depth:
             self._add_below(sequence)
 
+    def add_run(self, first: int, last: int) -> None:
+        """All from ``first`` to ``last`` were seen, in this order. Looks at no more of them than the window has."""
+        if first == self.highest + 1 and self._bits is None:
+            self.highest = last
+            return
+        for sequence in range(max(first, last - self._depth + 1), last + 1):
+            self.add(sequence)
+
     def remove(self, sequence: int) -> None:
         """``sequence`` counts as not seen."""
         if self.holds(sequence):

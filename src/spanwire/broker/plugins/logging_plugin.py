@@ -38,7 +38,7 @@ class LoggedBroker(SeparatedBroker):
 
     def remove_connection(self, state: ConnectionState, now: Time) -> None:
         """As `Broker.remove_connection`."""
-        if self._log.connections and not state.removed:
+        if self._log.connections and not state.removed and not state.is_leaving:
             self._log.write("removing connection", state.connection_id)
         super().remove_connection(state, now)
 

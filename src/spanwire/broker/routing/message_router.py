@@ -14,6 +14,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND, TOPIC_STEPS
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.persistence.deferred_dispatch import DeferredDispatch, Dispatcher
 from spanwire.broker.persistence.network_copies import COPY, NEARER, NEW
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.reply_queue import Waiting, WaitingLine, WithheldMessage
@@ -62,7 +63,7 @@ class ControlTaker(Protocol):
         ...
 
 
-class Sending(ParkedSender):
+class Sending(ParkedSender, Dispatcher):
     """Takes messages from connections; those of a transaction are kept in it until `Committing` hands them in."""
 
     def __init__(
@@ -93,6 +94,7 @@ class Sending(ParkedSender):
         self._unscheduled: Final[Unscheduled] = Unscheduled(formats)
         self.delayed: DelayedSender | None = None
         self.control: ControlTaker | None = None
+        self.deferred: Final[DeferredDispatch] = DeferredDispatch(self, context)
 
     def send(self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int) -> bool:
         """Take ``message``; True when it can be answered now. Raises `JmsError` when it is refused."""
@@ -387,9 +389,10 @@ class Sending(ParkedSender):
             return self._store(state, home, message, token)
         if not home.policy.producer_flow_control and self._flow.spills(home):
             return self._store(state, home, message, NO_TOKEN)
-        if home.withheld > 0 and self._context.store is not None:
-            entry = WithheldMessage(home, message, 0)
-            self.withhold(Waiting(self._context.store.position(), state.outlet, NO_TOKEN, [entry]))
+        if home.withheld > 0:
+            store = self._context.store
+            position = 0 if store is None else store.position()
+            self.withhold(Waiting(position, state.outlet, NO_TOKEN, [WithheldMessage(home, message, 0)]))
         else:
             home.accept(message, 0)
         return True
@@ -404,24 +407,34 @@ class Sending(ParkedSender):
             for entry in waiting.messages:
                 entry.home.withheld += 1
                 entry.home.hold(entry.message)
+        if self._context.store is None:
+            self.deferred.take(waiting)
+        else:
+            self._waiting.add(waiting)
+
+    def expect(self, waiting: Waiting) -> None:
+        """`withhold` messages that count already, in memory and at their destinations."""
         self._waiting.add(waiting)
 
-    def release(self, messages: list[WithheldMessage]) -> None:
-        """What was withheld may go on, if its destination is still there and its time is not over."""
-        for entry in messages:
-            home = entry.home
-            message = entry.message
-            home.withheld -= 1
-            if not home.removed:
-                if not message.is_expired(self._context.wall_ms):
-                    home.accept(message, entry.sequence)
-                elif entry.sequence == 0:
-                    self._expired(home, message)
-                else:
-                    home.enqueued += 1
-                    home.hold(message)
-                    home.expire(MessageReference(home, message, entry.sequence, 0, 0))
+    def release_one(self, entry: WithheldMessage) -> None:
+        """See `Dispatcher.release_one`."""
+        home = entry.home
+        message = entry.message
+        sequence = entry.sequence if entry.line is None else entry.line.first + entry.sequence
+        home.withheld -= 1
+        if not home.removed:
+            if not message.is_expired(self._context.wall_ms):
+                home.accept(message, sequence)
+            elif sequence == 0:
+                self._expired(home, message)
+            else:
+                home.enqueued += 1
+                home.hold(message)
+                home.expire(MessageReference(home, message, sequence, 0, 0))
+        if entry.usage is None:
             home.release(message)
+        else:
+            entry.usage.add(-message.size)
 
     def is_stored(self, home: BrokerDestination, message: Message) -> bool:
         """Whether ``message`` goes to the store of a broker that has one: persistent, on a permanent queue or for a

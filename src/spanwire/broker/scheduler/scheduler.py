@@ -347,13 +347,8 @@ class Scheduler(DelayedSender):
     def _dispatch(self, entries: list[WithheldMessage]) -> None:
         """Dispatch once the unit is synced: a message that was delivered must not come again."""
         store = self._context.store
-        if store is not None:
-            self._sending.withhold(Waiting(store.position(), self._outlet, NO_TOKEN, entries))
-            return
-        for entry in entries:
-            entry.home.withheld += 1
-            entry.home.hold(entry.message)
-        self._sending.release(entries)
+        position = 0 if store is None else store.position()
+        self._sending.withhold(Waiting(position, self._outlet, NO_TOKEN, entries))
 
     def _own_state(self, principal: Principal) -> ConnectionState:
         """Return a connection state without a client, with the rights of ``principal``."""

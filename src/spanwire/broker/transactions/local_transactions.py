@@ -2,35 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
+from spanwire.broker.connections.connection_job import (
+    JOB_STEPS,
+    ConnectionJob,
+    LeavingConnections,
+    SlicedWork,
+)
 from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
-from spanwire.broker.connections.transaction import LocalTransaction, Stager, TransactedAck, Transaction
+from spanwire.broker.connections.transaction import LocalTransaction, Stager, TransactedAck, TransactedSend, Transaction
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.metadata import Fact
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.reply_queue import Waiting, WithheldMessage
+from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.persistence.unsynced_bytes import Unstored
-from spanwire.broker.ports import NO_TOKEN, Principal
+from spanwire.broker.ports import NO_TOKEN, MessageStore, Principal
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import LIMIT, ControlRefusal, refusal
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
-from spanwire.broker.routing.flow_control import FlowControl
-from spanwire.broker.routing.message_return import ReturningJob
+from spanwire.broker.routing.flow_control import FlowControl, tell
 from spanwire.broker.routing.message_router import Sending
 from spanwire.broker.scheduler.schedule import Plans
+from spanwire.broker.transactions.commit_work import Commits, CommitWork, Run
+from spanwire.broker.transactions.undo_work import UndoWork
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
-from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, Destination
+from spanwire.model.destination import SUBSCRIPTION
 from spanwire.model.errors import AuthorizationError, JmsError, ResourceAllocationError, TransactionError, xa_error
 from spanwire.model.ids import TransactionId
 from spanwire.model.message import Message
 
+ALL_STEPS: Final = 1 << 40  # more than any transaction has
 XA_ROLLBACK_ONLY: Final = 100  # XAException.XA_RBROLLBACK, which Java clients read from the text of the error
 
 
-class Committing:
+class TransactionEnd(Protocol):
+    """Whoever keeps book of branches and consumers."""
+
+    def taken(self, transaction: Transaction) -> None:
+        """The store has all of it, as one unit."""
+        ...
+
+    def refused(self, transaction: Transaction) -> None:
+        """It did not take effect."""
+        ...
+
+    def refill(self, subscription: Subscription) -> None:
+        """A consumer, unless it is gone, can take more."""
+        ...
+
+
+class Committing(Commits):
     """Carries out what transactions gathered: one unit in the store, then dispatch once that is safe."""
 
     def __init__(
@@ -50,6 +76,8 @@ class Committing:
         self._unstored: Final[Unstored] = unstored
         self._audit: Final[ProducerAudit] = audit
         self._flow: Final[FlowControl] = flow
+        self.end: TransactionEnd | None = None
+        self.owner: LeavingConnections | None = None
 
     def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Open a transaction; one that is open already stays as it is."""
@@ -93,21 +121,34 @@ class Committing:
     def finish(self, state: ConnectionState, transaction: Transaction, token: int) -> bool:
         """Carry out what ``transaction`` gathered; the answer is as with `commit`.
 
-        Raises `JmsError` when that cannot be: then it is rolled back, or, being prepared, left as it was.
+        Raises `JmsError` when that cannot be: then it is rolled back, or, being prepared, left as it was. What is too
+        large for one turn is answered later.
         """
         if transaction.stager is not None:
             return self._stage(state, transaction, transaction.stager, token)
+        work = CommitWork(self, state, transaction, token)
         try:
             check_refusal(transaction)
-            sends = self._sends(state, transaction)
-            stored = self._store(state, transaction, sends, self.letters(transaction))
-        except JmsError:
-            if not transaction.prepared:
-                self.undo([transaction])
+            if transaction.size <= JOB_STEPS:
+                while not work.go_on(ALL_STEPS):
+                    pass
+                return work.is_answered
+        except JmsError as error:
+            if work.refuse(error) is not None:
+                self.undo(state, [transaction])
             raise
-        transaction.end()
-        self._settle(transaction)
-        return self._dispatch(state, sends, token, stored)
+        work.is_sliced = True
+        self.run(state, work)
+        return token == NO_TOKEN
+
+    def run(self, state: ConnectionState, work: SlicedWork) -> None:
+        """Do ``work`` in slices, behind what is under way for the connection; its other requests wait for that."""
+        job = state.job
+        if not isinstance(job, ConnectionJob):
+            assert self.owner is not None
+            job = ConnectionJob(state, self._context, self.owner)
+            state.job = job
+        job.add(work)
 
     def _stage(self, state: ConnectionState, transaction: Transaction, stager: Stager, token: int) -> bool:
         """Its sends are kept for a batch (`spanwire.broker.exactly_once.sinks`); a client that reconnects may ask
@@ -124,166 +165,168 @@ class Committing:
                     self._audit.withdrawn(known.transaction_id)
                 raise
         except JmsError:
-            self.undo([transaction])
+            self._end().refused(transaction)
+            self.undo(state, [transaction])
             raise
-        transaction.end()
+        self._end().taken(transaction)
+        transaction.forget(len(transaction.sends))
+        transaction.end_count()
         return self._sending.answer_when_stored(state, token)
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Forget the sends; the acknowledged messages are still with their consumers."""
         transaction = self.find(state, transaction_id)
         del state.transactions[str(transaction_id)]
-        self.undo([transaction])
+        self.undo(state, [transaction])
 
-    def undo(self, transactions: list[Transaction]) -> None:
-        """Put acknowledged references back, so that they stand in their old order.
+    def undo(self, state: ConnectionState, transactions: list[Transaction]) -> None:
+        """Put back what ``transactions`` acknowledged and forget what they sent, in slices if it is much."""
+        work = UndoWork(transactions, self._context)
+        if size_of(transactions) > JOB_STEPS:
+            self.run(state, work)
+            return
+        while not work.go_on(ALL_STEPS):
+            pass
 
-        Those whose consumer is gone go back in line; it had seen them.
-        """
-        returned: dict[Subscription, list[TransactedAck]] = {}
-        left: list[MessageReference] = []
-        acks: list[TransactedAck] = []
-        for transaction in transactions:
-            transaction.end()
-            acks.extend(transaction.acks)
-        for ack in reversed(acks):
-            subscription = ack.subscription
-            if subscription is not None and not subscription.removed:
-                returned.setdefault(subscription, []).append(ack)
-                continue
-            left.extend(ack.references)
-        if left:
-            ReturningJob(left, self._context).start()
-        for subscription, own in returned.items():
-            references: list[MessageReference] = []
-            numbers: list[int] = []
-            for ack in own:
-                references.extend(ack.references)
-                if not subscription.leaving:
-                    numbers.extend(ack.numbers())
-            if subscription.leaving:
-                subscription.take_back(references)
-                continue
-            subscription.put_back(references, numbers)
-            subscription.transaction_ended(len(references))
+    def home_now(self, work: CommitWork, home: BrokerDestination) -> BrokerDestination | None:
+        """See `Commits.home_now`."""
+        destination = home.destination
+        if destination.is_temporary or destination.kind == SUBSCRIPTION:
+            return None
+        if work.transaction.prepared:
+            return self._destinations.ensure_own(destination)  # it was allowed, and is promised
+        return self._destinations.ensure(work.state, destination)
 
-    def _sends(self, state: ConnectionState, transaction: Transaction) -> list[WithheldMessage]:
-        """The messages with their destinations as they are now: one that was removed meanwhile is made again if the
-        connection may; a temporary one is gone with all that was sent to it.
-        """
-        found: list[WithheldMessage] = []
-        for send in transaction.sends:
-            home = send.home
-            if home.destination.kind == SCHEDULE:
-                continue  # they are for later
-            if home.removed:
-                if home.destination.is_temporary or home.destination.kind == SUBSCRIPTION:
-                    continue  # gone with all that was meant for it
-                if transaction.prepared:
-                    home = self._destinations.ensure_own(home.destination)  # it was allowed, and is promised
-                else:
-                    home = self._destinations.ensure(state, home.destination)
-            found.append(WithheldMessage(home, send.message, 0))
-        return found
+    def check_send(self, work: CommitWork, home: BrokerDestination, message: Message) -> None:
+        """See `Commits.check_send`."""
+        if not work.transaction.prepared:
+            self._flow.check_commit(home, message)
 
-    def letters(self, transaction: Transaction) -> list[WithheldMessage]:
-        """The dead letters of poisoned and expired messages; they are stored with the removal of the originals."""
-        found: list[WithheldMessage] = []
-        for ack in transaction.acks[transaction.lettered :]:
-            if ack.ack_type not in (POISON_ACK, EXPIRED_ACK):
-                continue
-            for reference in ack.references:
-                if isinstance(reference.home, Queue):
-                    cause = EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause
-                    letters = self._dead_letters.letters(reference, cause)
-                    found.extend(letters)
-                    if letters:
-                        ack.kept[reference] = None
-        return found
+    def is_stored(self, home: BrokerDestination, message: Message) -> bool:
+        """See `Commits.is_stored`."""
+        return self._sending.is_stored(home, message)
 
-    def _store(
-        self,
-        state: ConnectionState,
-        transaction: Transaction,
-        sends: list[WithheldMessage],
-        letters: list[WithheldMessage],
-    ) -> bool:
-        """Hand it to the store as one unit, if any of it concerns the store; ``sends`` get their sequences and the
-        dead letters behind them.
-        """
-        own = len(sends)
-        if not transaction.prepared:
-            self.check_room(sends)
-        sends.extend(letters)
-        plans = self.plans(transaction, state.principal)
-        additions: list[tuple[Destination, Message]] = []
-        places: list[int] = []
-        for place, entry in enumerate(sends):
-            if self._sending.is_stored(entry.home, entry.message):
-                additions.append((entry.home.destination, entry.message))
-                places.append(place)
-        removals = _removals(transaction)
+    def letters_of(self, ack: TransactedAck, reference: MessageReference) -> list[WithheldMessage]:
+        """See `Commits.letters_of`."""
+        if not isinstance(reference.home, Queue):
+            return []
+        letters = self._dead_letters.letters(reference, cause_of(ack))
+        if letters:
+            ack.kept[reference] = None
+        return letters
+
+    def hand_over(self, work: CommitWork) -> None:
+        """See `Commits.hand_over`."""
+        state = work.state
+        self._store(state, work)
+        for run in work.runs:
+            state.audited = self._audit.stored_run(state.audited, run.first, run.count)
+        is_behind = False
+        for home, count in work.homes.items():
+            is_behind = is_behind or home.withheld > 0
+            home.withheld += count
+        self._end().taken(work.transaction)
         store = self._context.store
-        if store is None or not (additions or removals or transaction.facts or plans.count):
+        if store is not None and (work.is_stored or is_behind):
+            self._sending.expect(waiting_for(work, store.position(), work.token))
+            work.is_answered = work.token == NO_TOKEN
+
+    def _store(self, state: ConnectionState, work: CommitWork) -> None:
+        """Hand it to the store as one unit, if any of it concerns the store."""
+        transaction = work.transaction
+        plans = self.plans(transaction, work.scheduled, state.principal)
+        lines = [work.unit.add(line, message) for line, message in plans.additions()]
+        store = self._context.store
+        if store is None or (work.unit.is_empty() and not transaction.facts):
             plans.enter([])
-            return False
+            return
         known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
         facts = transaction.facts if known is None else self._audit.committed(known.transaction_id)
         try:
-            sequences = store.append_unit(additions + plans.additions(), removals, facts + plans.facts())
+            take_unit(store, work.unit, facts + plans.facts())
         except JmsError:
             if known is not None:
                 self._audit.withdrawn(known.transaction_id)
             raise
-        plans.enter(sequences[len(places) :])
-        self._unstored.add(plans.size())
-        for place, sequence in zip(places, sequences[: len(places)], strict=True):
-            entry = sends[place]
-            if place < own:
-                state.audited = self._audit.stored(state.audited, entry.message.message_id)
-            self._unstored.add(entry.message.size)
-            sends[place] = WithheldMessage(entry.home, entry.message, sequence)
-        return True
+        work.is_stored = True
+        first = lines[0].first + lines[0].count - len(lines) if lines else 0
+        plans.enter(list(range(first, first + len(lines))))
+        self._unstored.add(work.stored_bytes + plans.size())
 
-    def plans(self, transaction: Transaction, principal: Principal) -> Plans:
-        """Its scheduled messages as jobs of who sent them, by default ``principal``. Raises as `Schedule.plan`."""
+    def settle(self, ack: TransactedAck, reference: MessageReference) -> None:
+        """See `Commits.settle`."""
+        home = reference.home
+        if ack.ack_type == EXPIRED_ACK:
+            home.expired += 1
+        home.forgotten(reference)
+        if ack.ack_type in (POISON_ACK, EXPIRED_ACK) and isinstance(home, Queue):
+            self._dead_letters.tell_committed(reference, cause_of(ack), reference in ack.kept)
+
+    def hand_on(self, work: CommitWork) -> None:
+        """See `Commits.hand_on`."""
+        token = work.token if work.is_sliced and work.is_answered else NO_TOKEN
+        if work.messages or token != NO_TOKEN:
+            self._sending.deferred.take(waiting_for(work, 0, token))
+
+    def refill(self, subscription: Subscription) -> None:
+        """See `Commits.refill`."""
+        self._end().refill(subscription)
+
+    def ended(self, work: CommitWork) -> None:
+        """See `Commits.ended`."""
+        work.transaction.end_count()
+        self._flow.unpark()
+
+    def refused(self, work: CommitWork, error: JmsError) -> SlicedWork | None:
+        """See `Commits.refused`."""
+        transaction = work.transaction
+        self._end().refused(transaction)
+        if work.is_sliced:
+            tell(work.state, work.token, error)
+        return None if transaction.prepared else UndoWork([transaction], self._context)
+
+    def _end(self) -> TransactionEnd:
+        assert self.end is not None
+        return self.end
+
+    def plans(self, transaction: Transaction, scheduled: list[TransactedSend], principal: Principal) -> Plans:
+        """The scheduled messages of ``transaction`` as jobs of who sent them, by default ``principal``. Raises as
+        `Schedule.plan`.
+        """
         sender = transaction.sender if transaction.sender is not None else principal
-        return Plans(transaction.sends, sender, self._context.wall_ms)
+        return Plans(scheduled, sender, self._context.wall_ms)
 
-    def kept(self, message: Message) -> None:
-        """The store took ``message`` of a prepared branch: a client that reconnects may send it again."""
-        self._unstored.add(message.size)
-        self._audit.stored(None, message.message_id)
+    def kept(self, size: int, runs: list[Run]) -> None:
+        """The store took so many bytes of a prepared branch: a client that reconnects may send it again."""
+        self._unstored.add(size)
+        for run in runs:
+            self._audit.stored_run(None, run.first, run.count)
 
-    def check_room(self, sends: list[WithheldMessage]) -> None:
-        """Raises `ResourceAllocationError` when the store has no room for all of these."""
-        for send in sends:
-            self._flow.check_commit(send.home, send.message)
 
-    def _settle(self, transaction: Transaction) -> None:
-        for ack in transaction.acks:
-            if ack.subscription is not None:
-                ack.subscription.transaction_ended(len(ack.references))
-            for reference in ack.references:
-                if ack.ack_type == EXPIRED_ACK:
-                    reference.home.expired += 1
-                reference.home.forgotten(reference)
-                if ack.ack_type in (POISON_ACK, EXPIRED_ACK) and isinstance(reference.home, Queue):
-                    cause = EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause
-                    self._dead_letters.tell_committed(reference, cause, reference in ack.kept)
+def waiting_for(work: CommitWork, position: int, token: int) -> Waiting:
+    """The answer to a commit; its messages are no longer those of the work."""
+    waiting = Waiting(position, work.state.outlet, token, work.messages)
+    waiting.homes = list(work.homes)
+    work.messages = []
+    return waiting
 
-    def _dispatch(self, state: ConnectionState, sends: list[WithheldMessage], token: int, stored: bool) -> bool:
-        """All of it together and in order: now, or once it is safe and nothing before it waits any more."""
-        store = self._context.store
-        waits = stored or any(entry.home.withheld > 0 for entry in sends)
-        if store is not None and waits:
-            self._sending.withhold(Waiting(store.position(), state.outlet, token, sends))
-            return token == NO_TOKEN
-        for entry in sends:
-            entry.home.withheld += 1
-            entry.home.hold(entry.message)
-        self._sending.release(sends)
-        return True
+
+def size_of(transactions: list[Transaction]) -> int:
+    """How much there is to carry out in all of them."""
+    return sum([transaction.size for transaction in transactions])
+
+
+def cause_of(ack: TransactedAck) -> str:
+    """Why the consumer gave up the messages."""
+    return EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause
+
+
+def take_unit(store: MessageStore, unit: StoreUnit, facts: list[Fact]) -> None:
+    """Have the store take a unit. A small one lies in one batch with those of others, a large one has its own."""
+    if unit.size > JOB_STEPS:
+        store.append_gathered(unit, facts)
+    else:
+        unit.take(store.append_unit(unit.additions(), unit.removed(), facts))
 
 
 def check_staged(transaction: Transaction) -> None:
@@ -301,13 +344,3 @@ def check_refusal(transaction: Transaction) -> None:
         raise transaction.refusal  # it says what to do
     if transaction.refusal is not None:
         raise xa_error("COMMIT FAILED: Transaction marked rollback only", XA_ROLLBACK_ONLY)
-
-
-def _removals(transaction: Transaction) -> list[tuple[Destination, int]]:
-    """What the store forgets with the commit."""
-    removals = transaction.removals.copy()
-    for ack in transaction.acks:
-        for reference in ack.references:
-            if reference.sequence > 0:
-                removals.append((reference.home.destination, reference.sequence))
-    return removals

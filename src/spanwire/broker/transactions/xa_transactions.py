@@ -10,23 +10,33 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.connections.connection_job import JOB_STEPS, SlicedWork, complete
 from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
-from spanwire.broker.connections.transaction import TransactedSend, Transaction, Uncommitted
-from spanwire.broker.connections.xa_branch import Branch, BranchRecord, StoredAcks, encode_record, line_of
+from spanwire.broker.connections.transaction import TransactedAck, TransactedSend, Transaction, Uncommitted
+from spanwire.broker.connections.xa_branch import Branch, BranchRecord, StoredAcks, line_of
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.metadata import XA_BRANCHES, Fact
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.persistence.reply_queue import WithheldMessage
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.routing.consumers import Consuming
-from spanwire.broker.routing.flow_control import FlowControl
+from spanwire.broker.routing.flow_control import FlowControl, tell
 from spanwire.broker.routing.message_router import Sending
 from spanwire.broker.security.access_control import Rights
-from spanwire.broker.transactions.local_transactions import Committing, check_refusal
+from spanwire.broker.transactions.branch_rollback import BranchEnd, BranchRollback
+from spanwire.broker.transactions.local_transactions import (
+    ALL_STEPS,
+    Committing,
+    TransactionEnd,
+    check_refusal,
+    size_of,
+    take_unit,
+)
+from spanwire.broker.transactions.prepare_work import Prepares, PrepareWork
+from spanwire.broker.transactions.undo_work import UndoWork
 from spanwire.broker.transactions.xa_recovery import COMMIT, ROLLBACK, Finisher, RecoveredBranches
-from spanwire.model.destination import SCHEDULE, Destination
+from spanwire.model.destination import SCHEDULE
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, JmsError, ResourceAllocationError, SpanwireError, xa_error
 from spanwire.model.ids import AnyTransactionId, XaTransactionId
@@ -38,12 +48,13 @@ MAX_PREPARED: Final = 1_000_000  # messages that all prepared branches hold: ten
 # XAException's codes and votes
 XAER_NOTA: Final = -4
 XAER_PROTO: Final = -6
+XA_RETRY: Final = 4
 XA_OK: Final = 0
 XA_RDONLY: Final = 3
 LATER: Final = -1  # `ClientConnection.completed` will say that the vote is XA_OK
 
 
-class XaTransactions(Finisher):
+class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
     """All branches of a broker."""
 
     def __init__(
@@ -66,10 +77,12 @@ class XaTransactions(Finisher):
         self._branches: Final[dict[bytes, Branch]] = {}
         self._prepared: Final[Uncommitted] = Uncommitted(MAX_PREPARED)
         recovered.finisher = self
+        committing.end = self
 
     def begin(self, state: ConnectionState, xid: XaTransactionId) -> None:
         """Open a branch, or join one that is known. Raises `ResourceAllocationError` over the limits."""
         self._tell("beginning transaction", xid)
+        complete(state)
         if xid.key in state.branches:
             return
         known = None if xid.key not in self._branches else self.find(state, xid)
@@ -107,6 +120,13 @@ class XaTransactions(Finisher):
             raise xa_error(f"Transaction '{xid}' is being finished already.", XAER_PROTO)
         return found
 
+    def _to_finish(self, state: ConnectionState, xid: XaTransactionId) -> Branch:
+        """`find` a branch that is to be finished. Raises `XaError` with XA_RETRY while somebody is at that."""
+        found = self._branches.get(xid.key)
+        if found is not None and found.finishing:
+            raise xa_error(f"Transaction '{xid}' is being finished already: try again.", XA_RETRY)
+        return self.find(state, xid)
+
     def spoil(self, xid: XaTransactionId, error: JmsError) -> None:
         """Something of the branch was refused: it can only be rolled back."""
         found = self._branches.get(xid.key)
@@ -125,6 +145,7 @@ class XaTransactions(Finisher):
         """
         self._turn(now)
         self._tell("preparing transaction", xid)
+        complete(state)
         if xid.key not in state.branches:
             raise IllegalStateError(
                 f"Cannot prepare a transaction that had not been started or previously returned XA_RDONLY: {xid}"
@@ -133,14 +154,9 @@ class XaTransactions(Finisher):
         if branch.is_empty() and not branch.prepared:
             self._forget(branch)
             return XA_RDONLY
-        if not branch.prepared:
-            try:
-                self._prepare(branch)
-            except JmsError:
-                self._forget(branch)
-                self._committing.undo([branch])
-                raise
-        return XA_OK if self._sending.answer_when_stored(state, token) else LATER
+        if branch.prepared:
+            return XA_OK if self._sending.answer_when_stored(state, token) else LATER
+        return self._prepare(branch, state, token)
 
     def commit(self, state: ConnectionState, xid: XaTransactionId, one_phase: bool, token: int, now: Time) -> bool:
         """Make the branch take effect; the answer is as with `Broker.send`.
@@ -149,11 +165,11 @@ class XaTransactions(Finisher):
         """
         self._turn(now)
         self._tell("committing transaction", xid)
-        branch = self.find(state, xid)
+        complete(state)
+        branch = self._to_finish(state, xid)
         if not branch.prepared:
             if not one_phase:
                 raise xa_error("Cannot do 2 phase commit if the transaction has not been prepared", XAER_PROTO)
-            self._forget(branch)
         if branch.on_disk and not self._recovered.load(branch, COMMIT, state, token):
             return False
         return self._commit(branch, state, token)
@@ -162,7 +178,8 @@ class XaTransactions(Finisher):
         """Undo the branch; the answer is as with `Broker.send`."""
         self._turn(now)
         self._tell("rolling back transaction", xid)
-        branch = self.find(state, xid)
+        complete(state)
+        branch = self._to_finish(state, xid)
         if branch.on_disk and not self._recovered.load(branch, ROLLBACK, state, token):
             return False
         return self._rollback(branch, state, token)
@@ -175,6 +192,24 @@ class XaTransactions(Finisher):
         """The branches in doubt, oldest first."""
         return [branch.xid for branch in self._branches.values() if branch.prepared]
 
+    def roll_back_large(self, state: ConnectionState) -> bool:
+        """Roll back the transactions of a connection that goes in slices, if they are too large for one turn; False
+        when there is nothing to wait for.
+        """
+        local: list[Transaction] = list(state.transactions.values())
+        own = [one for one in state.branches.values() if one.siblings is state.branches and self._ends(one)]
+        if size_of(local) + size_of([*own]) <= JOB_STEPS:
+            return False
+        state.transactions.clear()
+        for branch in own:
+            self._forget(branch)
+        self._committing.undo(state, [*local, *own])
+        return True
+
+    def _ends(self, branch: Branch) -> bool:
+        """Whether a branch ends with the connection where it was begun."""
+        return not branch.prepared and not branch.finishing
+
     def connection_removed(self, state: ConnectionState) -> None:
         """The connection's transactions end with it; branches that are prepared stay, and are anybody's now."""
         ended: list[Transaction] = list(state.transactions.values())
@@ -184,11 +219,11 @@ class XaTransactions(Finisher):
             if branch.siblings is not state.branches:
                 continue
             branch.siblings = None
-            if not branch.prepared:
+            if self._ends(branch):
                 self._forget(branch)
                 ended.append(branch)
         state.branches.clear()
-        self._committing.undo(ended)
+        self._committing.undo(state, ended)
 
     def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> list[RecoveredDestination]:
         """The store's descriptions of prepared branches; gives what is left for others of what it ``recovered``.
@@ -224,79 +259,143 @@ class XaTransactions(Finisher):
             state.outlet.connection.completed(token, error)
             state.outlet.mark_dirty()
 
-    def _prepare(self, branch: Branch) -> None:
-        check_refusal(branch)
-        for letter in self._committing.letters(branch):
-            usage = self._flow.usage_in_transaction(letter.home, letter.message)
-            branch.add_send(TransactedSend(letter.home, letter.message, usage))
-        branch.lettered = len(branch.acks)
-        self._committing.check_room([WithheldMessage(send.home, send.message, 0) for send in branch.sends])
-        if branch.sender is not None:
-            self._committing.plans(branch, branch.sender)  # raises what the commit would be refused with
-        branch.count_with(self._prepared)
-        self._keep(branch)
-        branch.prepared = True
+    def _prepare(self, branch: Branch, state: ConnectionState, token: int) -> int:
+        number = self._recovered.take_line()
+        work = PrepareWork(self, branch, state, token, number, line_of(number))
+        branch.finishing = True
+        try:
+            check_refusal(branch)
+            if branch.sender is not None:  # raises what the commit would be refused with
+                self._committing.plans(branch, branch.sends, branch.sender)
+            work.is_sliced = branch.size > JOB_STEPS
+            while not (work.is_sliced or work.go_on(ALL_STEPS)):
+                pass
+        except JmsError as error:
+            work.refuse(error)
+            self._committing.undo(state, [branch])
+            raise
+        if work.is_sliced:
+            self._committing.run(state, work)
+            return XA_OK if token == NO_TOKEN else LATER
+        return XA_OK if work.is_answered else LATER
 
-    def _keep(self, branch: Branch) -> None:
-        """The store takes the messages, in a line of their own, and what the branch is, as one unit."""
+    def letters(self, ack: TransactedAck, reference: MessageReference) -> list[TransactedSend]:
+        """See `Prepares.letters`."""
+        found: list[TransactedSend] = []
+        for letter in self._committing.letters_of(ack, reference):
+            usage = self._flow.usage_in_transaction(letter.home, letter.message)
+            found.append(TransactedSend(letter.home, letter.message, usage))
+        return found
+
+    def check_kept(self, home: BrokerDestination, message: Message) -> bool:
+        """See `Prepares.check_kept`."""
+        if home.destination.kind == SCHEDULE:
+            return True
+        self._flow.check_commit(home, message)
+        return self._sending.is_stored(home, message)
+
+    def keep(self, work: PrepareWork) -> None:
+        """See `Prepares.keep`: the messages go into a line of their own, in one unit with what the branch is."""
+        branch = work.branch
+        branch.lettered = len(branch.acks)
+        branch.count_with(self._prepared)
         store = self._context.store
         if store is None:
-            return
-        number = self._recovered.take_line()
-        line = line_of(number)
-        additions: list[tuple[Destination, Message]] = []
-        targets: list[Destination] = []
-        for send in branch.sends:
-            if send.home.destination.kind == SCHEDULE or self._sending.is_stored(send.home, send.message):
-                additions.append((line, send.message))
-                targets.append(send.home.destination)
-        record = BranchRecord(number, targets, _acks_of(branch))
-        record.sender = branch.sender
-        try:
-            fact = Fact(XA_BRANCHES, branch.xid.key, encode_record(record))
-            record.sequences = store.append_unit(additions, [], [fact])
-        except JmsError:
-            self._recovered.free_line(number)
-            raise
-        for _, message in additions:
-            self._committing.kept(message)
-        branch.record = record
-        branch.removals = record.removals()
-        branch.facts = [Fact(XA_BRANCHES, branch.xid.key, None)]
+            self._recovered.free_line(work.number)
+        else:
+            acks = [StoredAcks(home.destination, work.sequences[name]) for name, home in work.homes.items()]
+            record = BranchRecord(work.number, work.targets, acks)
+            record.sender = branch.sender
+            fact = Fact(XA_BRANCHES, branch.xid.key, work.draft.encoded(work.number, branch.sender))
+            take_unit(store, work.unit, [fact])
+            for line in work.unit.targets():  # one, or none
+                record.sequences = list(range(line.first, line.first + line.count))
+            self._committing.kept(work.stored_bytes, work.runs)
+            branch.record = record
+            branch.removals = record.removals()
+            branch.facts = [Fact(XA_BRANCHES, branch.xid.key, None)]
+        branch.prepared = True
+        branch.finishing = False
+        work.is_answered = self._sending.answer_when_stored(work.state, work.token)
+        if work.is_sliced and work.is_answered:
+            tell(work.state, work.token, None)
+
+    def prepare_refused(self, work: PrepareWork, error: JmsError) -> SlicedWork | None:
+        """See `Prepares.prepare_refused`."""
+        self._recovered.free_line(work.number)
+        work.branch.finishing = False
+        self._forget(work.branch)
+        if work.is_sliced:
+            tell(work.state, work.token, error)
+        return UndoWork([work.branch], self._context)
 
     def _commit(self, branch: Branch, state: ConnectionState, token: int) -> bool:
-        done = self._committing.finish(state, branch, token)
-        self._forget(branch)
-        if branch.on_disk:
-            self._recovered.committed(branch)
-        self.refill(branch)
-        return done
+        branch.finishing = True
+        return self._committing.finish(state, branch, token)
 
-    def refill(self, transaction: Transaction | None) -> None:
-        """It took effect: its consumers can take more, and senders that waited for room go on."""
-        subscriptions: dict[Subscription, None] = {}
-        for ack in transaction.acks if transaction is not None else []:
-            if ack.subscription is not None:
-                subscriptions[ack.subscription] = None
-        for subscription in subscriptions:
-            if not subscription.removed:
-                self._consuming.refill(subscription)
-        self._flow.unpark()
+    def taken(self, transaction: Transaction) -> None:
+        """See `TransactionEnd.taken`."""
+        if isinstance(transaction, Branch):
+            self._forget(transaction)
+            if transaction.on_disk:
+                self._recovered.committed(transaction)
+
+    def refused(self, transaction: Transaction) -> None:
+        """See `TransactionEnd.refused`."""
+        if isinstance(transaction, Branch):
+            transaction.finishing = False
+            if not transaction.prepared:
+                self._forget(transaction)
+
+    def refill(self, subscription: Subscription) -> None:
+        """See `TransactionEnd.refill`."""
+        self._consuming.refill(subscription)
 
     def _rollback(self, branch: Branch, state: ConnectionState, token: int) -> bool:
+        if self._context.store is None or branch.record is None:
+            self._undo(branch, state)
+            return True
+        work = BranchRollback(self, branch, state, token)
+        branch.finishing = True
+        if len(branch.removals) > JOB_STEPS:
+            self._committing.run(state, work)
+            return token == NO_TOKEN
+        try:
+            work.go_on(JOB_STEPS)
+        except JmsError:
+            branch.finishing = False
+            raise
+        return work.is_answered
+
+    def roll_back_kept(self, work: BranchRollback) -> None:
+        """See `BranchEnd.roll_back_kept`."""
         store = self._context.store
-        kept = store is not None and branch.record is not None
-        if store is not None and kept:
-            store.append_unit([], branch.removals, branch.facts)
+        assert store is not None
+        is_large = work.unit.size > JOB_STEPS
+        take_unit(store, work.unit, work.branch.facts)
+        self._undo(work.branch, work.state)
+        work.is_answered = self._sending.answer_when_stored(work.state, work.token)
+        if is_large and work.is_answered:
+            tell(work.state, work.token, None)
+
+    def rollback_refused(self, work: BranchRollback, error: JmsError) -> None:
+        """See `BranchEnd.rollback_refused`."""
+        work.branch.finishing = False
+        tell(work.state, work.token, error)
+
+    def _undo(self, branch: Branch, state: ConnectionState) -> None:
+        branch.finishing = False
         self._forget(branch)
-        self._committing.undo([branch])
+        self._committing.undo(state, [branch])
         self._flow.unpark()
-        return self._sending.answer_when_stored(state, token) if kept else True
 
     def _forget(self, branch: Branch) -> None:
-        self._branches.pop(branch.xid.key, None)
+        key = branch.xid.key
+        if self._branches.get(key) is branch:
+            del self._branches[key]
         for place in branch.places:
-            place.pop(branch.xid.key, None)
+            if place.get(key) is branch:
+                del place[key]
         branch.places.clear()
         if branch.record is not None:
             self._recovered.free_line(branch.record.line)
@@ -304,16 +403,3 @@ class XaTransactions(Finisher):
     def _turn(self, now: Time) -> None:
         self._context.wall_ms = now.wall_ms
         self._context.monotonic = now.monotonic
-
-
-def _acks_of(branch: Branch) -> list[StoredAcks]:
-    """The stored messages that the branch acknowledged, by destination."""
-    homes: dict[str, BrokerDestination] = {}
-    found: dict[str, list[int]] = {}
-    for ack in branch.acks:
-        for reference in ack.references:
-            if reference.sequence > 0:
-                name = reference.home.destination.qualified_name
-                homes[name] = reference.home
-                found.setdefault(name, []).append(reference.sequence)
-    return [StoredAcks(homes[name].destination, sorted(sequences)) for name, sequences in found.items()]

@@ -73,6 +73,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._login: Final[Login] = Login(settings)
         self._state = State.NEGOTIATING
         self._is_ending = False
+        self._hurries = False
         self._working: ClientCommands | None = None
         self._wire_format = WireFormat()
         self._client: ClientCommands | None = None
@@ -93,7 +94,9 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         if self.holds_requests and not data:
             return
         while self.holds_requests:  # the transport did not wait for that
+            self._hurry()
             self.go_on(now)
+        self._hurries = False
         try:
             self._commands = self._decoder.feed(data)
             self._next_command = 0
@@ -114,8 +117,28 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
 
     @property
     def holds_requests(self) -> bool:
-        """True while commands wait for the next turn."""
-        return self._next_command < len(self._commands) and not self._is_ending
+        """True while commands wait for the next turn, or for the end of a commit or rollback that takes several."""
+        return (self._next_command < len(self._commands) or self._is_busy()) and not self._is_ending
+
+    def _is_busy(self) -> bool:
+        """Whether the broker still works for the client, which gets nothing else done meanwhile."""
+        client = self._client
+        return client is not None and client.state.job is not None
+
+    def _is_held(self, command: wire.Command) -> bool:
+        """Whether ``command`` is a login that has to wait for the end of the connection that it replaces."""
+        if self._client is not None or self._hurries or not isinstance(command, wire.ConnectionInfo):
+            return False
+        try:
+            return self._state is State.LOGIN and self._broker.is_held(self._login.connection_info(command))
+        except JmsError:
+            return False  # it is refused for that at once
+
+    def _hurry(self) -> None:
+        """Wait for nothing."""
+        self._hurries = True
+        if self._client is not None:
+            self._broker.complete(self._client.state)
 
     def _handle_all(self, now: Time) -> None:
         """Act on commands until there are no more, or they have taken their share of the turn. Raises
@@ -124,18 +147,20 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         broker = self._broker
         end = broker.steps + REQUEST_STEPS
         commands = self._commands
-        while commands:
+        while not self._is_busy():
             while self._next_command < len(commands):
-                if broker.steps >= end:
+                if broker.steps >= end or self._is_busy() or self._is_held(commands[self._next_command]):
                     break
                 self._next_command += 1
                 self._handle(commands[self._next_command - 1], now)
                 if self._is_ending:
                     return
-            if self._next_command < len(commands):
+            if self._next_command < len(commands) or self._is_busy():
                 break
             self._commands = commands = self._decoder.feed(b"")
             self._next_command = 0
+            if not commands:
+                break
         if self._reverse is not None:
             self._reverse.settle(now)
         if self._output.unread_answers > MAX_UNREAD_ANSWER_BYTES:

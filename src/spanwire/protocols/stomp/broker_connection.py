@@ -20,7 +20,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, SpanwireError
 from spanwire.model.ids import ConsumerId, ProducerId, SessionId, TransactionId
-from spanwire.model.info import ConsumerInfo, ProducerInfo
+from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.protocols.base import REQUEST_STEPS, ConnectionSettings, ProtocolConnection
 from spanwire.protocols.stomp.acknowledgement import Acknowledgement
 from spanwire.protocols.stomp.codec.codec import FrameDecoder
@@ -92,6 +92,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._goodbye: str | None = None
         self._awaited = NO_TOKEN  # what a DISCONNECT waits for: a send without a receipt, at last the store
         self._awaits_store = False
+        self._hurries = False
 
     def receive_data(self, data: bytes, now: Time) -> None:
         """Act on every frame that ``data`` completes."""
@@ -101,7 +102,9 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         if self.holds_requests and not data:
             return
         while self.holds_requests:  # the transport did not wait for that
+            self._hurry()
             self.go_on(now)
+        self._hurries = False
         self._frames = self._decoder.feed(data)
         self._next_frame = 0
         self._handle_all(now)
@@ -114,30 +117,52 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
 
     @property
     def holds_requests(self) -> bool:
-        """True while frames wait for the next turn."""
-        return self._next_frame < len(self._frames) and self._state != CLOSED
+        """True while frames wait for the next turn, or for the end of a commit or rollback that takes several."""
+        return (self._next_frame < len(self._frames) or self._is_busy()) and self._state != CLOSED
+
+    def _is_busy(self) -> bool:
+        """Whether the broker still works for the client, which gets nothing else done meanwhile."""
+        connection = self._connection
+        return connection is not None and connection.job is not None
+
+    def _is_held(self, frame: Frame) -> bool:
+        """Whether ``frame`` is a login that has to wait for the end of the connection that it replaces."""
+        if self._state != BEFORE_LOGIN or self._hurries or frame.block.command not in (CONNECT, STOMP):
+            return False
+        client_id = frame.block.headers.get("client-id")
+        return bool(client_id) and self._broker.is_held(ConnectionInfo("", client_id))
+
+    def _hurry(self) -> None:
+        """Wait for nothing."""
+        self._hurries = True
+        if self._connection is not None:
+            self._broker.complete(self._connection)
 
     def _handle_all(self, now: Time) -> None:
         """Act on frames until there are no more, or they have taken their share of the turn."""
         decoder = self._decoder
         broker = self._broker
         end = broker.steps + REQUEST_STEPS
+        is_first = True  # of this turn: the decoder may hold some since the last one
         while True:
             frames = self._frames
+            if self._is_busy():
+                return
             while self._next_frame < len(frames):
-                if broker.steps >= end:
+                if broker.steps >= end or self._is_busy() or self._is_held(frames[self._next_frame]):
                     return
                 self._next_frame += 1
                 self._handle(frames[self._next_frame - 1], now)
             self._frames = []
-            if self._state == CLOSED:
+            if self._state == CLOSED or self._is_busy():
                 return
             failure = decoder.failure
             if failure is not None:
                 self._fail(failure, None, now)
                 return
-            if not frames or not decoder.held:
+            if not decoder.held or not (frames or is_first):
                 return
+            is_first = False
             self._frames = decoder.feed(b"")
             self._next_frame = 0
 

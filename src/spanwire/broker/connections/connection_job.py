@@ -1,0 +1,115 @@
+"""Work for a connection that takes several turns: whatever else the connection asks for waits for its end."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, Protocol
+
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.model.errors import JmsError
+
+JOB_STEPS: Final = 500  # messages and acknowledged messages of one slice; what has no more is done at once
+
+_NOWHERE: Final = Destination(QUEUE, "-")
+
+
+class SlicedWork:
+    """Something that is done a slice at a time, for one connection."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def go_on(self, at_most: int) -> bool:
+        """Do about ``at_most`` steps; True when that were all. Raises `JmsError` as long as nothing has happened."""
+        return True
+
+    def refuse(self, error: JmsError) -> SlicedWork | None:
+        """Tell that it failed with ``error``, unless it has happened; gives what is to be done then."""
+        return None
+
+
+class LeavingConnections(Protocol):
+    """Whoever sees connections off."""
+
+    def leave(self, state: ConnectionState) -> None:
+        """The connection is gone."""
+        ...
+
+
+class ConnectionJob(BrokerDestination):
+    """All that is under way for one connection, one work behind the other. A job of the broker and no place for
+    messages.
+    """
+
+    def __init__(self, state: ConnectionState, context: BrokerContext, owner: LeavingConnections) -> None:
+        super().__init__(_NOWHERE, PolicyEntry(_NOWHERE), MemoryUsage(0))
+        self._state: Final[ConnectionState] = state
+        self._context: Final[BrokerContext] = context
+        self._owner: Final[LeavingConnections] = owner
+        self._works: Final[deque[SlicedWork]] = deque()
+        self.is_working = False
+
+    @property
+    def steps(self) -> int:
+        """How much of the first work is done."""
+        return self._works[0].steps if self._works else 0
+
+    def add(self, work: SlicedWork) -> None:
+        """Do ``work`` behind the others."""
+        self._works.append(work)
+        self._context.schedule(self)
+
+    def work(self) -> bool:
+        """One slice; True while there is more."""
+        if self._works:
+            self.is_working = True
+            try:
+                self._slice(self._works[0])
+            finally:
+                self.is_working = False
+        if self._works:
+            return True
+        if self._state.job is self:
+            self._state.job = None
+            self._state.outlet.mark_dirty()  # its next requests can go on
+            if self._state.is_leaving:
+                self._owner.leave(self._state)
+        return False
+
+    def _slice(self, work: SlicedWork) -> None:
+        try:
+            if work.go_on(JOB_STEPS):
+                self._works.popleft()
+        except JmsError as refusal:  # the names differ because a compiled variable has one type
+            self._fail(work, refusal)
+        except Exception as error:
+            self._fail(work, JmsError(f"the broker failed in the middle of a request: {type(error).__name__}"))
+            self._context.schedule(self)
+            raise
+
+    def fail(self, error: JmsError) -> None:
+        """The store has failed: refuse what has not happened yet, and end the rest."""
+        works = list(self._works)
+        self._works.clear()
+        for work in works:
+            rest = work.refuse(error)
+            self._works.append(work if rest is None else rest)
+
+    def _fail(self, work: SlicedWork, error: JmsError) -> None:
+        self._works.popleft()
+        rest = work.refuse(error)
+        if rest is not None:
+            self._works.appendleft(rest)
+
+
+def complete(state: ConnectionState) -> None:
+    """Do at once what is under way for a connection, for whoever cannot wait."""
+    job = state.job
+    while isinstance(job, ConnectionJob) and not job.is_working:
+        job.work()
+        job = state.job

@@ -1,0 +1,330 @@
+"""The commit of one transaction, a slice at a time: gathered, handed to the store as one unit, settled.
+
+Gathering changes nothing that anybody sees. The call to the store is the one step in which the transaction takes
+effect, whatever becomes of its connection afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire.broker.connections.connection_job import SlicedWork
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.transaction import TransactedAck, TransactedSend, Transaction
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.persistence.reply_queue import WithheldMessage
+from spanwire.broker.persistence.store_unit import StoreUnit
+from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
+from spanwire.model.destination import SCHEDULE
+from spanwire.model.errors import JmsError, ResourceAllocationError
+from spanwire.model.ids import MessageId
+from spanwire.model.message import Message
+
+FREED_IN_STEP: Final = 10  # sends that are forgotten in the time of one step
+MAX_REPETITIONS: Final = 3  # of a commit that is gathered again because destinations were removed meanwhile
+
+GATHERING: Final = 0
+SETTLING: Final = 1
+TELLING: Final = 2
+OVER: Final = 3
+
+
+class Run:
+    """Messages of one producer that follow one another."""
+
+    __slots__ = ("count", "first")
+
+    def __init__(self, first: MessageId) -> None:
+        self.first: Final[MessageId] = first
+        self.count = 1
+
+
+def note_run(runs: list[Run], message_id: MessageId) -> None:
+    """One more message, behind those of ``runs``."""
+    if runs:
+        last = runs[-1]
+        maker = last.first.producer_id
+        if last.first.sequence + last.count == message_id.sequence and (
+            maker is message_id.producer_id or maker == message_id.producer_id
+        ):
+            last.count += 1
+            return
+    runs.append(Run(message_id))
+
+
+class Commits(Protocol):
+    """The parts of a commit that need the rest of the broker."""
+
+    def home_now(self, work: CommitWork, home: BrokerDestination) -> BrokerDestination | None:
+        """Return the destination as it is now, made again if it was removed; None if it is gone with all that was sent
+        to it. Raises `JmsError` if it may not be made.
+        """
+        ...
+
+    def check_send(self, work: CommitWork, home: BrokerDestination, message: Message) -> None:
+        """Raises `ResourceAllocationError` if there is no room for a message that is sent."""
+        ...
+
+    def is_stored(self, home: BrokerDestination, message: Message) -> bool:
+        """Return True if the store is to have the message."""
+        ...
+
+    def letters_of(self, ack: TransactedAck, reference: MessageReference) -> list[WithheldMessage]:
+        """Return the dead letters of one message that a consumer gave up."""
+        ...
+
+    def hand_over(self, work: CommitWork) -> None:
+        """Have the store take the unit, and the destinations expect their messages. Raises `JmsError`; then nothing has
+        happened.
+        """
+        ...
+
+    def settle(self, ack: TransactedAck, reference: MessageReference) -> None:
+        """Forget one message that was acknowledged."""
+        ...
+
+    def hand_on(self, work: CommitWork) -> None:
+        """All is settled: dispatch what the store does not have, and answer."""
+        ...
+
+    def refill(self, subscription: Subscription) -> None:
+        """A consumer can take more."""
+        ...
+
+    def ended(self, work: CommitWork) -> None:
+        """All is done."""
+        ...
+
+    def refused(self, work: CommitWork, error: JmsError) -> SlicedWork | None:
+        """Nothing of it has happened: tell, and return what is to be undone."""
+        ...
+
+
+class CommitWork(SlicedWork):
+    """One commit under way.
+
+    ``messages`` are those that are dispatched, ``homes`` how many of them each destination gets, ``runs`` those that a
+    client may send again, ``unit`` what the store gets of them. One that ``is_sliced`` is answered through its
+    connection; of the others ``is_answered`` says that the caller can answer.
+    """
+
+    def __init__(self, commits: Commits, state: ConnectionState, transaction: Transaction, token: int) -> None:
+        super().__init__()
+        self._commits: Final[Commits] = commits
+        self.state: Final[ConnectionState] = state
+        self.transaction: Final[Transaction] = transaction
+        self.token: Final[int] = token
+        self.is_sliced = False
+        self.messages: list[WithheldMessage] = []
+        self.homes: Final[dict[BrokerDestination, int]] = {}
+        self.runs: Final[list[Run]] = []
+        self.unit = StoreUnit()
+        self.stored_bytes = 0
+        self.is_stored = False
+        self.is_answered = True
+        self.scheduled: Final[list[TransactedSend]] = []
+        self._stage = GATHERING
+        self._repetitions = 0
+        self._send = 0  # the next one
+        self._removal = 0
+        self._ack = 0
+        self._reference = 0  # of that acknowledgement
+        self._unsent: Final[list[TransactedSend]] = []  # go nowhere now, and count in memory
+        self._own: Final[list[WithheldMessage]] = []  # count in memory because of the commit
+        self._consumers: Final[dict[Subscription, None]] = {}
+
+    def go_on(self, at_most: int) -> bool:
+        """See `SlicedWork.go_on`."""
+        end = self.steps + at_most
+        if self._stage == GATHERING:
+            if not self._gather(end) or not self._hand_over():
+                return False
+            self._stage = SETTLING
+        if self._stage == SETTLING:
+            if not self._settle(end):
+                return False
+            self._stage = TELLING
+            self._commits.hand_on(self)
+        if self._stage == TELLING:
+            while self._consumers:
+                if self.steps >= end:
+                    return False
+                self.steps += 1
+                subscription = next(iter(self._consumers))
+                del self._consumers[subscription]
+                if not subscription.removed:
+                    self._commits.refill(subscription)
+            self._stage = OVER
+            self._commits.ended(self)
+        return True
+
+    def refuse(self, error: JmsError) -> SlicedWork | None:
+        """See `SlicedWork.refuse`."""
+        if self._stage != GATHERING:
+            return None
+        self._stage = OVER
+        self._forget_own()
+        return self._commits.refused(self, error)
+
+    def _gather(self, end: int) -> bool:
+        """Look at some more of it; True when that was all."""
+        transaction = self.transaction
+        sends = transaction.sends
+        while self._send < len(sends):
+            if self.steps >= end:
+                return False
+            self.steps += 1
+            self._gather_send(sends[self._send], self._send < transaction.counted)
+            self._send += 1
+        removals = transaction.removals
+        while self._removal < len(removals):
+            if self.steps >= end:
+                return False
+            self.steps += 1
+            self.unit.remove(removals[self._removal][0], removals[self._removal][1])
+            self._removal += 1
+        while self._ack < len(transaction.acks):
+            if self.steps >= end or not self._gather_ack(transaction.acks[self._ack], end):
+                return False
+            self.steps += 1
+            self._ack += 1
+            self._reference = 0
+        return True
+
+    def _gather_send(self, send: TransactedSend, is_counted: bool) -> None:
+        home: BrokerDestination | None = send.home
+        if send.home.destination.kind == SCHEDULE:
+            home = None  # it is for later
+            self.scheduled.append(send)
+        elif send.home.removed:
+            home = self._commits.home_now(self, send.home)
+        if home is None:
+            if is_counted:
+                self._unsent.append(send)
+            return
+        self._commits.check_send(self, home, send.message)
+        entry = WithheldMessage(home, send.message, 0)
+        if self._add(entry, send.usage if is_counted else None):
+            note_run(self.runs, send.message.message_id)
+
+    def _gather_ack(self, ack: TransactedAck, end: int) -> bool:
+        is_given_up = self._ack >= self.transaction.lettered and (
+            ack.ack_type == POISON_ACK or ack.ack_type == EXPIRED_ACK
+        )
+        if is_given_up and self._reference == 0:
+            ack.kept.clear()  # what an earlier attempt noted
+        references = ack.references
+        while self._reference < len(references):
+            if self.steps >= end:
+                return False
+            self.steps += 1
+            reference = references[self._reference]
+            self._reference += 1
+            if reference.sequence > 0:
+                self.unit.remove(reference.home.destination, reference.sequence)
+            if is_given_up:
+                for letter in self._commits.letters_of(ack, reference):
+                    self.steps += 1
+                    self._add(letter, None)
+        return True
+
+    def _add(self, entry: WithheldMessage, usage: MemoryUsage | None) -> bool:
+        """One more message, which counts in ``usage``, or from now on in that of its destination; True if the store is
+        to have it.
+        """
+        home = entry.home
+        message = entry.message
+        is_stored = self._commits.is_stored(home, message)
+        if is_stored:
+            line = self.unit.add(home.destination, message)
+            entry.line = line
+            entry.sequence = line.count - 1
+            self.stored_bytes += message.size
+        if usage is None:
+            usage = home.usage
+            usage.add(message.size)
+            self._own.append(entry)
+        entry.usage = usage
+        self.messages.append(entry)
+        self.homes[home] = self.homes.get(home, 0) + 1
+        return is_stored
+
+    def _hand_over(self) -> bool:
+        """The one step in which it takes effect; False when a destination was removed meanwhile, and it is gathered
+        again.
+        """
+        for home in self.homes:
+            if home.removed:
+                self._begin_again(home)
+                return False
+        self._commits.hand_over(self)
+        self._own.clear()
+        self._ack = 0
+        self._reference = 0
+        return True
+
+    def _begin_again(self, removed: BrokerDestination) -> None:
+        self._repetitions += 1
+        if self._repetitions > MAX_REPETITIONS:
+            raise ResourceAllocationError(
+                f"{removed.destination} was removed {self._repetitions} times during the commit of transaction "
+                f"{self.transaction.name}: commit smaller ones, or leave the destination"
+            )
+        self._forget_own()
+        self.messages = []
+        self.homes.clear()
+        self.runs.clear()
+        self.unit = StoreUnit()
+        self.stored_bytes = 0
+        self._unsent.clear()
+        self.scheduled.clear()
+        self._send = 0
+        self._removal = 0
+        self._ack = 0
+        self._reference = 0
+
+    def _forget_own(self) -> None:
+        for entry in self._own:
+            if entry.usage is not None:
+                entry.usage.add(-entry.message.size)
+        self._own.clear()
+
+    def _settle(self, end: int) -> bool:
+        """Forget some more of what it held; True when that was all."""
+        acks = self.transaction.acks
+        while self._ack < len(acks):
+            if self.steps >= end:
+                return False
+            ack = acks[self._ack]
+            subscription = ack.subscription
+            if self._reference == 0 and subscription is not None:
+                subscription.transaction_ended(len(ack.references))
+                self._consumers[subscription] = None
+            while self._reference < len(ack.references):
+                if self.steps >= end:
+                    return False
+                self.steps += 1
+                self._reference += 1
+                self._commits.settle(ack, ack.references[self._reference - 1])
+            self.steps += 1
+            self._ack += 1
+            self._reference = 0
+        return self._let_go(end)
+
+    def _let_go(self, end: int) -> bool:
+        """Free the memory of what is done with, which takes its time, too."""
+        while self._unsent:
+            if self.steps >= end:
+                return False
+            self.steps += 1
+            send = self._unsent.pop()
+            send.usage.add(-send.message.size)
+        transaction = self.transaction
+        transaction.end_count()
+        while self.steps < end:
+            self.steps += 1
+            if not transaction.forget(FREED_IN_STEP):
+                return True
+        return False

@@ -1,0 +1,162 @@
+"""The prepare of a branch, a slice at a time: what the store is to keep of it is gathered, and taken as one."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from spanwire.broker.connections.connection_job import SlicedWork
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.connections.transaction import TransactedAck, TransactedSend
+from spanwire.broker.connections.xa_branch import Branch, RecordDraft
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.persistence.store_unit import StoreUnit
+from spanwire.broker.transactions.commit_work import Run, note_run
+from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
+from spanwire.model.destination import Destination
+from spanwire.model.errors import JmsError
+from spanwire.model.message import Message
+
+SORTED_IN_STEP: Final = 20  # acknowledged messages that are put in order in the time of one step
+
+
+class Prepares(Protocol):
+    """The parts of a prepare that need the rest of the broker."""
+
+    def letters(self, ack: TransactedAck, reference: MessageReference) -> list[TransactedSend]:
+        """Return the dead letters of one message that a consumer gave up."""
+        ...
+
+    def check_kept(self, home: BrokerDestination, message: Message) -> bool:
+        """Return True if the store is to keep the message. Raises `ResourceAllocationError` if it has no room."""
+        ...
+
+    def keep(self, work: PrepareWork) -> None:
+        """Have the store take all of it, and answer. Raises `JmsError`; then nothing has happened."""
+        ...
+
+    def prepare_refused(self, work: PrepareWork, error: JmsError) -> SlicedWork | None:
+        """It is rolled back: tell, and return what is to be undone."""
+        ...
+
+
+class PrepareWork(SlicedWork):
+    """One prepare under way. The messages go into the ``line`` of the store with this number; ``targets`` say where
+    they are to go in the end, ``runs`` are those that a client may send again, ``sequences`` what it acknowledged, by
+    the names of ``homes``.
+    """
+
+    def __init__(
+        self, owner: Prepares, branch: Branch, state: ConnectionState, token: int, number: int, line: Destination
+    ) -> None:
+        super().__init__()
+        self._owner: Final[Prepares] = owner
+        self.branch: Final[Branch] = branch
+        self.state: Final[ConnectionState] = state
+        self.token: Final[int] = token
+        self.number: Final[int] = number
+        self.is_sliced = False
+        self.is_answered = False
+        self.unit: Final[StoreUnit] = StoreUnit()
+        self.draft: Final[RecordDraft] = RecordDraft()
+        self.targets: Final[list[Destination]] = []
+        self.runs: Final[list[Run]] = []
+        self.stored_bytes = 0
+        self.homes: Final[dict[str, BrokerDestination]] = {}
+        self.sequences: Final[dict[str, list[int]]] = {}
+        self._line: Final[Destination] = line
+        self._ack = branch.lettered  # the next one that may leave dead letters
+        self._send = 0
+        self._held = 0  # the next acknowledgement whose messages are kept
+        self._reference = 0  # of that
+        self._names: Final[list[str]] = []  # of the destinations where it acknowledged something
+        self._sorted = 0  # so many of them are done
+        self._is_over = False
+
+    def go_on(self, at_most: int) -> bool:
+        """See `SlicedWork.go_on`."""
+        end = self.steps + at_most
+        if self._is_over:
+            return True
+        if not (self._add_letters(end) and self._gather_sends(end) and self._gather_acks(end) and self._sort(end)):
+            return False
+        self._owner.keep(self)
+        self._is_over = True
+        return True
+
+    def refuse(self, error: JmsError) -> SlicedWork | None:
+        """See `SlicedWork.refuse`."""
+        if self._is_over:
+            return None
+        self._is_over = True
+        return self._owner.prepare_refused(self, error)
+
+    def _add_letters(self, end: int) -> bool:
+        acks = self.branch.acks
+        while self._ack < len(acks):
+            ack = acks[self._ack]
+            if ack.ack_type == POISON_ACK or ack.ack_type == EXPIRED_ACK:
+                while self._reference < len(ack.references):
+                    if self.steps >= end:
+                        return False
+                    self.steps += 1
+                    for letter in self._owner.letters(ack, ack.references[self._reference]):
+                        self.steps += 1
+                        self.branch.add_send(letter)
+                    self._reference += 1
+            self._ack += 1
+            self._reference = 0
+        return True
+
+    def _gather_sends(self, end: int) -> bool:
+        sends = self.branch.sends
+        while self._send < len(sends):
+            if self.steps >= end:
+                return False
+            self.steps += 1
+            send = sends[self._send]
+            self._send += 1
+            message = send.message
+            if self._owner.check_kept(send.home, message):
+                self.unit.add(self._line, message)
+                self.draft.send(send.home.destination)
+                self.targets.append(send.home.destination)
+                self.stored_bytes += message.size
+                note_run(self.runs, message.message_id)
+        return True
+
+    def _gather_acks(self, end: int) -> bool:
+        acks = self.branch.acks
+        while self._held < len(acks):
+            references = acks[self._held].references
+            while self._reference < len(references):
+                if self.steps >= end:
+                    return False
+                self.steps += 1
+                reference = references[self._reference]
+                self._reference += 1
+                if reference.sequence > 0:
+                    name = reference.home.destination.qualified_name
+                    own = self.sequences.get(name)
+                    if own is None:
+                        own = []
+                        self.sequences[name] = own
+                        self.homes[name] = reference.home
+                        self._names.append(name)
+                    own.append(reference.sequence)
+            self.steps += 1
+            self._held += 1
+            self._reference = 0
+        return True
+
+    def _sort(self, end: int) -> bool:
+        """Put the acknowledged messages of each destination in order."""
+        while self._sorted < len(self._names):
+            if self.steps >= end:
+                return False
+            name = self._names[self._sorted]
+            own = self.sequences[name]
+            self.steps += 1 + len(own) // SORTED_IN_STEP
+            own.sort()
+            self.draft.acknowledge(self.homes[name].destination, own)
+            self._sorted += 1
+        return True

@@ -1,0 +1,100 @@
+"""The rollback of transactions, a slice at a time: what they acknowledged goes back, what they sent is forgotten."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.connections.connection_job import SlicedWork
+from spanwire.broker.connections.transaction import TransactedAck, Transaction
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.routing.message_return import ReturningJob
+
+FORGOTTEN: Final = 500  # sends or acknowledgements that are forgotten in one go
+
+
+class UndoWork(SlicedWork):
+    """Puts acknowledged references back, so that they stand in their old order.
+
+    Those whose consumer is gone go back in line; it had seen them.
+    """
+
+    def __init__(self, transactions: list[Transaction], context: BrokerContext) -> None:
+        super().__init__()
+        self._transactions: Final[list[Transaction]] = transactions
+        self._context: Final[BrokerContext] = context
+        self._next = 0  # transaction whose acknowledgements are looked at
+        self._ack = 0  # so many of them, from the end
+        self._returned: Final[dict[Subscription, list[TransactedAck]]] = {}
+        self._left: list[MessageReference] = []
+
+    def go_on(self, at_most: int) -> bool:
+        """See `SlicedWork.go_on`."""
+        end = self.steps + at_most
+        if not self._sort(end):
+            return False
+        while self._returned:
+            if self.steps >= end:
+                return False
+            subscription = next(iter(self._returned))
+            self._put_back(subscription, self._returned.pop(subscription))
+        if self._left:
+            ReturningJob(self._left, self._context).start()
+            self._left = []
+        return self._forget(end)
+
+    def _sort(self, end: int) -> bool:
+        """Look whose the acknowledgements are, the newest first."""
+        while self._next < len(self._transactions):
+            acks = self._transactions[-1 - self._next].acks
+            while self._ack < len(acks):
+                if self.steps >= end:
+                    return False
+                self.steps += 1
+                self._ack += 1
+                ack = acks[-self._ack]
+                subscription = ack.subscription
+                if subscription is not None and not subscription.removed:
+                    self._returned.setdefault(subscription, []).append(ack)
+                else:
+                    self._leave(ack)
+            self._next += 1
+            self._ack = 0
+        return True
+
+    def _leave(self, ack: TransactedAck) -> None:
+        self.steps += len(ack.references)
+        self._left.extend(ack.references)
+
+    def _put_back(self, subscription: Subscription, acks: list[TransactedAck]) -> None:
+        if subscription.removed:  # in the meantime
+            for ack in acks:
+                self._leave(ack)
+            return
+        references: list[MessageReference] = []
+        numbers: list[int] = []
+        for ack in acks:
+            references.extend(ack.references)
+            if not subscription.leaving:
+                numbers.extend(ack.numbers())
+        self.steps += len(references)
+        if subscription.leaving:
+            subscription.take_back(references)
+            return
+        subscription.put_back(references, numbers)
+        subscription.transaction_ended(len(references))
+
+    def _forget(self, end: int) -> bool:
+        """What was sent counts no more; the last part of the memory is freed slice by slice."""
+        while self._transactions:
+            transaction = self._transactions[-1]
+            if self.steps >= end:
+                return False
+            part = min(FORGOTTEN, end - self.steps)
+            self.steps += part
+            if transaction.forget(part):
+                continue
+            transaction.end_count()
+            self._transactions.pop()
+        return True
