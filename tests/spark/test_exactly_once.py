@@ -112,5 +112,5 @@ def test_a_checkpoint_that_wrote_to_another_broker_is_refused(
 def test_a_write_that_does_not_say_which_one_it_is_is_refused(spark: SparkSession) -> None:
     frame = spark.range(1).selectExpr("'x' AS text")
     writer = frame.write.format("spanwire").mode("append").options(destination="Q", qualityOfServiceMode=ONCE)
-    with pytest.raises(Exception, match=r"needs to know which write this is.*ledgerBatch, a number that rises"):
+    with pytest.raises(Exception, match=r"needs a name for this write.*ledgerBatch, a rising number"):
         writer.save()

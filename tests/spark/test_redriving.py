@@ -57,7 +57,7 @@ def test_dead_letters_are_told_by_cause_and_go_back_as_they_were(url: str, capsy
 def test_what_does_not_tell_its_destination_stays(url: str) -> None:
     take_all(url, DEAD)
     send(url, DEAD, numbered(2))
-    with pytest.raises(ConfigurationError, match="does not tell where it was sent; name a destination with --to"):
+    with pytest.raises(ConfigurationError, match="has no original destination; name a destination with --to"):
         redrive(of(url), None, None, None, lambda: 0.0, lambda seconds: False)
     assert redrive(of(url), "REDRIVEN.D", 1, None, lambda: 0.0, lambda seconds: False) == 1
     assert len(take_all(url, DEAD)) == 1

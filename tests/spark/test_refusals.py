@@ -67,7 +67,7 @@ def test_a_schema_of_ones_own_is_refused(spark: SparkSession) -> None:
             "append",
             "spanwire: a message has no column 'txt', drop it or rename it; did you mean text?",
         ),
-        (["'x' AS text"], "overwrite", 'spanwire: what is in a queue cannot be overwritten; use the mode "append"'),
+        (["'x' AS text"], "overwrite", 'spanwire: messages in a queue cannot be overwritten; use the mode "append"'),
     ],
 )
 def test_columns_that_make_no_message_are_refused(

@@ -91,7 +91,10 @@ def test_rows_take_their_branches_and_those_that_fail_become_dead_letters(
     url = spanwire.openwire_uri()
     (tmp_path / "words.py").write_text(WORDS)
     file = routes(BRANCHES, url=url, files=f"parquet:{tmp_path}/large")
-    with pytest.raises(ConfigurationError, match=r"routes\.yaml:13: words\.loud is Python code: name with --functions"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"routes\.yaml:13: words\.loud is a Python function; name its directory with --functions",
+    ):
         run(spark, file, tmp_path / "state")
     send(url, "BRANCHED", [Sent(f"text {n}", {"n": n, "noise": "x"}) for n in range(40)])
     news = run(spark, file, tmp_path / "state", tmp_path)

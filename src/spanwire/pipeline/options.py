@@ -265,10 +265,10 @@ def _check_cursor(options: ReadOptions) -> None:
         )
     if options.staging_directory is not None:
         raise ConfigurationError(
-            "spanwire: with a cursor nothing is staged; leave out either the option cursor or stagingDirectory"
+            "spanwire: a cursor stages no messages; leave out either the option cursor or stagingDirectory"
         )
     if options.quality == AT_MOST_ONCE:
-        raise ConfigurationError("spanwire: a cursor loses nothing; for AT_MOST_ONCE use a stagingDirectory")
+        raise ConfigurationError("spanwire: a cursor does not support AT_MOST_ONCE; use a stagingDirectory")
     if options.destination.kind == TOPIC and options.subscription is None:
         raise ConfigurationError("spanwire: a cursor reads a durable subscription; set subscription and clientId")
     if options.selector is not None or options.has_many_sources:
@@ -286,8 +286,8 @@ def check_batch(options: ReadOptions) -> None:
     destination = options.destination
     if destination.kind == TOPIC and options.subscription is None and not destination.name.startswith(ADVISORIES):
         raise ConfigurationError(
-            f"spanwire: {destination} keeps nothing for a subscription that is not durable, so there is nothing that a "
-            "batch could read; use a stream that goes on, or the options subscription and clientId"
+            f"spanwire: {destination} stores no messages for a non-durable subscription, so a batch would be empty; "
+            "use a continuous stream, or the options subscription and clientId"
         )
 
 
@@ -302,10 +302,12 @@ def _check_ledger(options: WriteOptions) -> None:
             )
         return
     if options.login.url.lower().startswith("fanout:"):
-        raise ConfigurationError(f"spanwire: with {options.quality} there is one broker to commit; fanout: has several")
+        raise ConfigurationError(
+            f"spanwire: {options.quality} commits at one broker; write the URL of one broker instead of fanout:"
+        )
     if options.login.client_id is not None:
         raise ConfigurationError(
-            f"spanwire: with {options.quality} the sink has client ids of its own; leave the option clientId out"
+            f"spanwire: with {options.quality} the sink chooses its own client ids; leave the option clientId out"
         )
     if (options.ledger is None) != (options.ledger_batch is None):
         raise ConfigurationError("spanwire: the options ledger and ledgerBatch belong together; set both or none")
@@ -337,7 +339,7 @@ def check_browsable(options: ReadOptions) -> None:
     """
     if options.has_many_sources or not options.destination.is_queue:
         raise ConfigurationError(
-            f"spanwire: {options.destination} cannot be looked at; name one queue, or read with a stream or the mode "
+            f"spanwire: {options.destination} cannot be browsed; name one queue, or read with a stream or the mode "
             "consume"
         )
 
@@ -458,7 +460,7 @@ class _OptionReader:
         text = self._values.get(name.lower(), default)
         if text and not text.isidentifier():
             raise ConfigurationError(
-                f"spanwire: the option {name} is {text[:60]!r}, which no message property can be called"
+                f"spanwire: the option {name} is {text[:60]!r}, which is no valid name of a message property"
             )
         return text or None
 

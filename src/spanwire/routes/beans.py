@@ -161,7 +161,7 @@ class BeanReader:
             return _check_reachable(Broker(bean.location, options, "", read_options, write_options), name)
         if current.short_type in (*COMPONENTS, *FACTORIES):
             return Broker(bean.location, {**options, "url": DEFAULT_URL}, "", read_options, write_options)
-        reason = f"is reached through {current.short_type}, which is none of a broker with OpenWire"
+        reason = f"is reached through {current.short_type}, which does not connect to an OpenWire broker"
         return Broker(bean.location, {}, f"{reason}; give it one with --broker {name}=URL")
 
     def _warn_unused(self, bean: Bean) -> None:

@@ -191,7 +191,7 @@ def _check(route: Route, names: set[str]) -> None:
         raise route.location.error(f"there are two routes {route.name!r}")
     names.add(route.name)
     if not endpoints_of(route.steps):
-        raise route.location.error(f"the route {route.name!r} sends its rows nowhere; add a step to")
+        raise route.location.error(f"the route {route.name!r} has no endpoint; add a step to")
     _check_state(route.steps, may_keep=True)
     if route.dead_letters is not None:
         _check_dead_letters(route.steps)
@@ -211,18 +211,14 @@ def _check_dead_letters(steps: list[Step]) -> None:
     for step in steps:
         has_function = has_function or isinstance(step, CallFunction)
         if has_function and isinstance(step, (Aggregate, Deduplicate)):
-            raise step.location.error(
-                "with dead letters a function stands behind aggregate and deduplicate, not before"
-            )
+            raise step.location.error("with dead letters, put functions after aggregate and deduplicate")
 
 
 def _check_state(steps: list[Step], may_keep: bool) -> None:
     """Check that steps with state precede the first endpoint or branch."""
     for step in steps:
         if isinstance(step, (Aggregate, Deduplicate)) and not may_keep:
-            raise step.location.error(
-                "aggregate and deduplicate stand before the first to, wireTap or branch of a route"
-            )
+            raise step.location.error("put aggregate and deduplicate before the first to, wireTap or branch of a route")
         if is_branching(step):
             may_keep = False
         for branch in branches_of(step):

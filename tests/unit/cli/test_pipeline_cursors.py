@@ -52,9 +52,9 @@ def test_a_release_wants_the_epoch_confirmed(
     url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main(["pipeline", "release", "nightly", "--url", url]) == 1
-    assert "release needs --epoch 1 where nobody can be asked" in capsys.readouterr().err
+    assert "release needs --epoch 1 without a terminal" in capsys.readouterr().err
     assert main(["pipeline", "release", "nightly", "--url", url, "--epoch", "7"]) == 1
-    assert "is at epoch 1, not 7: nothing is done" in capsys.readouterr().err
+    assert "is at epoch 1, not 7: nothing was changed" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", Terminal("yes\n"))
     assert main(["pipeline", "release", "nightly", "--url", url]) == 1
     capsys.readouterr()
@@ -71,7 +71,7 @@ def test_a_cursor_that_is_not_there_is_one_line(url: str, capsys: pytest.Capture
     assert main(["pipeline", "release", "weekly", "--url", url]) == 1
     told = capsys.readouterr()
     assert told.err.count("\n") == 1
-    assert "there is no cursor 'weekly'; spanwire pipeline cursors shows those there are" in told.err
+    assert "there is no cursor 'weekly'; spanwire pipeline cursors lists them" in told.err
 
 
 def test_sinks_are_listed_and_forgotten(url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +79,7 @@ def test_sinks_are_listed_and_forgotten(url: str, capsys: pytest.CaptureFixture[
     line = "mover: epoch 1, no batch is committed, staged messages: 1, run run-1 of anonymous\n"
     assert capsys.readouterr().out == line
     assert main(["pipeline", "forget", "mover", "--url", url, "--epoch", "2"]) == 1
-    assert "sink mover is at epoch 1, not 2: nothing is done" in capsys.readouterr().err
+    assert "sink mover is at epoch 1, not 2: nothing was changed" in capsys.readouterr().err
     assert main(["pipeline", "forget", "mover", "--url", url, "--epoch", "1"]) == 0
     assert capsys.readouterr().out == "forget: sink mover is forgotten, 1 staged messages are dropped\n"
     assert main(["pipeline", "forget", "mover", "--url", url, "--epoch", "1"]) == 1

@@ -166,12 +166,12 @@ def test_a_checkpoint_behind_or_beyond_its_cursor_is_refused() -> None:
     source.next_end(3, ROWS)
     for start, end in [(0, 3), (6, 9)]:
         with pytest.raises(
-            ConfigurationError, match=f"the checkpoint is at the numbers {start} to {end} of the cursor"
+            ConfigurationError, match=f"the checkpoint is at the messages {start} to {end} of the cursor"
         ):
             reading(broker, "again").ranges(start, end, 1, 1)
-    with pytest.raises(ConfigurationError, match="which are not there"):
+    with pytest.raises(ConfigurationError, match="which are not reserved"):
         reading(broker, "later").next_end(0, ROWS)
-    with pytest.raises(ConfigurationError, match="which are not there"):
+    with pytest.raises(ConfigurationError, match="which are not reserved"):
         reading(broker, "last").next_end(100, ROWS)
 
 

@@ -30,7 +30,7 @@ def test_spark_names_the_batch() -> None:
     "told", [(None, "r", "0"), ("q", None, "0"), ("q", "r", None), ("q", "r", "x"), ("", "r", "0")]
 )
 def test_a_batch_that_spark_does_not_name_is_not_sent(told: tuple[str | None, str | None, str | None]) -> None:
-    with pytest.raises(ConfigurationError, match="without that nothing is once only"):
+    with pytest.raises(ConfigurationError, match="exactly-once delivery is impossible"):
         batch_of_stream(*told)
 
 

@@ -43,7 +43,7 @@ def test_names_count_in_any_case_and_the_rest_has_defaults() -> None:
             {"destination": "topic://ActiveMQ.Advisory.>", "subscription": "s", "clientId": "c"},
             "has no durable subscriptions; leave the option subscription out",
         ),
-        ({"destination": "A,topic://T"}, "joins what one consumer cannot read"),
+        ({"destination": "A,topic://T"}, "combines destinations that one consumer cannot read"),
         ({"destination": "A,,B"}, "empty name"),
         ({"destination": "temp-queue://ID:1"}, "ends with its connection"),
         ({"destination": "queue://"}, "empty name"),
@@ -54,10 +54,13 @@ def test_names_count_in_any_case_and_the_rest_has_defaults() -> None:
         ({"destination": "Q", "exclusive": "true"}, "the option exclusive is for a cursor"),
         ({"destination": "Q", "cursor": "it's"}, "it has at most 100 characters and no quote"),
         ({"destination": "Q", "cursor": "c" * 101}, "it has at most 100 characters and no quote"),
-        ({"destination": "Q", "cursor": "c", "stagingDirectory": "/s"}, "with a cursor nothing is staged"),
+        ({"destination": "Q", "cursor": "c", "stagingDirectory": "/s"}, "a cursor stages no messages"),
         ({"destination": "Q", "cursor": "c", "selector": "a = 1"}, "a cursor reads one queue or subscription as a"),
         ({"destination": "A.>", "cursor": "c"}, "a cursor reads one queue or subscription as a whole"),
-        ({"destination": "Q", "cursor": "c", "qualityOfServiceMode": "AT_MOST_ONCE"}, "a cursor loses nothing"),
+        (
+            {"destination": "Q", "cursor": "c", "qualityOfServiceMode": "AT_MOST_ONCE"},
+            "a cursor does not support AT_MOST_ONCE",
+        ),
         ({"destination": "Q", "qualityOfServiceMode": "EXACTLY_ONCE"}, "'EXACTLY_ONCE', not ONCE_AND_ONLY_ONCE or DUP"),
         ({"destination": "Q", "bodies": "text,xml"}, "the option bodies names 'xml'; there are text, bytes"),
     ],
@@ -82,10 +85,10 @@ def test_a_reader_says_what_is_wrong_in_one_line(given: dict[str, str], told: st
         ({**ONCE, "ledger": "l"}, "the options ledger and ledgerBatch belong together"),
         ({**ONCE, "ledgerBatch": "1"}, "the options ledger and ledgerBatch belong together"),
         ({**ONCE, "ledger": "a/b", "ledgerBatch": "1"}, "a name has letters, digits and _ . - only"),
-        ({**ONCE, "clientId": "me"}, "the sink has client ids of its own; leave the option clientId out"),
-        ({**ONCE, "url": "fanout:(tcp://a:1,tcp://b:1)"}, "there is one broker to commit; fanout: has several"),
+        ({**ONCE, "clientId": "me"}, "the sink chooses its own client ids; leave the option clientId out"),
+        ({**ONCE, "url": "fanout:(tcp://a:1,tcp://b:1)"}, "commits at one broker"),
         ({**ONCE, "exactlyOnceBy": "xa"}, "the option exactlyOnceBy is 'xa', not auto or control or ledger"),
-        ({"duplicateIdProperty": "a b"}, "which no message property can be called"),
+        ({"duplicateIdProperty": "a b"}, "which is no valid name of a message property"),
     ],
 )
 def test_a_writer_says_what_is_wrong_in_one_line(given: dict[str, str], told: str) -> None:
@@ -141,7 +144,7 @@ def test_the_bodies_that_are_wanted(words: str, kinds: set[str]) -> None:
 def test_several_queues_and_subscribed_topics_are_sources(given: dict[str, str], name: str, has_many: bool) -> None:
     options = read_options(given)
     assert (str(options.destination), options.has_many_sources) == (name, has_many)
-    with pytest.raises(ConfigurationError, match="cannot be looked at; name one queue"):
+    with pytest.raises(ConfigurationError, match="cannot be browsed; name one queue"):
         check_browsable(options)
 
 

@@ -85,15 +85,15 @@ def run_routes(arguments: Sequence[str]) -> int:
     parser.add_argument("file", metavar="FILE", type=Path, help="the routes: YAML, or Spring XML with a camelContext")
     spark_options(parser)
     parser.option("trigger", f"{AVAILABLE_NOW}, or {INTERVAL}, or {INTERVAL}=5s", INTERVAL, metavar="WHEN")
-    parser.option("state", "directory of checkpoints and staged messages; FILE.state without it", metavar="DIRECTORY")
-    parser.option("functions", "where Python functions of routes may come from", metavar="DIRECTORY")
+    parser.option("state", "directory of checkpoints and staged messages; FILE.state by default", metavar="DIRECTORY")
+    parser.option("functions", "directory with the Python functions of routes", metavar="DIRECTORY")
     parser.add_argument(
         "--broker", action="append", default=[], type=pair, metavar="NAME=URL", help="the broker behind a URI scheme"
     )
     parser.add_argument(
         "-D", action="append", default=[], type=pair, dest="definitions", metavar="NAME=VALUE", help="for {{NAME}}"
     )
-    parser.flag("dryRun", "tell what would be done, and do nothing")
+    parser.flag("dryRun", "show the routes, and do nothing")
     options = parser.parse(arguments)
     placeholders = load(PLACEHOLDERS)(dict(options.definitions), os.environ)
     routes = load(READ_ROUTES)(content_of(options.file), str(options.file), placeholders, dict(options.broker))
@@ -125,7 +125,7 @@ def run_archive(arguments: Sequence[str]) -> int:
         ),
     )
     parser.add_argument("destination", metavar="DESTINATION", help="queue://NAME, queue://A.>, or topic://NAME")
-    parser.add_argument("directory", metavar="DIRECTORY", type=Path, help="where the archive is, or shall be")
+    parser.add_argument("directory", metavar="DIRECTORY", type=Path, help="directory of the archive")
     broker_options(parser)
     spark_options(parser)
     parser.option("selector", "only these messages")
@@ -158,13 +158,13 @@ def run_replay(arguments: Sequence[str]) -> int:
     parser.add_argument("directory", metavar="DIRECTORY", help="the archive")
     broker_options(parser)
     spark_options(parser)
-    parser.option("to", "one destination for all; without it each message goes where it was sent first")
+    parser.option("to", "one destination for all messages; by default the original destinations")
     parser.option("since", "sent at this time or later, such as 2026-01-31 or 2026-01-31T12:00:00+00:00; UTC without +")
     parser.option("until", "sent before this time")
     parser.option("selector", "only these messages")
-    parser.whole_number("rate", "messages per second at most; 0 for as fast as may be", 0)
-    parser.option("state", "what is sent is noted here; DIRECTORY.replay without it", metavar="DIRECTORY")
-    parser.flag("dryRun", "tell what would be sent, and send nothing")
+    parser.whole_number("rate", "messages per second at most; 0 for no limit", 0)
+    parser.option("state", "directory for the progress; DIRECTORY.replay by default", metavar="DIRECTORY")
+    parser.flag("dryRun", "show the messages by destination, and send nothing")
     options = parser.parse(arguments)
     selection = load(SELECTION)(
         options.directory, moment("since", options.since), moment("until", options.until), options.selector
@@ -191,15 +191,15 @@ def run_replay(arguments: Sequence[str]) -> int:
 def run_redrive(arguments: Sequence[str]) -> int:
     """Show dead letters by cause, or send the letters back."""
     parser = Parser(
-        prog="spanwire pipeline redrive", description="Send dead letters back to where they were sent first."
+        prog="spanwire pipeline redrive", description="Send dead letters back to their original destinations."
     )
     parser.add_argument("queue", nargs="?", default=DEAD_LETTERS, metavar="QUEUE", help=f"else {DEAD_LETTERS}")
     broker_options(parser)
     parser.option("selector", "only these, such as \"dlqDeliveryFailureCause LIKE 'Message Expired%%'\"")
-    parser.option("to", "one destination for all instead of the first one of each", metavar="DESTINATION")
-    parser.whole_number("limit", "at most so many; 0 for all", 0)
-    parser.whole_number("rate", "messages per second at most; 0 for as fast as may be", 0)
-    parser.flag("dryRun", "show how many there are of each cause, and send nothing")
+    parser.option("to", "one destination for all messages; by default the original destinations", metavar="DESTINATION")
+    parser.whole_number("limit", "largest number of messages; 0 for all", 0)
+    parser.whole_number("rate", "messages per second at most; 0 for no limit", 0)
+    parser.flag("dryRun", "show the number of dead letters by cause, and send nothing")
     options = parser.parse(arguments)
     values = {**broker_of(options), "destination": f"queue://{options.queue.removeprefix('queue://')}"}
     options_given = {name: value for name, value in {**values, "selector": options.selector}.items() if value}
@@ -219,7 +219,7 @@ def run_redrive(arguments: Sequence[str]) -> int:
 def broker_options(parser: Parser) -> None:
     """Add the options that name a broker; the password comes from the environment."""
     parser.option("url", "the broker", DEFAULT_URL, metavar="URL")
-    parser.option("user", f"who asks; the password is taken from the variable {PASSWORD}")
+    parser.option("user", f"the user; the password is taken from the variable {PASSWORD}")
 
 
 def broker_of(options: argparse.Namespace) -> dict[str, str | None]:
@@ -244,8 +244,8 @@ def moment(name: str, text: str | None) -> datetime | None:
 
 def spark_options(parser: Parser) -> None:
     """Add the options of every command that uses Spark."""
-    parser.option("master", "where Spark runs: local[*], local[2], or a cluster's URL", "local[*]", metavar="URL")
-    parser.add_argument("--json", action="store_true", help="tell of batches in JSON, one object per line")
+    parser.option("master", "Spark's master: local[*], local[2], or the URL of a cluster", "local[*]", metavar="URL")
+    parser.add_argument("--json", action="store_true", help="show batches as JSON, one object per line")
 
 
 def pair(text: str) -> tuple[str, str]:
@@ -301,8 +301,8 @@ COMMANDS: Final[dict[str, tuple[Callable[[Sequence[str]], int], str]]] = {
     "replay": (run_replay, "send messages of an archive again"),
     "redrive": (run_redrive, "show dead letters by cause, or send them back"),
     "report": (run_report, "rates, times, who sends to whom, lost and doubled messages, from archives"),
-    "cursors": (run_cursors, "list cursors and what they hold"),
-    "release": (run_release, "end a cursor whose program will not come back"),
-    "sinks": (run_sinks, "list who commits batches, and what is staged"),
-    "forget": (run_forget, "forget a sink whose program will not come back"),
+    "cursors": (run_cursors, "list cursors and their reserved messages"),
+    "release": (run_release, "end the cursor of a program that will not return"),
+    "sinks": (run_sinks, "list sinks with their last batches and staged messages"),
+    "forget": (run_forget, "remove the sink of a program that will not return"),
 }

@@ -28,7 +28,7 @@ NO_EPOCH: Final = -1
 
 def run_cursors(arguments: Sequence[str]) -> int:
     """List cursors and reservations."""
-    options = _parse_listing(arguments, "cursors", "List the broker's cursors and what they hold.")
+    options = _parse_listing(arguments, "cursors", "List the broker's cursors and their reserved messages.")
     with _connect(options) as connection:
         views = sorted(Control(connection).cursors(), key=lambda view: view.name)
     return _show("cursors", [(asdict(view), _cursor_text(view)) for view in views], options.json)
@@ -36,7 +36,7 @@ def run_cursors(arguments: Sequence[str]) -> int:
 
 def run_sinks(arguments: Sequence[str]) -> int:
     """List sinks with the last committed batch and staged messages."""
-    options = _parse_listing(arguments, "sinks", "List the broker's sinks: who commits batches there.")
+    options = _parse_listing(arguments, "sinks", "List the broker's sinks: the programs that commit batches there.")
     with _connect(options) as connection:
         views = sorted(Control(connection).sinks(), key=lambda view: view.query)
     return _show("sinks", [(asdict(view), _sink_text(view)) for view in views], options.json)
@@ -48,7 +48,7 @@ def run_release(arguments: Sequence[str]) -> int:
         arguments,
         "release",
         "cursor",
-        "End a cursor whose program will not come back; what it holds goes back into the queue.\n"
+        "End the cursor of a program that will not return; its reserved messages go back to the queue.\n"
         "Without --epoch it shows the cursor and asks for its epoch, so that nobody ends a newer run by mistake.",
     )
     with _connect(options) as connection:
@@ -71,8 +71,9 @@ def run_forget(arguments: Sequence[str]) -> int:
         arguments,
         "forget",
         "sink",
-        "Forget a sink whose program will not come back, with all that is staged for it. If the program\n"
-        "comes back all the same, its last batch may be doubled. Without --epoch it shows the sink and asks for it.",
+        "Remove the sink of a program that will not return, with its staged messages. If the program\n"
+        "returns nevertheless, its last batch may be duplicated. Without --epoch the command shows the sink and\n"
+        "asks for its epoch.",
     )
     with _connect(options) as connection:
         control = Control(connection)
@@ -105,12 +106,12 @@ def _parse_ending(arguments: Sequence[str], command: str, kind: str, description
     parser = Parser(prog=f"spanwire pipeline {command}", description=description)
     parser.add_argument("name", metavar="NAME", help=f"the {kind}, as spanwire pipeline {kind}s shows it")
     _broker_options(parser)
-    parser.whole_number("epoch", f"the epoch that the {kind} has now; do not ask", NO_EPOCH)
+    parser.whole_number("epoch", f"the present epoch of the {kind}; do not ask", NO_EPOCH)
     return parser.parse(arguments)
 
 
 def _not_found(kind: str, name: str) -> JmsError:
-    return JmsError(f"there is no {kind} {name[:60]!r}; spanwire pipeline {kind}s shows those there are")
+    return JmsError(f"there is no {kind} {name[:60]!r}; spanwire pipeline {kind}s lists them")
 
 
 def _is_confirmed(command: str, kind: str, requested: int, epoch: int, text: str) -> bool:
@@ -122,17 +123,15 @@ def _is_confirmed(command: str, kind: str, requested: int, epoch: int, text: str
     if epoch_given != epoch:
         sys.stderr.write(
             f"spanwire pipeline {command}: {kind} is at epoch {epoch}, not {epoch_given}: "
-            "nothing is done; look at it again\n"
+            "nothing was changed; check it again\n"
         )
     return epoch_given == epoch
 
 
 def _ask_epoch(command: str, epoch: int, text: str) -> int:
     if not sys.stdin.isatty():
-        raise ConfigurationError(
-            f"{command} needs --epoch {epoch} where nobody can be asked; the program must not run any more"
-        )
-    sys.stdout.write(text + "\nThe program must not run any more. Type the epoch to go on: ")
+        raise ConfigurationError(f"{command} needs --epoch {epoch} without a terminal; the program must have ended")
+    sys.stdout.write(text + "\nThe program must have ended. Type the epoch to go on: ")
     sys.stdout.flush()
     answer = sys.stdin.readline().strip()
     return int(answer) if answer.isascii() and answer.isdecimal() and len(answer) < 19 else NO_EPOCH
@@ -160,7 +159,7 @@ def _who(run: str, user: str) -> str:
 
 def _broker_options(parser: Parser) -> None:
     parser.option("url", "the broker", DEFAULT_URL, metavar="URL")
-    parser.option("user", f"who asks; the password is taken from the variable {PASSWORD}")
+    parser.option("user", f"the user; the password is taken from the variable {PASSWORD}")
 
 
 def _connect(options: argparse.Namespace) -> blocking.Connection:

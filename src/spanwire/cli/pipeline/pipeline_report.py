@@ -29,16 +29,18 @@ def run_report(arguments: Sequence[str]) -> int:
             "From archives that spanwire pipeline archive has written. The exit status is 3 when the ledger is broken."
         ),
     )
-    parser.add_argument("archives", nargs="*", metavar="ARCHIVE", help="archives of messages that were received")
+    parser.add_argument("archives", nargs="*", metavar="ARCHIVE", help="archives of received messages")
     for name, text in (
         ("advisories", "an archive of topic://ActiveMQ.Advisory.> of a broker; may be repeated, once for each broker"),
-        ("statistics", "an archive of answers of the statistics plugin; may be repeated"),
-        ("sent", "an archive with a copy of everything that was sent; may be repeated"),
+        ("statistics", "an archive of replies of the statistics plugin; may be repeated"),
+        ("sent", "an archive with a copy of every sent message; may be repeated"),
     ):
         parser.add_argument(f"--{name}", action="append", default=[], metavar="ARCHIVE", help=text)
-    parser.whole_number("stuckAfter", "seconds after which a message that waits is stuck", DEFAULT_STUCK_S)
-    parser.option("out", "for report.html, report.json, charts, and Parquet of all ids to look at", metavar="DIRECTORY")
-    parser.option("master", "where Spark runs: local[*], local[2], or a cluster's URL", "local[*]", metavar="URL")
+    parser.whole_number("stuckAfter", "seconds after which a pending message is stuck", DEFAULT_STUCK_S)
+    parser.option(
+        "out", "directory for report.html, report.json, charts, and Parquet of all flagged ids", metavar="DIRECTORY"
+    )
+    parser.option("master", "Spark's master: local[*], local[2], or the URL of a cluster", "local[*]", metavar="URL")
     parser.add_argument("--json", action="store_true", help="the report as one JSON object")
     options = parser.parse(arguments)
     inputs = load(INPUTS)(

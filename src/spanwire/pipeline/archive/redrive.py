@@ -117,13 +117,12 @@ def send_back(producer: blocking.Producer, message: Message, target_override: De
     destination = target_override or message.original_destination
     if destination is None:
         raise ConfigurationError(
-            f"spanwire: the dead letter {message.message_id} does not tell where it was sent; "
-            "name a destination with --to"
+            f"spanwire: the dead letter {message.message_id} has no original destination; name a destination with --to"
         )
     if target_override is None and (destination.is_advisory or destination == CONTROL):
         raise ConfigurationError(
-            f"spanwire: the dead letter {message.message_id} says that it was sent to {destination}, where none dies: "
-            "somebody has made it up; leave it out with --selector, or name a destination with --to"
+            f"spanwire: the dead letter {message.message_id} names {destination} as its original destination, which "
+            "has no dead letters, so it was forged; leave it out with --selector, or name a destination with --to"
         )
     headers = message.headers
     properties = {

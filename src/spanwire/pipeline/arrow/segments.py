@@ -127,7 +127,9 @@ class StagingDirectory:
             sync(self.path)
             return
         except ValueError:
-            raise ConfigurationError(f"spanwire: {note} is damaged; it says whose messages lie beside it") from None
+            raise ConfigurationError(
+                f"spanwire: {note} is damaged; it names the source of the staged messages"
+            ) from None
         for key, value in source.items():
             if recorded.get(key) != value:
                 raise ConfigurationError(

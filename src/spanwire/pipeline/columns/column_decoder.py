@@ -337,14 +337,14 @@ class ColumnDecoder:
         except ProtocolError as error:
             raise MessageFormatError(f"a message cannot be read: {error}") from None
         if not isinstance(message, wire.Message):
-            raise MessageFormatError("what the broker sent is no message")
+            raise MessageFormatError("the broker sent another command instead of a message")
         return message
 
     def _message_id(self, message: wire.Message, raw: bytes, scanner: MessageScanner) -> str:
         """Return the id as JMS clients show it."""
         message_id = message.message_id
         if message_id is None:
-            raise MessageFormatError("a message came without an id")
+            raise MessageFormatError("a message has no id")
         text = message_id.text_view
         if text:
             return text

@@ -248,5 +248,5 @@ def _structured(columns: OutgoingColumns, row: int, kind: str | None) -> object:
             "spanwire: the column body is a single value; a map body needs an object, a stream an array"
         )
     if kind is not None and (entry[0] == MAP_VALUE) != (kind == MAP_BODY):
-        raise ConfigurationError(f"spanwire: body_type is {kind}, which the column body does not hold")
+        raise ConfigurationError(f"spanwire: body_type is {kind}, but the column body has another type")
     return client_value(entry)

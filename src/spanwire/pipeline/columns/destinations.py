@@ -45,7 +45,7 @@ def source_destination(
     for part in _parts(destination):
         if part.kind != destination.kind or (part.kind == TOPIC and destination.is_composite):
             raise ConfigurationError(
-                f"spanwire: {destination} joins what one consumer cannot read; use one query for each"
+                f"spanwire: {destination} combines destinations that one consumer cannot read; use one query for each"
             )
     return destination
 
@@ -68,7 +68,9 @@ def _permanent(name: str) -> Destination:
     except InvalidDestinationError as error:
         raise ConfigurationError(f"spanwire: {error}") from None
     if destination.is_temporary:
-        raise ConfigurationError(f"spanwire: {destination} ends with its connection; use a queue or topic that stays")
+        raise ConfigurationError(
+            f"spanwire: {destination} is temporary and ends with its connection; use a permanent queue or topic"
+        )
     return destination
 
 

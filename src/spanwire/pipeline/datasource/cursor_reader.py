@@ -115,8 +115,8 @@ class CursorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield from record_batches(self._options, portions)
         except (FencedError, NotHeldError) as error:
             raise ConfigurationError(
-                f"spanwire: the numbers {partition.start} to {partition.end} of the cursor {partition.cursor!r} cannot "
-                f"be read any more: another query has taken it over, or it was released ({error})"
+                f"spanwire: the messages {partition.start} to {partition.end} of the cursor {partition.cursor!r} can "
+                f"no longer be read: another query has taken it over, or it was released ({error})"
             ) from None
         finally:
             with contextlib.suppress(JmsError):

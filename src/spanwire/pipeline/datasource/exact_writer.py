@@ -70,8 +70,8 @@ class ExactWriter(DataSourceArrowWriter):
         options = write_options(option_map)
         if options.ledger is None or options.ledger_batch is None:
             raise ConfigurationError(
-                f"spanwire: {ONCE_AND_ONLY_ONCE} needs to know which write this is, to know it again: set the options "
-                "ledger, a name for a series of writes, and ledgerBatch, a number that rises, as that of foreachBatch"
+                f"spanwire: {ONCE_AND_ONLY_ONCE} needs a name for this write, to recognise a repetition: set the "
+                "options ledger, a name for a series of writes, and ledgerBatch, a rising number as in foreachBatch"
             )
         self._option_map = option_map
         self._batch = Batch(options.ledger, uuid.uuid4().hex, options.ledger_batch)

@@ -114,7 +114,7 @@ class SpanwireDataSource(DataSource):
 
     def _check_write(self, schema: StructType, overwrite: bool) -> None:
         if overwrite:
-            raise ConfigurationError('spanwire: what is in a queue cannot be overwritten; use the mode "append"')
+            raise ConfigurationError('spanwire: messages in a queue cannot be overwritten; use the mode "append"')
         columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
         check_columns(columns, write_options(self.options))
 

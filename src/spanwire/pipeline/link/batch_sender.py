@@ -107,7 +107,7 @@ def batch_name(query: str | None, batch: str | None) -> str:
     """
     if not query or not batch:
         raise ConfigurationError(
-            "spanwire: this version of Spark does not tell a sink which batch it writes; "
-            'use another one, or .option("duplicateIdProperty", "") and consumers that stand doubles'
+            "spanwire: this version of Spark does not pass the batch to a sink; "
+            'use another one, or .option("duplicateIdProperty", "") and consumers that tolerate duplicates'
         )
     return f"{query}/{batch}"

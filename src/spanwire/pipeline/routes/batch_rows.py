@@ -122,16 +122,16 @@ class BatchRows:
             columns = StructType.fromJson(json.loads((directory / COLUMNS).read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError):
             raise ConfigurationError(
-                f"spanwire: {directory} is damaged; it holds rows of batch {self._batch} that some endpoints may have. "
-                "Delete it if none has"
+                f"spanwire: {directory} is damaged; it has rows of batch {self._batch} that some endpoints may have "
+                "committed. Delete it if none has"
             ) from None
         differences = sorted(column_texts(columns) ^ column_texts(now))
         if differences or columns.names != now.names:
             raise ConfigurationError(
                 f"spanwire: the rows of batch {self._batch} in {directory} were kept with other columns than its steps "
                 f"give now ({', '.join(differences) or 'their order'}): set the table or source back until the batch "
-                "is done, or delete that directory; then endpoints that have had their part keep rows that others do "
-                "not get"
+                "is done, or delete that directory; then endpoints that have committed their part keep rows that "
+                "others do not receive"
             )
         return columns
 
@@ -143,8 +143,8 @@ class BatchRows:
             (temporary / COLUMNS).write_text(frame.schema.json(), encoding="utf-8")
             if count != sync_rows(temporary):
                 raise ConfigurationError(
-                    f"spanwire: not all rows of batch {self._batch} are in {self._batches}: the state directory of a "
-                    "route with an endpoint that commits once and others must be one that all executors share"
+                    f"spanwire: not all rows of batch {self._batch} are in {self._batches}: all executors must "
+                    "share the state directory of a route with several endpoints, if one of them commits once"
                 )
             self._publish(temporary, directory)
         except (PySparkException, Py4JError, OSError) as error:
@@ -174,7 +174,7 @@ def unstorable_column(columns: StructType) -> str | None:
     ``None`` without a problem.
     """
     seen: set[str] = set()
-    problem = "and rows for several endpoints cannot be kept so"
+    problem = "which rows for several endpoints cannot have"
     for field in columns.fields:
         if field.name.lower() in seen:
             return f"there are two columns {field.name!r}, {problem}: rename one of them in the step that adds it"

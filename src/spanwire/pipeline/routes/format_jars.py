@@ -64,7 +64,8 @@ def jar_fault(name: str, failure: str, version: str) -> str | None:
         return None
     problem = match[1] if match[2] is None else f"{match[1]}: {match[2][:MAX_SHOWN]}"
     return (
-        f"a jar of the format {name[:MAX_SHOWN]} was made for another Spark than {version}; take one for it ({problem})"
+        f"a jar of the format {name[:MAX_SHOWN]} was built for another version of Spark than {version}; take one for "
+        f"it ({problem})"
     )
 
 

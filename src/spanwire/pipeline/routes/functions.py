@@ -36,7 +36,7 @@ def load_functions(calls: Sequence[CallFunction], directory: Path | None) -> dic
     for call in calls:
         if directory is None:
             raise call.location.error(
-                f"{call.module}.{call.name} is Python code: name with --functions DIRECTORY where it may come from"
+                f"{call.module}.{call.name} is a Python function; name its directory with --functions DIRECTORY"
             )
         if call.module not in modules:
             modules[call.module] = _load(call, directory)

@@ -108,7 +108,8 @@ class RouteQuery:
         query = self._spark.sparkContext.getLocalProperty(QUERY_PROPERTY)
         if not query:
             raise self.route.location.error(
-                "this version of Spark does not tell which query a batch is of, and without that nothing is once only"
+                "this version of Spark does not pass the query of a batch, so exactly-once delivery is impossible; use "
+                "another version"
             )
         return str(query)
 

@@ -69,7 +69,7 @@ def watch_java(master: str, has_ended: Callable[[], bool] | None = None) -> Iter
                 raise ConfigurationError(f"Spark on {master}: its Java process does not answer; start again") from None
             raise
         raise ConfigurationError(
-            f"Spark on {master}: its Java process has ended, maybe for want of memory; start again. "
+            f"Spark on {master}: its Java process has ended, possibly out of memory; start again. "
             f'For more memory: export PYSPARK_SUBMIT_ARGS="--driver-memory {MORE_MEMORY} pyspark-shell"'
         ) from None
     finally:
@@ -119,7 +119,7 @@ def _session(
         return _cluster_session(master, name, log)
     cores = 1 if match[1] is None else machine_cores() if match[1] == "*" else int(match[1])
     if cores < 1:
-        raise ConfigurationError(f"--master {master}: a session needs a core at least")
+        raise ConfigurationError(f"--master {master}: a session needs at least one core")
     return local_session(name, cores, settings, log)
 
 
@@ -168,8 +168,8 @@ def check_durable(file: RouteFile) -> None:
     for route in file.routes:
         if route.source.options.get("subscriptionDurable", "").lower() == "false":
             raise route.source.location.error(
-                f"{route.source.destination} keeps nothing for a subscription that is not durable, so available-now "
-                "would end without a message; name a subscription, or run it with --trigger interval"
+                f"{route.source.destination} stores no messages for a non-durable subscription, so available-now "
+                "would end without a message; name a subscription, or run the route with --trigger interval"
             )
 
 

@@ -46,7 +46,9 @@ class RouteState:
             record = json.loads(self.note.read_text(encoding="utf-8"))
             run, first = str(record["run"]), str(record.get("query", query))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise ConfigurationError(f"spanwire: {self.note} is damaged or gone; it says which run this is") from None
+            raise ConfigurationError(
+                f"spanwire: {self.note} is damaged or missing; it names the run of the route"
+            ) from None
         if "query" not in record:
             write_note(self.note, {**record, "query": query})
         return run if query == first else sha256(query.encode()).hexdigest()[:RUN_DIGITS]
@@ -65,7 +67,8 @@ class RouteState:
             ledgers = {str(name): int(first) for name, first in json.loads(text).items()}
         except (ValueError, TypeError, AttributeError):
             raise ConfigurationError(
-                f"spanwire: {self.ledgers} is damaged; it says where ledgers begin. Delete it if no broker was changed"
+                f"spanwire: {self.ledgers} is damaged; it has the first batches of ledgers. Delete it if no "
+                "broker was replaced"
             ) from None
         if ledger not in ledgers:
             ledgers[ledger] = batch
@@ -110,7 +113,9 @@ def open_state(states: Path, route: Route) -> RouteState:
     except OSError as error:
         raise route.location.error(f"the state of the route in {states}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError):
-        raise route.location.error(f"{note} is damaged; it says whose state lies beside it") from None
+        raise route.location.error(
+            f"{note} is damaged; it names the source of the state; choose another --state"
+        ) from None
     if recorded != source:
         raise route.location.error(
             f"the state in {states} belongs to the source {recorded!r}, not {source!r}; choose another --state"

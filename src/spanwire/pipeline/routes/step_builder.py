@@ -316,7 +316,7 @@ def message_columns(frame: DataFrame, location: Location) -> DataFrame:
     names = [name for name in frame.columns if name in COLUMN_TYPES]
     if not set(names) & set(BODY_COLUMNS):
         raise location.error(
-            f"rows without {', '.join(BODY_COLUMNS)} make no message; before it put "
+            f"a message needs one of the columns {', '.join(BODY_COLUMNS)}; write before this step "
             'transform: {select: {text: "to_json(struct(*))"}}'
         )
     return frame.select(*names)

@@ -240,7 +240,7 @@ def failure_text(failure: Exception) -> str:
     """Return the line of a failure for the user, without secrets of addresses."""
     line = _failure_line(failure)
     if SIGNATURE.match(line) is not None:
-        line = f"a jar was made for another Spark than this; it calls {line}"
+        line = f"a jar was built for another version of Spark; it calls {line}"
     return mask(line)[:MAX_LINE]
 
 

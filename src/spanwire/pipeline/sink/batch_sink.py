@@ -87,6 +87,6 @@ def check_first(batch: Batch, last: int | None, first: int) -> None:
     if last is None and batch.number > first:
         raise ConfigurationError(
             f"spanwire: this broker has no ledger of the query {batch.query}, which is at batch {batch.number}: its "
-            "checkpoint was used with another broker or without once-only, or the ledger was removed; if all batches "
-            f'before are where they belong, set .option("firstLedgerBatch", "{batch.number}")'
+            "checkpoint was used with another broker or without exactly-once, or the ledger was removed; if all "
+            f'earlier batches were delivered, set .option("firstLedgerBatch", "{batch.number}")'
         )

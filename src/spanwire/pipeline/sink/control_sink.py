@@ -64,7 +64,8 @@ class ControlSink(BatchSink):
             raise _superseded_error(batch, error) from None
         except OtherTargetError as error:
             raise ConfigurationError(
-                f"spanwire: the query {batch.query} wrote elsewhere before; give it a checkpoint of its own ({error})"
+                f"spanwire: the query {batch.query} wrote to another target before; give it a checkpoint of its own "
+                f"({error})"
             ) from None
         return StagedPart(partition, staged.messages, begun.epoch, staged.attempt)
 
@@ -97,6 +98,6 @@ def _parts(parts: Sequence[StagedPart]) -> Iterator[Part]:
 
 def _superseded_error(batch: Batch, error: FencedError) -> ConfigurationError:
     return ConfigurationError(
-        f"spanwire: the query {batch.query} was started again elsewhere with the same checkpoint; this run may not go "
-        f"on ({error})"
+        f"spanwire: the query {batch.query} was started again elsewhere with the same checkpoint; this run must "
+        f"stop ({error})"
     )

@@ -94,8 +94,8 @@ def batch_of_stream(query: str | None, run: str | None, number: str | None) -> B
     """
     if not query or not run or not number or not number.isdecimal():
         raise ConfigurationError(
-            "spanwire: this version of Spark does not tell a sink which batch of which query it writes, and without "
-            'that nothing is once only; use another one, or .option("qualityOfServiceMode", "DUPLICATES_OK")'
+            "spanwire: this version of Spark does not pass query and batch to a sink, so exactly-once delivery is "
+            'impossible; use another version, or .option("qualityOfServiceMode", "DUPLICATES_OK")'
         )
     return Batch(query, run, int(number))
 

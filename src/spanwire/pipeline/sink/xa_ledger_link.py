@@ -111,7 +111,7 @@ class BlockingLedger(LedgerLink):
                 break
             messages.append(message)
         if len(messages) < browsed:
-            raise JmsError(f"{self._queue} shows the query's ledger, but somebody else holds it")
+            raise JmsError(f"{self._queue} has the query's ledger, but another consumer has received it")
         entries = [entry_of(message.body if isinstance(message.body, str) else None) for message in messages]
         return max(entries, key=_batch_number, default=None)
 

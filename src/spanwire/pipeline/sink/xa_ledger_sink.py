@@ -70,7 +70,7 @@ def entry_of(text: str | None) -> Entry:
         return Entry(int(fields["batch"]), tuple(fields["branches"]), str(fields["target"]), tuple(fields["runs"]))
     except (ValueError, KeyError, TypeError):
         raise ConfigurationError(
-            "spanwire: the message in the query's ledger queue is none of Spanwire's; somebody else has written there"
+            "spanwire: the message in the query's ledger queue is no ledger entry; another program has sent it"
         ) from None
 
 
@@ -188,7 +188,9 @@ class LedgerSink(BatchSink):
         """Decide about the batch unless the ledger has it, then carry the decision out."""
         branches = tuple(part.branch for part in sorted(parts, key=_partition_of) if part.branch != NO_BRANCH)
         if len(branches) > MAX_PARTS:
-            raise ConfigurationError(f"spanwire: {len(branches)} partitions in a batch; at most {MAX_PARTS}, coalesce")
+            raise ConfigurationError(
+                f"spanwire: {len(branches)} partitions in a batch are more than {MAX_PARTS}; coalesce them"
+            )
         link = self._open_ledger(batch.query)
         try:
             previous = self._take_entry(link, batch)
@@ -225,7 +227,7 @@ class LedgerSink(BatchSink):
             link.save(Entry(-1, target=self._target))
             entry = link.take(True)
         if entry is None:
-            raise JmsError(f"the ledger of the query {batch.query} is gone; the batch is to be tried again")
+            raise JmsError(f"the ledger of the query {batch.query} is missing; repeat the batch")
         return entry
 
     def _check(self, entry: Entry, batch: Batch) -> None:
@@ -241,8 +243,8 @@ class LedgerSink(BatchSink):
             )
         if batch.run in entry.runs[:-1]:
             raise ConfigurationError(
-                f"spanwire: the query {batch.query} was started again elsewhere with the same checkpoint; this run may "
-                "not go on"
+                f"spanwire: the query {batch.query} was started again elsewhere with the same checkpoint; this run "
+                "must stop"
             )
 
     def _decide(
@@ -257,8 +259,8 @@ class LedgerSink(BatchSink):
         for branch in branches:
             if branch not in prepared_names:
                 raise JmsError(
-                    f"what was staged for batch {batch.number} of the query {batch.query} is no longer at the broker; "
-                    "the batch is to be tried again"
+                    f"the messages staged for batch {batch.number} of the query {batch.query} are no longer at the "
+                    "broker; repeat the batch"
                 )
         runs = previous.runs if previous.runs[-1:] == (batch.run,) else (*previous.runs, batch.run)[-MAX_RUNS:]
         return Entry(batch.number, branches, self._target, runs)

@@ -125,12 +125,12 @@ class CursorSource:
 
     def _check(self, reservation: Reservation, start: int, end: int) -> None:
         if start < reservation.start or end > reservation.end:
-            raise self._lost_error(start, end, f"it holds the numbers from {reservation.start} to {reservation.end}")
+            raise self._lost_error(start, end, f"the reservation is {reservation.start} to {reservation.end}")
 
     def _lost_error(self, start: int, end: int, reason: object) -> ConfigurationError:
         return ConfigurationError(
-            f"spanwire: the checkpoint is at the numbers {start} to {end} of the cursor {self._name!r}, which are "
-            "not there: the cursor was released or belongs to another checkpoint; use another checkpointLocation "
+            f"spanwire: the checkpoint is at the messages {start} to {end} of the cursor {self._name!r}, which are "
+            "not reserved: the cursor was released or belongs to another checkpoint; use another checkpointLocation "
             f"({reason})"
         )
 

@@ -132,7 +132,7 @@ class Staging:
                 self._disconnect()
                 raise
             if received.is_empty and not source.is_connected():  # the client reconnects by itself
-                raise JmsError("there is no broker at the moment, so nobody knows whether the queue is empty")
+                raise JmsError("the broker is not connected, so it is unknown whether the queue is empty")
             self._last = received
             is_acknowledged = self._options.quality == AT_MOST_ONCE and not received.is_empty
             if is_acknowledged:
@@ -195,7 +195,7 @@ class Staging:
     def _discard(self, start: int) -> None:
         while len(self._known) > MAX_UNSETTLED:
             oldest = min(self._known)
-            logger.warning("segment %d: the broker has not delivered its messages again; they are forgotten", oldest)
+            logger.warning("segment %d: the broker has not redelivered its messages; their ids are dropped", oldest)
             self._settle(oldest)
         for number in self.numbers():
             if number <= start and number not in self._known:

@@ -148,7 +148,7 @@ def test_rows_that_executors_wrote_elsewhere_are_missed(tmp_path: Path) -> None:
     def elsewhere(frame: DataFrame, path: Path) -> int:
         return write(frame, path) + 1
 
-    with pytest.raises(ConfigurationError, match=r"not all rows of batch 5 are in .* all executors share"):
+    with pytest.raises(ConfigurationError, match=r"not all rows of batch 5 are in .* all executors must share"):
         kept(BatchRows(cast(SparkSession, Session()), tmp_path, QUERY, 5, elsewhere), Frame(1))
 
 
@@ -183,7 +183,7 @@ def test_kept_rows_that_do_not_tell_their_columns_are_damaged(tmp_path: Path) ->
     kept(rows_of(tmp_path, 5), Frame(1))
     (note,) = tmp_path.glob("*/*/_columns.json")
     note.unlink()
-    with pytest.raises(ConfigurationError, match=r"is damaged; it holds rows of batch 5"):
+    with pytest.raises(ConfigurationError, match=r"is damaged; it has rows of batch 5"):
         kept(rows_of(tmp_path, 5), Frame(1))
 
 

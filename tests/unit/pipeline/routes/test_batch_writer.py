@@ -181,7 +181,7 @@ def test_a_damaged_note_of_the_route_is_one_line(text: str, tmp_path: Path) -> N
     with pytest.raises(ConfigurationError, match=r"route\.json is damaged"):
         state_in(tmp_path)
     state.note.write_text("[1", encoding="utf-8")
-    with pytest.raises(ConfigurationError, match=r"route\.json is damaged or gone"):
+    with pytest.raises(ConfigurationError, match=r"route\.json is damaged or missing"):
         state.run_of(QUERY)
 
 

@@ -32,7 +32,7 @@ def test_a_jar_that_would_not_work_with_this_spark_is_not_what_is_asked_for(name
 def test_a_jar_for_another_spark_is_told_with_what_java_misses() -> None:
     failure = f"An error occurred while calling o60.save.\n: java.lang.NoSuchMethodError: {LOGICAL_RDD}\n\tat x"
     assert jar_fault("delta", failure, "4.3.0") == (
-        "a jar of the format delta was made for another Spark than 4.3.0; take one for it "
+        "a jar of the format delta was built for another version of Spark than 4.3.0; take one for it "
         f"(NoSuchMethodError: {LOGICAL_RDD})"
     )
     assert "(NoClassDefFoundError)" in str(jar_fault("x", "java.lang.NoClassDefFoundError", "4.3.0"))

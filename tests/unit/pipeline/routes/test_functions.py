@@ -37,7 +37,7 @@ def test_what_is_no_function_is_refused_with_those_that_there_are(name: str, tmp
 
 
 def test_a_function_needs_a_directory_and_its_module(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="name with --functions DIRECTORY where it may come from"):
+    with pytest.raises(ConfigurationError, match="name its directory with --functions DIRECTORY"):
         load_functions(calls("mine.one"), None)
     with pytest.raises(ConfigurationError, match=r"there is no mine\.py in "):
         load_functions(calls("mine.one"), tmp_path)

@@ -90,13 +90,13 @@ def test_a_route_of_camels_yaml_is_read() -> None:
         ('- from: {uri: "jms:A", steps: [{filter: {simple: x}}]}', "the language simple is not understood"),
         ('- from: {uri: "jms:A", steps: [{filter: {constant: x}}]}', "a condition is a selector or sql"),
         ('- from: {uri: "jms:A", steps: [{to: "jms:B", filter: {}}]}', "a step has one name"),
-        ('- from: {uri: "jms:A", steps: []}', "the route 'route1' sends its rows nowhere"),
+        ('- from: {uri: "jms:A", steps: []}', "the route 'route1' has no endpoint"),
         (f'- from: {{uri: "jms:A", id: a/b, {TO}}}', "the id 'a/b' may hold letters"),
         (f'- from: {{uri: "jms:A", id: a, {TO}}}\n- from: {{uri: "jms:B", id: a, {TO}}}', "there are two routes 'a'"),
         (f'- from: {{uri: "jms:A?clientId={{{{me}}}}", {TO}}}', r"\{\{me\}\} has no value: give it with -D me=VALUE"),
         (
             '- from: {uri: "jms:A", steps: [{to: "jms:B"}, {deduplicate: {watermark: 1 minute}}]}',
-            "aggregate and deduplicate stand before the first to",
+            "put aggregate and deduplicate before the first to",
         ),
         ("- jmsBridge: {source: 'jms:A'}", "jmsBridge needs target"),
         (

@@ -157,5 +157,5 @@ def test_a_batch_of_which_spark_does_not_tell_the_query_is_refused(query: str | 
     if query:
         assert found._query() == query
     else:
-        with pytest.raises(ConfigurationError, match=r"^r\.yaml:3: this version of Spark does not tell which query"):
+        with pytest.raises(ConfigurationError, match=r"^r\.yaml:3: this version of Spark does not pass the query"):
             found._query()

@@ -87,5 +87,5 @@ def test_a_session_on_this_machine_has_its_cores_and_a_log(
 
 
 def test_a_session_without_a_core_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="a session needs a core at least"), session_on("local[0]", "name"):
+    with pytest.raises(ConfigurationError, match="a session needs at least one core"), session_on("local[0]", "name"):
         pass

@@ -224,7 +224,7 @@ def test_the_line_for_people_is_found_in_sparks_many() -> None:
 def test_a_method_that_a_jar_looks_for_in_vain_is_told_as_the_fault_of_the_jar() -> None:
     failure = RuntimeError("'void org.apache.spark.sql.LogicalRDD.<init>(scala.Seq, boolean)'\n=== Streaming Query ===")
     assert failure_text(failure) == (
-        "a jar was made for another Spark than this; "
+        "a jar was built for another version of Spark; "
         "it calls 'void org.apache.spark.sql.LogicalRDD.<init>(scala.Seq, boolean)'"
     )
     assert is_permanent_failure(str(failure))
