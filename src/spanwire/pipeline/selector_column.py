@@ -64,7 +64,7 @@ class Node:
     column: Column
     is_coded: bool = False
 
-    def coded(self) -> Column:
+    def code_column(self) -> Column:
         """Return the condition as a code."""
         if self.is_coded:
             return self.column
@@ -151,7 +151,7 @@ def _junction(nodes: list[Node], decisive: int, neutral: int) -> Node:
             .otherwise(F.when(code == UNKNOWN_CODE, code).otherwise(so_far))
         )
 
-    return Node(F.aggregate(F.array(*[node.coded() for node in nodes]), F.lit(neutral), step), True)
+    return Node(F.aggregate(F.array(*[node.code_column() for node in nodes]), F.lit(neutral), step), True)
 
 
 def _comparison(node: Comparison) -> Node:
@@ -176,7 +176,7 @@ def _compare_literal(operand_of: Operand, node: Comparison, value: object, is_mi
     error = operand_of.error_column(is_equality, value, is_mirrored)
     if error is None:
         return Node(plain)
-    return Node(F.when(error, F.lit(ERROR_CODE)).otherwise(Node(plain).coded()), True)
+    return Node(F.when(error, F.lit(ERROR_CODE)).otherwise(Node(plain).code_column()), True)
 
 
 def _single(node: Expression) -> Node:

@@ -76,7 +76,7 @@ class Bean:
                 return bean.removeprefix("#").removeprefix("bean:")
         return None
 
-    def unused(self) -> list[str]:
+    def unused_properties(self) -> list[str]:
         """Return the names of properties without effect."""
         known = {*COMMON_NAMES, *READ_NAMES, *WRITE_NAMES, *REFERENCES}
         return [name for name in self.properties.entries if name not in known]
@@ -169,7 +169,7 @@ class BeanReader:
         if bean.location in self._reported:
             return
         self._reported.add(bean.location)
-        unused = bean.unused()
+        unused = bean.unused_properties()
         if unused:
             verb = "has" if len(unused) == 1 else "have"
             self.warnings.append(

@@ -10,9 +10,10 @@ from typing import Final
 import yaml
 
 from spanwire.model.errors import ConfigurationError
+from spanwire.model.units import MIB
 from spanwire.routes.nodes import Entry, Items, Location, Mapping, Node, Word
 
-MAX_FILE_BYTES: Final = 1024 * 1024  # bytes; a route file has some kilobytes
+MAX_FILE_BYTES: Final = MIB  # bytes; a route file has some kilobytes
 MAX_NODES: Final = 20_000
 MAX_DEPTH: Final = 40
 NULL_TAG: Final = "tag:yaml.org,2002:null"

@@ -24,6 +24,7 @@ from spanwire.cli.pipeline.pipeline_report import run_report
 from spanwire.cli.spark_parts import load
 from spanwire.documents.spelling import suggestion
 from spanwire.model.errors import ConfigurationError
+from spanwire.model.units import MIB
 
 USAGE_ERROR: Final = 2
 FAILURE: Final = 1
@@ -31,7 +32,7 @@ AVAILABLE_NOW: Final = "available-now"
 INTERVAL: Final = "interval"
 DEFAULT_INTERVAL: Final = "1 second"
 STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
-MAX_FILE_BYTES: Final = 2 * 1024 * 1024  # bytes; the readers of route files have a smaller limit
+MAX_FILE_BYTES: Final = 2 * MIB  # bytes; the readers of route files have a smaller limit
 
 READ_ROUTES: Final = "spanwire.routes.parsing:read_routes"
 PLACEHOLDERS: Final = "spanwire.routes.placeholders:Placeholders"

@@ -39,7 +39,7 @@ def record_batch(columns: DecodedColumns) -> pa.RecordBatch:
         _texts([common.correlation_id for common in commons], indexes),
         _texts([common.reply_to for common in commons], indexes),
         _texts([common.type for common in commons], indexes),
-        _redelivered(commons, indexes),
+        _redelivered_flags(commons, indexes),
         _texts([common.group for common in commons], indexes),
         _numbers([common.group_sequence for common in commons], indexes, pa.int32()),
         _numbers([common.delivery_count for common in commons], indexes, pa.int32()),
@@ -72,7 +72,7 @@ def _numbers(numbers: Sequence[int | None], indexes: pa.Array | None, kind: pa.D
     return _of_rows(pa.Array.from_buffers(kind, count, [_valid(nulls, count), pa.py_buffer(octets)]), indexes)
 
 
-def _redelivered(commons: list[CommonHeaders], indexes: pa.Array | None) -> pa.Array:
+def _redelivered_flags(commons: list[CommonHeaders], indexes: pa.Array | None) -> pa.Array:
     count = len(commons)
     firsts = [row for row, common in enumerate(commons) if common.delivery_count == 1]
     bits = pa.py_buffer(b"\xff" * count) if not firsts else _valid(firsts, count)
@@ -112,9 +112,9 @@ def _valid(nulls: list[int], rows: int) -> pa.Buffer | None:
 
 def _properties(properties: PropertyColumns, rows: int) -> pa.Array:
     count = properties.count
-    names = _run(properties.names(), count, pa.string())
-    values = _run(properties.values(), count, pa.binary())
-    metadata = _repeated(NO_NAMES, count)
+    names = _from_buffers(properties.names(), count, pa.string())
+    values = _from_buffers(properties.values(), count, pa.binary())
+    metadata = _repeat(NO_NAMES, count)
     if properties.metadata:
         column = OctetColumn()
         for row in range(count):
@@ -125,13 +125,13 @@ def _properties(properties: PropertyColumns, rows: int) -> pa.Array:
     return pa.MapArray.from_arrays(ends, names, variants, type=schema.PROPERTIES)
 
 
-def _run(octets: tuple[bytes, bytes], count: int, kind: pa.DataType) -> pa.Array:
+def _from_buffers(octets: tuple[bytes, bytes], count: int, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(octets[0]), pa.py_buffer(octets[1])])
 
 
 def _bodies(bodies: dict[int, tuple[bytes, bytes]], rows: int) -> pa.Array:
     """Return the column of bodies; a null row has a value and metadata without octets."""
-    values, names = _repeated(b"", rows), _repeated(b"", rows)
+    values, names = _repeat(b"", rows), _repeat(b"", rows)
     if bodies:
         columns = OctetColumn(), OctetColumn()
         for row in range(rows):
@@ -143,7 +143,7 @@ def _bodies(bodies: dict[int, tuple[bytes, bytes]], rows: int) -> pa.Array:
     return pa.Array.from_buffers(schema.VARIANT, rows, [valid], children=[values, names])
 
 
-def _repeated(octets: bytes, count: int) -> pa.Array:
+def _repeat(octets: bytes, count: int) -> pa.Array:
     size = len(octets)
     ends = array("i", range(0, size * count + 1, size)) if size else array("i", [0]) * (count + 1)
     buffers = [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(octets * count)]

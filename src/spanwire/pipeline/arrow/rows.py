@@ -36,6 +36,7 @@ from spanwire.model.message_view import (
     LONG_VALUE,
     SHORT_VALUE,
 )
+from spanwire.model.units import MIB
 from spanwire.pipeline.columns.column_encoder import ColumnEncoder, OutgoingColumns
 from spanwire.pipeline.columns.column_view import BITS, END_OCTETS, ColumnView, Nulls
 from spanwire.pipeline.columns.property_maps import PropertyMapWriter, PropertyViews
@@ -99,7 +100,7 @@ ARROW_NUMBERS: Final[dict[pa.DataType, int]] = {
 PLAIN_TYPES: Final = (pa.string(), pa.binary())  # types with 32-bit ends
 NO_VALUES: Final = bytes(4)  # ends of a column without rows
 MAX_PORTION_ROWS: Final = 1000  # rows encoded at a time; more would not fit into the processor's cache
-MAX_PORTION_BYTES: Final = 4 * 1024 * 1024  # bytes encoded at a time, or one larger row; bounds the memory
+MAX_PORTION_BYTES: Final = 4 * MIB  # bytes encoded at a time, or one larger row; bounds the memory
 
 
 def check_columns(columns: Sequence[tuple[str, str]], options: WriteOptions) -> None:

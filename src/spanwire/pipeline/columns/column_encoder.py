@@ -144,7 +144,7 @@ def _with_headers(
         _text(columns.types, row),
         _text(columns.correlation_ids, row),
         reply_to,
-        _persistent(_text(columns.modes, row)),
+        _is_persistent(_text(columns.modes, row)),
         _priority(_number(columns.priorities, row)),
         None,
         _text(columns.groups, row),
@@ -153,7 +153,7 @@ def _with_headers(
     )
 
 
-def _persistent(mode: str | None) -> bool | None:
+def _is_persistent(mode: str | None) -> bool | None:
     if mode is None:
         return None
     is_persistent = DELIVERY_MODES.get(mode)
@@ -180,14 +180,14 @@ def _body(columns: OutgoingColumns, row: int) -> object:
     """Return the body as the client takes it: a text, bytes, dict, list, Java object or ``None``."""
     body_type = _octets(columns.body_types, row)
     if body_type is None:
-        return _only_body(columns, row)
+        return _single_body(columns, row)
     if body_type == TEXT_OCTETS:
         return _text_body(columns, row)
     kind = body_type.decode("utf-8", "replace")
     if kind == BYTES_BODY:
         return _octets(columns.bytes, row) or b""
     if kind == MAP_BODY or kind == STREAM_BODY:
-        return _structured(columns, row, kind)
+        return _structured_body(columns, row, kind)
     if kind == OBJECT_BODY:
         return Serialized(_octets(columns.bytes, row) or b"")
     if kind == MESSAGE_BODY:
@@ -199,7 +199,7 @@ def _body(columns: OutgoingColumns, row: int) -> object:
     raise ConfigurationError(f"spanwire: body_type is {kind!r}, not text, bytes, map, stream, object or message")
 
 
-def _only_body(columns: OutgoingColumns, row: int) -> object:
+def _single_body(columns: OutgoingColumns, row: int) -> object:
     """Return the body from the only body column with a value, for a row without ``body_type``."""
     names: list[str] = []
     if _has_value(columns.texts, row):
@@ -214,7 +214,7 @@ def _only_body(columns: OutgoingColumns, row: int) -> object:
         return None
     if names[0] == "text":
         return _text_body(columns, row)
-    return _octets(columns.bytes, row) if names[0] == "bytes" else _structured(columns, row, None)
+    return _octets(columns.bytes, row) if names[0] == "bytes" else _structured_body(columns, row, None)
 
 
 def _has_value(column: ColumnView | None, row: int) -> bool:
@@ -236,7 +236,7 @@ def _text_body(columns: OutgoingColumns, row: int) -> EncodedText:
     return EncodedText(text_octets(text))
 
 
-def _structured(columns: OutgoingColumns, row: int, kind: str | None) -> object:
+def _structured_body(columns: OutgoingColumns, row: int, kind: str | None) -> object:
     """Return a map or stream body; without ``kind`` the VARIANT decides."""
     body, metadata = _octets(columns.bodies, row), columns.body_metadata
     if body is None or metadata is None:

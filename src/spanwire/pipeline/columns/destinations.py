@@ -23,7 +23,7 @@ def source_destination(
     Raises:
         ConfigurationError: the name is another destination, or needs other options.
     """
-    destination = _permanent(name)
+    destination = _permanent_destination(name)
     is_advisory = destination.name.startswith(ADVISORIES)  # brokers refuse durable subscriptions to advisories
     if destination.kind == TOPIC and is_durable and not is_advisory and (subscription is None or client_id is None):
         raise ConfigurationError(
@@ -56,13 +56,13 @@ def target_destination(name: str) -> Destination:
     Raises:
         ConfigurationError: the name is a pattern, a list, temporary or invalid.
     """
-    destination = _permanent(name)
+    destination = _permanent_destination(name)
     if destination.is_pattern or destination.is_composite:
         raise ConfigurationError(f"spanwire: {destination} names more than one destination; write to each of them")
     return destination
 
 
-def _permanent(name: str) -> Destination:
+def _permanent_destination(name: str) -> Destination:
     try:
         destination = written_destination(name)
     except InvalidDestinationError as error:

@@ -8,10 +8,11 @@ from typing import Final, Protocol
 from spanwire.client.messages.message_encoder import Outgoing
 from spanwire.client.messages.typed_values import EncodedText, Serialized
 from spanwire.model.errors import ConfigurationError
+from spanwire.model.units import MIB
 from spanwire.pipeline.options import WriteOptions
 
 SENT_AT_ONCE: Final = 64  # messages; of 1 KiB each they fill one write of the client
-MAX_SENT_OCTETS: Final = 1024 * 1024  # octets; bounds the memory of messages sent at once
+MAX_SENT_OCTETS: Final = MIB  # octets; bounds the memory of messages sent at once
 OTHER_OCTETS: Final = 8  # octets; size of a number in a map
 
 

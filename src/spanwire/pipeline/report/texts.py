@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from spanwire.model.text import printable as text_on_one_line
 from spanwire.pipeline.report.model import Kind, Table, Value
 
 NOTHING: Final = "–"
@@ -12,6 +13,7 @@ MAX_CELL: Final = 100  # characters of a cell on a terminal
 GAP: Final = "  "
 UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 STEP: Final = 1024
+REPLACEMENT: Final = "\ufffd"  # the replacement character of Unicode
 MANY_MS: Final = 10_000
 
 
@@ -43,7 +45,7 @@ def octets_text(count: int | float) -> str:
 
 def printable(text: str) -> str:
     """Return a text without control characters and marks for the direction of writing."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+    return text_on_one_line(text, REPLACEMENT)
 
 
 def is_number(kind: Kind) -> bool:

@@ -42,14 +42,14 @@ def selector_with(selector: str | None, filters: Iterable[Filter]) -> str | None
 def selector_of(pushed: Filter) -> str | None:
     """Return a selector that accepts at least the rows of the filter, or ``None``."""
     if isinstance(pushed, In):
-        return _membership(pushed)
+        return _members(pushed)
     if isinstance(pushed, StringStartsWith):
-        return _beginning(pushed)
+        return _prefix(pushed)
     if not isinstance(pushed, (EqualTo, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)):
         return None
     name = _name(pushed.attribute)
     if name in TEXTS:
-        return f"{name} = {_quoted(pushed.value)}" if isinstance(pushed, EqualTo) and _is_short(pushed.value) else None
+        return f"{name} = {_quote(pushed.value)}" if isinstance(pushed, EqualTo) and _is_short(pushed.value) else None
     if name in NUMBERS and isinstance(pushed.value, int) and not isinstance(pushed.value, bool):
         return f"{name} {_symbol(pushed)} {pushed.value}"
     if name in TIMES and isinstance(pushed.value, datetime) and pushed.value.tzinfo is not None:
@@ -76,21 +76,21 @@ def _symbol(pushed: Filter) -> str:
     return "<" if isinstance(pushed, LessThan) else "<="
 
 
-def _membership(pushed: In) -> str | None:
+def _members(pushed: In) -> str | None:
     name, members = _name(pushed.attribute), list(pushed.value)
     if name not in TEXTS or not members or len(members) > MAX_MEMBERS:
         return None
     if not all(_is_short(member) for member in members):
         return None
-    return f"{name} IN ({', '.join(_quoted(member) for member in members)})"
+    return f"{name} IN ({', '.join(_quote(member) for member in members)})"
 
 
-def _beginning(pushed: StringStartsWith) -> str | None:
+def _prefix(pushed: StringStartsWith) -> str | None:
     name = _name(pushed.attribute)
     if name not in TEXTS or not _is_short(pushed.value):
         return None
     escaped = "".join(f"\\{letter}" if letter in "%_\\" else letter for letter in pushed.value)
-    return f"{name} LIKE {_quoted(escaped + '%')} ESCAPE '\\'"
+    return f"{name} LIKE {_quote(escaped + '%')} ESCAPE '\\'"
 
 
 def _name(attribute: tuple[str, ...]) -> str:
@@ -101,5 +101,5 @@ def _is_short(value: object) -> bool:
     return isinstance(value, str) and len(value) <= MAX_TEXT
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     return "'" + str(value).replace("'", "''") + "'"

@@ -87,15 +87,18 @@ class Operand:
             return self.is_text() & (self.text == F.lit(value))
         effective = MIRRORED[operator] if is_mirrored else operator
         if isinstance(value, float):
-            floating = _ordered(self.double, effective, value)
+            floating = _compare_doubles(self.double, effective, value)
             is_number = self.kind.isin(LONG, FLOAT, DOUBLE) | self.kind.startswith(DECIMAL)
             return is_number & floating
         if not isinstance(value, int) or _is_beyond_long(value):
             return F.lit(False)
         return (
-            F.when(self.kind == LONG, _test(self.long, effective, F.lit(value).cast("bigint")))
-            .when(self.kind == FLOAT, _ordered(self.double, effective, float_of_integer(value)))
-            .when((self.kind == DOUBLE) | self.kind.startswith(DECIMAL), _ordered(self.double, effective, float(value)))
+            F.when(self.kind == LONG, _compare_columns(self.long, effective, F.lit(value).cast("bigint")))
+            .when(self.kind == FLOAT, _compare_doubles(self.double, effective, float_of_integer(value)))
+            .when(
+                (self.kind == DOUBLE) | self.kind.startswith(DECIMAL),
+                _compare_doubles(self.double, effective, float(value)),
+            )
             .otherwise(F.lit(False))
         )
 
@@ -144,7 +147,7 @@ def _certain(name: str, text: Column, boolean: Column) -> Operand:
     return Operand(kind, text, nothing.cast("bigint"), nothing.cast("double"), boolean, is_certain=True)
 
 
-def _test(column: Column, operator: int, value: Column) -> Column:
+def _compare_columns(column: Column, operator: int, value: Column) -> Column:
     if operator == EQUAL:
         return column == value
     if operator == LESS:
@@ -154,10 +157,10 @@ def _test(column: Column, operator: int, value: Column) -> Column:
     return column > value if operator == GREATER else column >= value
 
 
-def _ordered(column: Column, operator: int, value: float) -> Column:
+def _compare_doubles(column: Column, operator: int, value: float) -> Column:
     """Compare doubles in Java's total order, in which -0.0 and 0.0 differ."""
     if value != 0.0:
-        return _test(column, operator, F.lit(value))
+        return _compare_columns(column, operator, F.lit(value))
     is_negative = column.cast("string") == NEGATIVE_ZERO
     is_below = column < F.lit(0.0)
     is_same = is_negative

@@ -84,11 +84,11 @@ class DemandFollower:
     def run(self) -> Demand:
         """Follow all demand."""
         goal_indexes = np.arange(self._goals.size)
-        if self._rules.any_joins:
+        if self._rules.has_joins:
             if bool(np.all(self._rules.joins)):
                 self._open = np.bincount(self._graph.near, minlength=self._graph.brokers)
             self._by_distance(self._first(goal_indexes))
-        elif self._rules.any_suppress:
+        elif self._rules.has_suppress:
             for goal_index in goal_indexes:
                 self._served_pairs = ServedPairs()
                 self._by_distance(self._first(goal_indexes[goal_index : goal_index + 1]))
@@ -164,9 +164,9 @@ class DemandFollower:
         """Count the requested rows that become subscriptions, and return them."""
         rules, demand = self._rules, self.demand
         rows = asked if self._open is None else asked.part(self._open[asked.at] > 0)
-        if rules.any_suppress and rows.at.size:
+        if rules.has_suppress and rows.at.size:
             rows = rows.part(self._best_routes(rows))
-        if rules.any_joins and rows.at.size:
+        if rules.has_joins and rows.at.size:
             joins = _mask(rules.joins, rows.link)
             first = np.zeros(rows.at.size, bool)
             first[np.unique(rows.link, return_index=True)[1]] = True

@@ -150,7 +150,7 @@ def _demand_lines(outcome: Outcome) -> list[str]:
         f"{most}{_amount(demand.subscriptions.sum())} subscriptions of bridges at {(subscriptions > 0).sum():,}"
         f" brokers, {_amount(subscriptions.max(initial=0))} at the one that has most"
     )
-    text_lines = [f"{'demand':<12}{subscriptions_text}", f"{'':<12}by hops: {_listed(demand.by_hops)}"]
+    text_lines = [f"{'demand':<12}{subscriptions_text}", f"{'':<12}by hops: {_join_amounts(demand.by_hops)}"]
     if not demand.exact:
         text_lines.append(f"{'':<12}at most: too many to follow each, so ways that meet themselves are counted, too")
     return text_lines
@@ -162,12 +162,13 @@ def _pair_lines(outcome: Outcome) -> list[str]:
     each = pairs.heard / max(pairs.goals, 1)
     text_lines = [
         f"{'heard of':<12}each broker with consumers{sampled} at {_amount(each.sum())} others on average",
-        f"{'':<12}by hops: {_listed(each)}",
+        f"{'':<12}by hops: {_join_amounts(each)}",
     ]
     if pairs.arrived is not None:
         copies = pairs.arrived / max(pairs.goals, 1)
         text_lines.append(
-            f"{'copies':<12}each of them has those from {_amount(copies.sum())} others; by hops: {_listed(copies)}"
+            f"{'copies':<12}each of them has those from {_amount(copies.sum())} others; "
+            f"by hops: {_join_amounts(copies)}"
         )
     elif rules.is_topic:
         text_lines.append(f"{'copies':<12}not looked at, as messageTTL is not the same everywhere")
@@ -191,10 +192,10 @@ def _message_lines(outcome: Outcome) -> list[str]:
     text_lines = [
         f"{'messages':<12}one from each of {sharing.starts:,} brokers{chosen}: {_amount(sharing.arrived.sum())} arrive "
         f"({percent:.1f} %), {_amount(sharing.stuck.sum())} are stuck on their way",
-        f"{'':<12}by hops: {_listed(sharing.arrived, first=0)}",
+        f"{'':<12}by hops: {_join_amounts(sharing.arrived, first=0)}",
     ]
     if sharing.stuck.sum() > 0:
-        text_lines.append(f"{'':<12}stuck after hops: {_listed(sharing.stuck, first=0)}")
+        text_lines.append(f"{'':<12}stuck after hops: {_join_amounts(sharing.stuck, first=0)}")
     if sharing.not_heard or sharing.no_way:
         text_lines.append(
             f"{'':<12}stay where they are sent: {_amount(sharing.not_heard)} where no consumer is heard of, "
@@ -226,7 +227,7 @@ def _advisory_lines(outcome: Outcome, naming: Naming) -> list[str]:
     )
 
 
-def _listed(amounts: np.ndarray, first: int = 1) -> str:
+def _join_amounts(amounts: np.ndarray, first: int = 1) -> str:
     texts = [f"{hops}: {_amount(size)}" for hops, size in enumerate(amounts.tolist()) if hops >= first and size]
     shown = texts[:SHOWN_HOPS]
     return ", ".join([*shown, f"… {texts[-1]}"] if len(texts) > SHOWN_HOPS else shown) or "none"

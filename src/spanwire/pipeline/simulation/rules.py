@@ -45,12 +45,12 @@ class Rules:
         return int(np.max(self.message_ttl, initial=0))
 
     @property
-    def any_joins(self) -> bool:
+    def has_joins(self) -> bool:
         """Return True if some link may count consumers of different brokers as one."""
         return bool(np.any(self.joins))
 
     @property
-    def any_suppress(self) -> bool:
+    def has_suppress(self) -> bool:
         """Return True if there may be fewer subscriptions than routes."""
         return bool(np.any(self.suppress))
 

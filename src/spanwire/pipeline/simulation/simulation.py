@@ -99,15 +99,15 @@ def simulate(spark: SparkSession, network: Network, seed: int = 1, limits: Limit
 
 def _demand(spread: SparkSimulation, network: Network, forest: bool, limits: Limits) -> Demand:
     graph, rules = network.graph, network.rules
-    counted = count(graph, rules, network.goals, network.consumers, forest and not rules.any_joins)
-    if counted.exact or counted.frames.sum() > _most_followed(network, limits):
+    counted = count(graph, rules, network.goals, network.consumers, forest and not rules.has_joins)
+    if counted.exact or counted.frames.sum() > _follow_limit(network, limits):
         return counted
-    if rules.any_joins:  # the goals are not independent
+    if rules.has_joins:  # the goals are not independent
         return DemandFollower(graph, rules, network.goals, network.consumers).run()
     return spread.demand()
 
 
-def _most_followed(network: Network, limits: Limits) -> float:
+def _follow_limit(network: Network, limits: Limits) -> float:
     """Return the number of counted advisories up to which demand is followed.
 
     If each link has at most one subscription, fewer advisories are followed than counted.
