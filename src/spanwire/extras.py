@@ -35,10 +35,10 @@ def install_command(*extras: str) -> str:
 
 def required_packages(requirements: Iterable[str], extras: Iterable[str]) -> list[str]:
     """Return those of ``requirements`` (PEP 508) that belong to one of ``extras``, without their markers, each once."""
-    wanted = set(extras)
-    found: list[str] = []
+    names = set(extras)
+    packages: list[str] = []
     for requirement in requirements:
         package, _, marker = requirement.partition(";")
-        if wanted.intersection(EXTRA.findall(marker)) and package.strip() not in found:
-            found.append(package.strip())
-    return found
+        if names.intersection(EXTRA.findall(marker)) and package.strip() not in packages:
+            packages.append(package.strip())
+    return packages

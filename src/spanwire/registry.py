@@ -72,5 +72,5 @@ STORES: Final[dict[str, str]] = {
 def load(reference: str) -> object:
     """What a ``"module:attribute"`` string of these tables stands for. Never called with text from a wire or a file."""
     module, _, attribute = reference.partition(":")
-    found: object = getattr(importlib.import_module(module), attribute)
-    return found
+    target: object = getattr(importlib.import_module(module), attribute)
+    return target

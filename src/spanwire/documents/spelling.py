@@ -14,8 +14,8 @@ MAX_LISTED: Final = 20  # words that one line lists; more would hide what it say
 def closest(word: str, known: Iterable[str]) -> str | None:
     """The known word most like ``word``, whatever its case; None when nothing is near."""
     by_lower = {name.lower(): name for name in known}
-    found = difflib.get_close_matches(word[:MAX_COMPARED].lower(), list(by_lower), n=1, cutoff=LIKE)
-    return by_lower[found[0]] if found else None
+    matches = difflib.get_close_matches(word[:MAX_COMPARED].lower(), list(by_lower), n=1, cutoff=LIKE)
+    return by_lower[matches[0]] if matches else None
 
 
 def suggestion(word: str, known: Iterable[str], before: str = "; ", most: int = MAX_LISTED) -> str:
@@ -23,7 +23,7 @@ def suggestion(word: str, known: Iterable[str], before: str = "; ", most: int = 
     near; nothing when they are more than ``most``.
     """
     words = sorted(set(known))
-    close = closest(word, words)
-    if close is not None:
-        return f"{before}did you mean {close}?"
+    nearest = closest(word, words)
+    if nearest is not None:
+        return f"{before}did you mean {nearest}?"
     return f"{before}there are {', '.join(words)}" if 0 < len(words) <= most else ""

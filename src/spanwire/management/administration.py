@@ -57,16 +57,16 @@ class BrokerAdministration:
         names = arguments.get("destinations")
         if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
             raise ConfigurationError(f"destinations is no list of 1 to {MAX_NAMES} names")
-        wanted = [parse_destination(str(name), QUEUE) for name in names]
-        for destination in wanted:
+        destinations = [parse_destination(str(name), QUEUE) for name in names]
+        for destination in destinations:
             if destination.is_pattern or destination.is_composite:
                 raise ConfigurationError(f"{destination.qualified_name[:80]} is a pattern: name one destination")
-        found: list[View] = []
-        for destination in wanted:
+        removed_views: list[View] = []
+        for destination in destinations:
             self._broker.remove_destination(destination, self._clock.now())
-            found.append({"destination": destination.qualified_name})
+            removed_views.append({"destination": destination.qualified_name})
         self._wake()
-        return found
+        return removed_views
 
     async def disconnect(self, arguments: Mapping[str, object]) -> list[View]:
         """``client``: a client id, a connection id or a remote address. Gives ``connection_id`` for each connection

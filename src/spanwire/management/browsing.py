@@ -20,7 +20,7 @@ from spanwire.selector.parser import parse_selector
 View = dict[str, object]
 ReadStored = Callable[[Destination, list[int]], Awaitable[list[Message | None]]]
 MAX_SHOWN: Final = 400  # messages of one answer, ActiveMQ's maxBrowsePageSize
-MAX_LOOKED: Final = 10_000  # messages that a selector is tried on: some 20 MB of sequences and references
+MAX_SCANNED: Final = 10_000  # messages that a selector is tried on: some 20 MB of sequences and references
 SLICE: Final = 50  # messages between two turns of the loop
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024  # of a message that is shown whole; JSON of it fits the answer in any case
 MAX_BYTES: Final = 16 * 1024 * 1024  # of all messages of one answer, which may have 64 MiB
@@ -50,44 +50,44 @@ class QueueBrowsing:
         """``destination``: a queue, ``selector``: which messages, ``limit``: how many.
 
         Gives ``messages``, those that are next first, ``waiting``, how many wait in the queue, ``in_flight``, those
-        that consumers hold, which are not shown, and ``looked``, how many the selector was tried on. Raises
+        that consumers hold, which are not shown, and ``scanned``, how many the selector was tried on. Raises
         `ConfigurationError` and `JmsError`.
         """
         name, limit, selector = arguments.get("destination"), arguments.get("limit"), arguments.get("selector")
-        wanted = parse_destination(str(name), QUEUE) if isinstance(name, str) and name else None
-        if wanted is None or not wanted.is_queue:
+        destination = parse_destination(str(name), QUEUE) if isinstance(name, str) and name else None
+        if destination is None or not destination.is_queue:
             raise ConfigurationError("only queues can be browsed: name one")
-        queue = self._broker.home_of(wanted)
+        queue = self._broker.home_of(destination)
         if not isinstance(queue, Queue):
-            raise ConfigurationError(f"there is no queue {wanted.name[:80]}; spanwire dstat queues lists them")
-        chooser = parse_selector(selector) if isinstance(selector, str) and selector.strip() else None
+            raise ConfigurationError(f"there is no queue {destination.name[:80]}; spanwire dstat queues lists them")
+        parsed = parse_selector(selector) if isinstance(selector, str) and selector.strip() else None
         at_most = min(limit, MAX_SHOWN) if isinstance(limit, int) and limit > 0 else MAX_SHOWN
-        shown, looked = await self._chosen(queue, chooser, at_most)
-        return {"messages": shown, "waiting": queue.waiting(), "in_flight": queue.in_flight, "looked": looked}
+        views, scanned = await self._select(queue, parsed, at_most)
+        return {"messages": views, "waiting": queue.waiting(), "in_flight": queue.in_flight, "looked": scanned}
 
-    async def _chosen(self, queue: Queue, chooser: Selector | None, at_most: int) -> tuple[list[View], int]:
+    async def _select(self, queue: Queue, parsed: Selector | None, at_most: int) -> tuple[list[View], int]:
         values = BoundMessageValues(self._broker.formats)
-        found = queue.oldest(at_most if chooser is None else MAX_LOOKED)
-        shown: list[View] = []
-        looked = size = 0
-        while looked < len(found) and len(shown) < at_most and size < MAX_BYTES:
-            for message in await self._messages(queue, found[looked : looked + SLICE]):
-                if len(shown) >= at_most or size >= MAX_BYTES:
+        pending = queue.oldest(at_most if parsed is None else MAX_SCANNED)
+        views: list[View] = []
+        scanned = size = 0
+        while scanned < len(pending) and len(views) < at_most and size < MAX_BYTES:
+            for message in await self._messages(queue, pending[scanned : scanned + SLICE]):
+                if len(views) >= at_most or size >= MAX_BYTES:
                     break
-                looked += 1
-                if message is None or (chooser and not values.matches(chooser, message, message.redelivery_count)):
+                scanned += 1
+                if message is None or (parsed and not values.matches(parsed, message, message.redelivery_count)):
                     continue
-                shown.append(self._shown(message))
+                views.append(self._message_view(message))
                 size += min(message.size, MAX_MESSAGE_BYTES)
             await asyncio.sleep(0)
-        return shown, looked
+        return views, scanned
 
     async def _messages(self, queue: Queue, page: list[tuple[int, Message | None]]) -> list[Message | None]:
         missing = [sequence for sequence, message in page if message is None]
         stored = dict(zip(missing, await self._read_stored(queue.destination, missing), strict=True))
         return [stored.get(sequence) if message is None else message for sequence, message in page]
 
-    def _shown(self, message: Message) -> View:
+    def _message_view(self, message: Message) -> View:
         if message.size > MAX_MESSAGE_BYTES:
             return {
                 "message_id": str(message.message_id),

@@ -33,7 +33,7 @@ SOCKET_NAME: Final = "control.sock"
 MAX_REQUEST_BYTES: Final = 16 * 1024  # a selector has 8 KiB at most
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024  # the counters of 50,000 destinations, with room
 MAX_CLIENTS: Final = 32
-LISTED_AT_ONCE: Final = 100  # entries of a list that are made in one turn, some 20 microseconds each
+ENTRIES_PER_TURN: Final = 100  # entries of a list that are made in one turn, some 20 microseconds each
 MAX_SOCKET_PATH: Final = 100  # bytes; the system's own limit is 104 or 108
 
 FAILURE: Final = "the control command %s failed"
@@ -92,23 +92,23 @@ class ControlServer:
         for client in list(self._clients):
             client.close()
 
-    def joined(self, client: asyncio.Transport) -> bool:
+    def admit(self, client: asyncio.Transport) -> bool:
         """Counts a client; False when there are too many."""
         if len(self._clients) >= MAX_CLIENTS:
             return False
         self._clients.add(client)
         return True
 
-    def left(self, client: asyncio.Transport) -> None:
+    def release(self, client: asyncio.Transport) -> None:
         """A client is gone."""
         self._clients.discard(client)
 
-    def take(self, request: bytes, client: asyncio.Transport) -> None:
+    def handle(self, request: bytes, client: asyncio.Transport) -> None:
         """A request line: answered at once, or when the operation that it asks for is done."""
-        asked = _read(request)
-        name = asked.get("command") if asked is not None else None
+        arguments = _read(request)
+        name = arguments.get("command") if arguments is not None else None
         operation = self._operations.get(name) if isinstance(name, str) else None
-        if asked is None or operation is None:
+        if arguments is None or operation is None:
             answer = self.answer(request)
             result = answer.get("result")
             if not isinstance(result, Iterator):
@@ -116,16 +116,16 @@ class ControlServer:
                 return
             task = asyncio.get_running_loop().create_task(self._list(str(name), result, client))
         else:
-            task = asyncio.get_running_loop().create_task(self._operate(str(name), operation, asked, client))
+            task = asyncio.get_running_loop().create_task(self._operate(str(name), operation, arguments, client))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
 
     def answer(self, request: bytes) -> dict[str, object]:
         """What a request for a command gets; the result of one that lists things is an iterator."""
-        asked = _read(request)
-        if asked is None:
+        arguments = _read(request)
+        if arguments is None:
             return {"ok": False, "error": "the request is no JSON object"}
-        name = asked.get("command")
+        name = arguments.get("command")
         command = self._commands.get(name) if isinstance(name, str) else None
         if command is None:
             return {
@@ -136,43 +136,43 @@ class ControlServer:
             return {"ok": True, "result": command()}
         except Exception:
             logger.exception(FAILURE, name)
-            return _failed(name)
+            return _failure_answer(name)
 
     async def _list(self, name: str, entries: Iterator[object], client: asyncio.Transport) -> None:
         """Answer with a list that takes several turns."""
-        portions: list[str] = []
+        chunks: list[str] = []
         try:
-            while portion := [json.dumps(entry) for entry in islice(entries, LISTED_AT_ONCE)]:
-                portions.append(", ".join(portion))
+            while chunk := [json.dumps(entry) for entry in islice(entries, ENTRIES_PER_TURN)]:
+                chunks.append(", ".join(chunk))
                 await asyncio.sleep(0)
         except Exception:
             logger.exception(FAILURE, name)
-            _write(client, _failed(name))
+            _write(client, _failure_answer(name))
             return
         if not client.is_closing():
             client.write(b'{"ok": true, "result": [')
-            for number, text in enumerate(portions):
+            for number, text in enumerate(chunks):
                 client.write((", " + text if number else text).encode("utf-8"))
             client.write(b"]}\n")
 
     async def _operate(
-        self, name: str, operation: Operation, asked: dict[str, object], client: asyncio.Transport
+        self, name: str, operation: Operation, arguments: dict[str, object], client: asyncio.Transport
     ) -> None:
         try:
-            answer: dict[str, object] = {"ok": True, "result": await operation(asked)}
+            answer: dict[str, object] = {"ok": True, "result": await operation(arguments)}
         except SpanwireError as error:
             answer = {"ok": False, "error": str(error)}
         except Exception:
             logger.exception(FAILURE, name)
-            answer = _failed(name)
+            answer = _failure_answer(name)
         outcome = "done" if answer["ok"] else f"refused: {printable(str(answer['error']))}"
-        arguments = json.dumps({key: value for key, value in asked.items() if key != "command"})
-        audit.info("control socket, %s: %s %s %s", _peer(client), name, printable(arguments), outcome)
+        text = json.dumps({key: value for key, value in arguments.items() if key != "command"})
+        audit.info("control socket, %s: %s %s %s", _peer(client), name, printable(text), outcome)
         if not client.is_closing():
             _write(client, answer)
 
 
-def _failed(name: object) -> dict[str, object]:
+def _failure_answer(name: object) -> dict[str, object]:
     """What the client of a failed command learns: nothing of its inside."""
     return {"ok": False, "error": f"the command {name} failed; the broker's log says why"}
 
@@ -193,10 +193,10 @@ def _peer(client: asyncio.Transport) -> str:
 def _read(request: bytes) -> dict[str, object] | None:
     """The JSON object of a request line; None if it is none."""
     try:
-        asked = json.loads(request)
+        arguments = json.loads(request)
     except (ValueError, RecursionError):
         return None
-    return asked if isinstance(asked, dict) else None
+    return arguments if isinstance(arguments, dict) else None
 
 
 def _write(client: asyncio.Transport, answer: dict[str, object]) -> None:
@@ -213,7 +213,7 @@ class _ControlProtocol(asyncio.Protocol):
 
     def connection_made(self, base_transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, base_transport)  # uvloop's own class is no subclass
-        if self._server.joined(transport):
+        if self._server.admit(transport):
             self._transport = transport
         else:
             transport.abort()
@@ -227,13 +227,13 @@ class _ControlProtocol(asyncio.Protocol):
         self._received = bytearray(rest)
         for line in lines:
             if len(line) <= MAX_REQUEST_BYTES:
-                self._server.take(line, transport)
+                self._server.handle(line, transport)
         if len(rest) > MAX_REQUEST_BYTES or any(len(line) > MAX_REQUEST_BYTES for line in lines):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._transport is not None:
-            self._server.left(self._transport)
+            self._server.release(self._transport)
 
 
 class ControlClient:

@@ -68,8 +68,8 @@ class QueueOperations:
         messages that are no dead letters or whose destination is gone.
         """
         return [
-            {"destination": queue.qualified_name, "retried": count, "left": passed}
-            for queue, count, passed in await self._all(arguments, self._queues.retry)
+            {"destination": queue.qualified_name, "retried": count, "left": skipped}
+            for queue, count, skipped in await self._all(arguments, self._queues.retry)
         ]
 
     async def pause(self, arguments: Mapping[str, object]) -> list[View]:
@@ -81,12 +81,12 @@ class QueueOperations:
         return self._pause(arguments, False)
 
     def _pause(self, arguments: Mapping[str, object], pause: bool) -> list[View]:
-        found: list[View] = []
-        for queue in self._named(arguments.get("destinations")):
+        results: list[View] = []
+        for queue in self._queues_named(arguments.get("destinations")):
             waiting = self._queues.pause(queue, pause, self._clock.now())
-            found.append({"destination": queue.qualified_name, "paused": pause, "waiting": waiting})
+            results.append({"destination": queue.qualified_name, "paused": pause, "waiting": waiting})
         self._wake()
-        return found
+        return results
 
     async def _all(self, arguments: Mapping[str, object], operate: Operate) -> list[tuple[Destination, int, int]]:
         selector = arguments.get("selector")
@@ -95,38 +95,38 @@ class QueueOperations:
             raise ConfigurationError("the selector is no text")
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
             raise ConfigurationError("the limit is no whole number from 0 on")
-        found: list[tuple[Destination, int, int]] = []
-        for queue in self._named(arguments.get("destinations")):
-            told = _Told()
-            operate(queue, selector, told, limit, self._clock.now())
+        results: list[tuple[Destination, int, int]] = []
+        for queue in self._queues_named(arguments.get("destinations")):
+            result = _OperationResult()
+            operate(queue, selector, result, limit, self._clock.now())
             self._wake()
-            count, passed = await told.answer
-            found.append((queue, count, passed))
-        return found
+            count, skipped = await result.answer
+            results.append((queue, count, skipped))
+        return results
 
-    def _named(self, names: object) -> list[Destination]:
+    def _queues_named(self, names: object) -> list[Destination]:
         if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
             raise ConfigurationError(f"destinations is no list of 1 to {MAX_NAMES} names")
-        found: dict[str, Destination] = {}
+        results: dict[str, Destination] = {}
         for name in names:
             if not isinstance(name, str) or not name:
                 raise ConfigurationError("a destination has no name")
-            wanted = written_destination(name)
-            if not wanted.is_queue:
+            destination = written_destination(name)
+            if not destination.is_queue:
                 raise ConfigurationError(f"{name[:80]} is no queue")
-            matching = [queue for part in wanted.parts() for queue in self._queues.queues(part)]
-            if not matching:
-                raise ConfigurationError(f"there is no queue {wanted.name[:80]}; spanwire dstat queues lists them")
-            found.update({queue.qualified_name: queue for queue in matching})
-        return list(found.values())
+            matches = [queue for part in destination.parts() for queue in self._queues.queues(part)]
+            if not matches:
+                raise ConfigurationError(f"there is no queue {destination.name[:80]}; spanwire dstat queues lists them")
+            results.update({queue.qualified_name: queue for queue in matches})
+        return list(results.values())
 
 
-class _Told:
+class _OperationResult:
     """Hears from the broker when an operation is done."""
 
     def __init__(self) -> None:
         self.answer: Final[asyncio.Future[tuple[int, int]]] = asyncio.get_running_loop().create_future()
 
-    def finished(self, count: int, passed: int) -> None:
+    def finished(self, count: int, skipped: int) -> None:
         if not self.answer.done():
-            self.answer.set_result((count, passed))
+            self.answer.set_result((count, skipped))

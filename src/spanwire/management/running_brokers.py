@@ -50,13 +50,13 @@ class RunningEntry:
         _make_directory(directory)
         digest = hashlib.sha256(os.fsencode(broker.data_directory)).hexdigest()[:16]
         self._path: Final = directory / f"{broker.pid}-{digest}{SUFFIX}"
-        unfinished = self._path.with_suffix(".new")
+        temporary = self._path.with_suffix(".new")
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._descriptor = os.open(unfinished, flags, ENTRY_MODE)
+        self._descriptor = os.open(temporary, flags, ENTRY_MODE)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(self._descriptor, json.dumps(asdict(broker)).encode("utf-8"))
-            unfinished.rename(self._path)  # nobody sees an entry before it is locked
+            temporary.rename(self._path)  # nobody sees an entry before it is locked
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -73,7 +73,7 @@ def announce(broker: ListedBroker, environment: Mapping[str, str]) -> RunningEnt
     """Make the entry of a broker that has started. A broker that cannot be listed runs all the same: None, and a
     warning that says so.
     """
-    directory = _places(environment)[0]
+    directory = _directories(environment)[0]
     try:
         return RunningEntry(directory, broker)
     except OSError as error:
@@ -87,19 +87,19 @@ def announce(broker: ListedBroker, environment: Mapping[str, str]) -> RunningEnt
 
 def running_brokers(environment: Mapping[str, str]) -> list[ListedBroker]:
     """The brokers of this user that run, by name. Removes the entries of those that died."""
-    found: dict[str, ListedBroker] = {}
-    for directory in _places(environment):
+    status: dict[str, ListedBroker] = {}
+    for directory in _directories(environment):
         if not _is_own(directory):
             continue
         entries = sorted(path for path in directory.iterdir() if path.suffix == SUFFIX)
         for path in entries[:MAX_ENTRIES]:
             broker = _read(path)
             if broker is not None:
-                found[broker.data_directory] = broker
-    return sorted(found.values(), key=lambda broker: (broker.name, broker.data_directory))
+                status[broker.data_directory] = broker
+    return sorted(status.values(), key=lambda broker: (broker.name, broker.data_directory))
 
 
-def _places(environment: Mapping[str, str]) -> list[Path]:
+def _directories(environment: Mapping[str, str]) -> list[Path]:
     """Where entries are: a new one in the first, to be found in all, as a service often lacks what a login sets."""
     user = os.geteuid()
     runtime = Path(environment.get(RUNTIME_VARIABLE) or f"/run/user/{user}")
@@ -110,10 +110,10 @@ def _places(environment: Mapping[str, str]) -> list[Path]:
 def _is_own(directory: Path) -> bool:
     """Whether nobody but this user can put something into the directory."""
     try:
-        found = directory.lstat()
+        status = directory.lstat()
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
 
 
 def _make_directory(directory: Path) -> None:

@@ -32,14 +32,14 @@ class ViewedBroker(Protocol):
         ...
 
 
-class ViewedThings(Protocol):
+class OverviewSource(Protocol):
     """What the broker tells of all it holds (``broker/admin/broker_overview.py``)."""
 
     def homes(self) -> list[BrokerDestination]:
         """All queues and topics by name."""
         ...
 
-    def destination_view(self, home: BrokerDestination) -> DestinationView:
+    def destination_view(self, destination: BrokerDestination) -> DestinationView:
         """One of them."""
         ...
 
@@ -82,16 +82,16 @@ class BrokerView:
     def __init__(
         self,
         broker: ViewedBroker,
-        things: ViewedThings,
+        overview: OverviewSource,
         connectors: Sequence[ViewedConnector],
         clock: Clock,
         facts: dict[str, object],
-        place: Path | None = None,
+        store_directory: Path | None = None,
     ) -> None:
-        """``place`` is the directory of the store, None without one."""
+        """``store_directory`` is the directory of the store, None without one."""
         self._broker: Final = broker
-        self._things: Final = things
-        self._place: Final = place
+        self._overview: Final = overview
+        self._store_directory: Final = store_directory
         self._connectors: Final = connectors
         self._clock: Final = clock
         self._started: Final = clock.now().monotonic
@@ -99,7 +99,7 @@ class BrokerView:
 
     def status(self) -> View:
         """Who this is, since when, where it listens, how full it is, and totals."""
-        statistics = self._things.statistics()
+        statistics = self._overview.statistics()
         return {
             "name": self._broker.name,
             "id": self._broker.broker_id,
@@ -120,14 +120,14 @@ class BrokerView:
         """Memory, store and disk in percent. Messages that are not persistent are written to the store's files as long
         as these are smaller than ``tempUsage``, so the temporary percentage is that of the same files.
         """
-        free = None if self._place is None else _free_bytes(self._place)
+        free = None if self._store_directory is None else _free_bytes(self._store_directory)
         memory = percent(statistics.memory_bytes, statistics.memory_limit_bytes, None)
         store = percent(statistics.store_bytes, statistics.store_limit_bytes, free)
         temporary = percent(statistics.store_bytes, statistics.temporary_limit_bytes, free)
         return {
             "memory_percent": memory,
-            "store_percent": 0 if self._place is None else store,
-            "temporary_percent": 0 if self._place is None else temporary,
+            "store_percent": 0 if self._store_directory is None else store,
+            "temporary_percent": 0 if self._store_directory is None else temporary,
             "disk_free_bytes": free,
             "disk_full": statistics.disk_full,
         }
@@ -136,24 +136,24 @@ class BrokerView:
         """The counters of every destination, by name. They are those of the moment at which each is asked for; one that
         is removed meanwhile is left out.
         """
-        for home in self._things.homes():
-            if not home.removed:
-                yield asdict(self._things.destination_view(home))
+        for destination in self._overview.homes():
+            if not destination.removed:
+                yield asdict(self._overview.destination_view(destination))
 
     def subscriptions(self) -> Iterator[View]:
         """Every durable subscription, by client id and name."""
-        views = self._things.durable_views(self._clock.now().monotonic)
+        views = self._overview.durable_views(self._clock.now().monotonic)
         for view in sorted(views, key=lambda view: (view.client_id, view.name)):
             yield asdict(view)
 
     def connections(self) -> Iterator[View]:
         """Every client connection, by id."""
-        for view in sorted(self._things.connection_views(), key=lambda view: view.connection_id):
+        for view in sorted(self._overview.connection_views(), key=lambda view: view.connection_id):
             yield asdict(view)
 
     def consumers(self) -> Iterator[View]:
         """Every consumer, by id."""
-        for view in sorted(self._things.consumer_views(), key=lambda view: view.consumer_id):
+        for view in sorted(self._overview.consumer_views(), key=lambda view: view.consumer_id):
             yield asdict(view)
 
 
@@ -166,8 +166,8 @@ def percent(used_bytes: int, limit_bytes: int, free_bytes: int | None) -> int:
     return used_bytes * 100 // limit if limit > 0 else 0
 
 
-def _free_bytes(place: Path) -> int | None:
+def _free_bytes(store_directory: Path) -> int | None:
     try:
-        return shutil.disk_usage(place).free
+        return shutil.disk_usage(store_directory).free
     except OSError:
         return None

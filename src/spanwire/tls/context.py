@@ -28,7 +28,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
     suites.apply(context, settings.protocols, settings.cipher_suites)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
     certificate = stores.load_key(context, settings.key_store)
-    _try_out(context, certificate, settings)
+    _test_handshake(context, certificate, settings)
     if settings.trust_store is not None:
         stores.load_trust(context, settings.trust_store)
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -55,16 +55,16 @@ def client_context(settings: ClientTlsSettings) -> ssl.SSLContext:
     return context
 
 
-def _try_out(context: ssl.SSLContext, certificate: str, settings: TlsSettings) -> None:
+def _test_handshake(context: ssl.SSLContext, certificate: str, settings: TlsSettings) -> None:
     """One handshake in memory with a client that believes exactly this certificate."""
-    believer = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    believer.check_hostname = False
-    suites.apply(believer, settings.protocols, settings.cipher_suites)
-    believer.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    test_client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    test_client.check_hostname = False
+    suites.apply(test_client, settings.protocols, settings.cipher_suites)
+    test_client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     path = settings.key_store.path
     try:
-        believer.load_verify_locations(cadata=certificate)
-        _shake_hands(context, believer)
+        test_client.load_verify_locations(cadata=certificate)
+        _shake_hands(context, test_client)
     except ssl.SSLCertVerificationError as error:
         raise ConfigurationError(
             f"{path}: no client would accept this certificate: {error.verify_message}; make a new one"
@@ -80,14 +80,14 @@ def _shake_hands(server_side: ssl.SSLContext, client_side: ssl.SSLContext) -> No
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = server_side.wrap_bio(to_server, to_client, server_side=True)
     client = client_side.wrap_bio(to_client, to_server)
-    waiting = [client, server]
+    pending = [client, server]
     for _ in range(MAX_FLIGHTS):
-        for side in list(waiting):
+        for side in list(pending):
             try:
                 side.do_handshake()
             except ssl.SSLWantReadError:
                 continue
-            waiting.remove(side)
-        if not waiting:
+            pending.remove(side)
+        if not pending:
             return
     raise ssl.SSLError("the handshake does not end")

@@ -17,12 +17,14 @@ def read_store(content: bytes, password: Secret, passphrase: Secret) -> StoreCon
     try:
         store = load_pkcs12(content, password.reveal().encode("utf-8"))
     except (ValueError, TypeError) as error:
-        given = "is wrong" if not password.is_empty() else "is missing"
-        raise ConfigurationError(f"the password of the PKCS#12 store {given}, or the file is damaged") from error
+        fault = "is wrong" if not password.is_empty() else "is missing"
+        raise ConfigurationError(f"the password of the PKCS#12 store {fault}, or the file is damaged") from error
     key: bytes | None = None
     if store.key is not None:
         encryption = BestAvailableEncryption(passphrase.reveal().encode("ascii"))
         key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
     chain = () if store.cert is None else (store.cert.certificate.public_bytes(Encoding.PEM).decode("ascii"),)
-    others = tuple(found.certificate.public_bytes(Encoding.PEM).decode("ascii") for found in store.additional_certs)
+    others = tuple(
+        certificate.certificate.public_bytes(Encoding.PEM).decode("ascii") for certificate in store.additional_certs
+    )
     return StoreContent(key, chain, others)

@@ -53,24 +53,24 @@ def load_key(context: ssl.SSLContext, store: KeyStore) -> str:
             f"{store.path}: keyStoreKey goes with a PEM certificate; a PKCS#12 store has its key inside"
         )
     passphrase = Secret(secrets.token_hex(32))
-    found = _read_pkcs12(store.path, content, store.password, passphrase)
-    if found.key is None or not found.chain:
+    stored = _read_pkcs12(store.path, content, store.password, passphrase)
+    if stored.key is None or not stored.chain:
         raise ConfigurationError(f"{store.path}: holds no private key with its certificate; it may be a trust store")
     with tempfile.NamedTemporaryFile(prefix="spanwire-", suffix=".pem") as file:  # readable by its owner only
-        file.write(found.key + "".join([*found.chain, *found.others]).encode("ascii"))
+        file.write(stored.key + "".join([*stored.chain, *stored.others]).encode("ascii"))
         file.flush()
         _load_chain(context, store.path, Path(file.name), None, passphrase)
-    return found.chain[0]
+    return stored.chain[0]
 
 
 def load_trust(context: ssl.SSLContext, store: TrustStore) -> None:
     """Let ``context`` believe the certificates of the store. Raises `ConfigurationError`."""
     content = _read(store.path)
     if _is_pem(content):
-        certificates = [found.decode("ascii", "replace") for found in CERTIFICATE.findall(content)]
+        certificates = [stored.decode("ascii", "replace") for stored in CERTIFICATE.findall(content)]
     else:
-        found = _read_pkcs12(store.path, content, store.password, Secret(secrets.token_hex(32)))
-        certificates = [*found.chain, *found.others]
+        stored = _read_pkcs12(store.path, content, store.password, Secret(secrets.token_hex(32)))
+        certificates = [*stored.chain, *stored.others]
     if not certificates:
         raise ConfigurationError(f"{store.path}: holds no certificate to trust")
     try:
@@ -97,26 +97,26 @@ def _load_pem_key(context: ssl.SSLContext, store: KeyStore, content: bytes) -> s
 
 
 def _load_chain(
-    context: ssl.SSLContext, shown: Path, chain: Path, key: Path | None, password: Secret, encrypted: bool = False
+    context: ssl.SSLContext, path: Path, chain: Path, key: Path | None, password: Secret, encrypted: bool = False
 ) -> None:
-    """``shown`` is the file that an error names."""
+    """``path`` is the file that an error names."""
     try:
         context.load_cert_chain(chain, key, password=password.reveal)
     except ssl.SSLError as error:
         reason = error.reason or ""
         if reason == "KEY_VALUES_MISMATCH":
-            what = "the private key does not belong to the certificate"
+            fault = "the private key does not belong to the certificate"
         elif reason in ("EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK"):
-            what = (
+            fault = (
                 "the key or signature is too weak by today's measure; make a new certificate with RSA 2048 or EC P-256"
             )
         elif encrypted:
-            what = "the password of the private key is wrong, or the file is damaged"
+            fault = "the password of the private key is wrong, or the file is damaged"
         else:
-            what = "the certificate or private key is damaged"
-        raise ConfigurationError(f"{shown}: {what}") from error
+            fault = "the certificate or private key is damaged"
+        raise ConfigurationError(f"{path}: {fault}") from error
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{shown}: the certificate or private key cannot be used") from error
+        raise ConfigurationError(f"{path}: the certificate or private key cannot be used") from error
 
 
 def _read(path: Path) -> bytes:

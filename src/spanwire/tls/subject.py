@@ -38,31 +38,31 @@ def subject_of(certificate: Mapping[str, object] | None) -> str | None:
     if not certificate:
         return None
     names = cast(tuple[RelativeName, ...], certificate.get("subject", ()))
-    written = [
+    relative_names = [
         " + ".join(f"{KEYWORDS.get(name, name)}={_value(value)}" for name, value in relative)
         for relative in reversed(names)
     ]
-    return ", ".join(written) or None
+    return ", ".join(relative_names) or None
 
 
-def is_made_out_to(certificate: Mapping[str, object], address: str) -> bool:
+def is_issued_to(certificate: Mapping[str, object], address: str) -> bool:
     """Whether one of the certificate's IP addresses is this one (RFC 2818, section 3.1). Names do not count: the broker
     knows of a client nothing but the address from which it comes, and asks nobody for a name.
     """
     try:
-        wanted = _address(address)
+        expected = _address(address)
         names = cast(tuple[tuple[str, str], ...], certificate.get("subjectAltName", ()))
-        return any(kind == "IP Address" and _address(text) == wanted for kind, text in names)
+        return any(kind == "IP Address" and _address(text) == expected for kind, text in names)
     except ValueError:
         return False
 
 
 def _address(text: str) -> IPv4Address | IPv6Address:
     """Raises ValueError. ``::ffff:10.0.0.1``, as a socket for both families has it, is 10.0.0.1."""
-    found = ip_address(text.strip("[]").partition("%")[0])
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        return found.ipv4_mapped
-    return found
+    parsed = ip_address(text.strip("[]").partition("%")[0])
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+        return parsed.ipv4_mapped
+    return parsed
 
 
 def _value(text: str) -> str:

@@ -16,7 +16,7 @@ from spanwire.model.environment import Time
 from spanwire.model.units import KIB
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.protocols.detect import Report
-from spanwire.tls.subject import is_made_out_to, subject_of
+from spanwire.tls.subject import is_issued_to, subject_of
 from spanwire.transports.base import Carrier, ConnectionFactory
 
 HANDSHAKE_DEADLINE: Final = 10.0  # seconds; a shorter login deadline of the connector limits the handshake, too
@@ -207,7 +207,7 @@ class TlsConnection:
         if (
             self._verify_address
             and certificate
-            and not is_made_out_to(certificate, host_of(self._settings.remote_address))
+            and not is_issued_to(certificate, host_of(self._settings.remote_address))
         ):
             raise _WrongAddressError
         inner = self._factory(self._settings.with_certificate(subject), self._started)

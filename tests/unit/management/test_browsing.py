@@ -85,8 +85,8 @@ def test_a_wrong_selector_is_refused() -> None:
 
 
 def test_one_look_shows_so_many_messages_and_tries_a_selector_on_so_many() -> None:
-    look = Look(browsing.MAX_LOOKED + 1)
+    look = Look(browsing.MAX_SCANNED + 1)
     assert len(numbers(look.shows())) == browsing.MAX_SHOWN
-    assert numbers(look.shows(selector=f"n = {browsing.MAX_LOOKED - 1}")) == [browsing.MAX_LOOKED - 1]
-    found = look.shows(selector=f"n = {browsing.MAX_LOOKED}")
-    assert (numbers(found), found["looked"]) == ([], browsing.MAX_LOOKED)
+    assert numbers(look.shows(selector=f"n = {browsing.MAX_SCANNED - 1}")) == [browsing.MAX_SCANNED - 1]
+    found = look.shows(selector=f"n = {browsing.MAX_SCANNED}")
+    assert (numbers(found), found["looked"]) == ([], browsing.MAX_SCANNED)

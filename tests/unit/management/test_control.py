@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.management.control import LISTED_AT_ONCE, ControlServer
+from spanwire.management.control import ENTRIES_PER_TURN, ControlServer
 from spanwire.model.errors import ConfigurationError
 
 
@@ -114,10 +114,10 @@ def test_an_operation_is_answered_when_it_is_done_and_holds_nobody_up() -> None:
     async def dialogue() -> None:
         operations = Operations()
         server, client = operated(operations), Client()
-        server.take(b'{"command": "slow", "destinations": ["Q"]}', cast(asyncio.Transport, client))
+        server.handle(b'{"command": "slow", "destinations": ["Q"]}', cast(asyncio.Transport, client))
         await _settle()
         assert client.answers() == []
-        server.take(b'{"command": "status"}', cast(asyncio.Transport, client))
+        server.handle(b'{"command": "status"}', cast(asyncio.Transport, client))
         assert client.answers() == [{"ok": True, "result": "fine"}]
         operations.go.set()
         await _settle()
@@ -132,7 +132,7 @@ def test_a_refused_operation_says_why_and_a_broken_one_shows_nothing_of_its_insi
     async def dialogue() -> list[dict[str, object]]:
         server, client = operated(Operations()), Client()
         for name in ("refused", "broken"):
-            server.take(json.dumps({"command": name}).encode(), cast(asyncio.Transport, client))
+            server.handle(json.dumps({"command": name}).encode(), cast(asyncio.Transport, client))
         await _settle()
         return client.answers()
 
@@ -147,7 +147,7 @@ def test_an_operation_whose_client_is_gone_is_finished_and_told_to_nobody() -> N
     async def dialogue() -> bytes:
         operations = Operations()
         server, client = operated(operations), Client()
-        server.take(b'{"command": "slow", "destinations": []}', cast(asyncio.Transport, client))
+        server.handle(b'{"command": "slow", "destinations": []}', cast(asyncio.Transport, client))
         await _settle()
         client.gone = True
         operations.go.set()
@@ -161,7 +161,7 @@ def test_operations_end_with_the_server() -> None:
     async def dialogue() -> bool:
         operations = Operations()
         server = operated(operations)
-        server.take(b'{"command": "slow"}', cast(asyncio.Transport, Client()))
+        server.handle(b'{"command": "slow"}', cast(asyncio.Transport, Client()))
         await _settle()
         server.stop()
         await _settle()
@@ -180,9 +180,9 @@ def test_each_operation_leaves_one_line_in_the_audit(caplog: pytest.LogCaptureFi
         operations = Operations()
         operations.go.set()
         server, client = operated(operations), cast(asyncio.Transport, Client())
-        server.take(b'{"command": "status"}', client)
-        server.take(b'{"command": "slow", "destinations": ["Q\\n"]}', client)
-        server.take(b'{"command": "refused"}', client)
+        server.handle(b'{"command": "status"}', client)
+        server.handle(b'{"command": "slow", "destinations": ["Q\\n"]}', client)
+        server.handle(b'{"command": "refused"}', client)
         await _settle()
 
     with caplog.at_level(logging.INFO, "spanwire.audit"):
@@ -198,17 +198,17 @@ def test_a_long_list_is_made_some_entries_in_each_turn_and_answered_as_a_whole()
 
     def entries() -> Iterator[object]:
         nonlocal made
-        for number in range(2 * LISTED_AT_ONCE + 1):
+        for number in range(2 * ENTRIES_PER_TURN + 1):
             made += 1
             yield {"number": number}
 
     async def dialogue() -> None:
         server, client = ControlServer(Path("/nowhere"), {"list": entries, "status": lambda: "fine"}), Client()
-        server.take(b'{"command": "list"}', cast(asyncio.Transport, client))
+        server.handle(b'{"command": "list"}', cast(asyncio.Transport, client))
         for turn in (1, 2):
             await asyncio.sleep(0)
-            assert made == turn * LISTED_AT_ONCE
-        server.take(b'{"command": "status"}', cast(asyncio.Transport, client))
+            assert made == turn * ENTRIES_PER_TURN
+        server.handle(b'{"command": "status"}', cast(asyncio.Transport, client))
         await _settle()
         assert client.answers() == [
             {"ok": True, "result": "fine"},
@@ -221,7 +221,7 @@ def test_a_long_list_is_made_some_entries_in_each_turn_and_answered_as_a_whole()
 def test_a_list_without_entries_is_a_list() -> None:
     async def dialogue() -> list[dict[str, object]]:
         server, client = ControlServer(Path("/nowhere"), {"list": lambda: iter(())}), Client()
-        server.take(b'{"command": "list"}', cast(asyncio.Transport, client))
+        server.handle(b'{"command": "list"}', cast(asyncio.Transport, client))
         await _settle()
         return client.answers()
 
@@ -235,7 +235,7 @@ def test_a_list_that_breaks_off_is_logged_and_answered_as_failed(caplog: pytest.
 
     async def dialogue() -> list[dict[str, object]]:
         server, client = ControlServer(Path("/nowhere"), {"list": entries}), Client()
-        server.take(b'{"command": "list"}', cast(asyncio.Transport, client))
+        server.handle(b'{"command": "list"}', cast(asyncio.Transport, client))
         await _settle()
         return client.answers()
 
