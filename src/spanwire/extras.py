@@ -1,7 +1,7 @@
-"""The extras of the package, and the command that installs what one of them needs.
+"""The extras of the package, and the commands for installing them.
 
-The command names the packages themselves, as the metadata of the installed distribution lists them. So it works
-wherever Spanwire came from: an index, a clone or a wheel file.
+A command names the required packages themselves, from the metadata of the installed distribution. So it works for an
+index, a clone and a wheel file.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Final
 from spanwire.registry import load
 
 DISTRIBUTION: Final = "spanwire"
-METADATA: Final = "importlib.metadata:requires"  # loaded for a hint: it brings half as many modules as the client has
+METADATA: Final = "importlib.metadata:requires"  # loaded on demand, because it imports many modules
 EXTRA: Final = re.compile(r"extra\s*==\s*['\"]([A-Za-z0-9._-]+)['\"]")
 
 
 def install_command(*extras: str) -> str:
     """Return the command that installs the packages of ``extras`` for the running interpreter.
 
-    In a source tree that is not installed there is no metadata; then the command names the extras.
+    A source tree without installation has no metadata; then the command names the extras.
     """
     requires = load(METADATA)
     assert callable(requires)
@@ -34,7 +34,7 @@ def install_command(*extras: str) -> str:
 
 
 def required_packages(requirements: Iterable[str], extras: Iterable[str]) -> list[str]:
-    """Return those of ``requirements`` (PEP 508) that belong to one of ``extras``, without their markers, each once."""
+    """Return the ``requirements`` (PEP 508) of any of ``extras``, without their markers, each once."""
     names = set(extras)
     packages: list[str] = []
     for requirement in requirements:

@@ -1,7 +1,6 @@
-"""One table of what can be plugged in: names to ``"module:attribute"`` strings, so that nothing is imported before its
-use.
+"""A table of replaceable parts: names to ``"module:attribute"`` strings, imported on first use.
 
-Importing a module never registers anything, and nothing adds names but this table.
+Importing a module never registers anything. Only this table adds names.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Final
 
-NETWORK_PROTOCOL: Final = "openwire"  # the one that bridges between brokers speak
+NETWORK_PROTOCOL: Final = "openwire"  # the protocol of bridges between brokers
 PROTOCOLS: Final[dict[str, str]] = {
     "openwire": "spanwire.protocols.openwire.broker_connection:OpenWireBrokerConnection",
     "stomp": "spanwire.protocols.stomp.broker_connection:StompBrokerConnection",
@@ -23,7 +22,7 @@ MESSAGE_FORMATS: Final[dict[str, str]] = {
 ADVISORY_FORMAT: Final = "spanwire.protocols.openwire.messages.advisory_format:OpenWireAdvisoryFormat"
 STATISTICS_FORMAT: Final = "spanwire.protocols.openwire.messages.statistics_format:OpenWireStatisticsFormat"
 
-AUTO: Final = "auto"  # the first bytes of a client tell its protocol
+AUTO: Final = "auto"  # a client's first bytes choose its protocol
 
 TRANSPORT_SCHEMES: Final[dict[str, str]] = {
     "tcp": "openwire",
@@ -40,13 +39,13 @@ TRANSPORT_SCHEMES: Final[dict[str, str]] = {
     "auto+nio+ssl": AUTO,
 }
 
-# Clients' ways to a broker in their own process: connect(url, options) -> spanwire.client.ports.InProcessTransport.
+# Connections to a broker of the same process: connect(url, options) -> spanwire.client.ports.InProcessTransport.
 IN_PROCESS: Final[dict[str, str]] = {
     "vm": "spanwire.service.embedding.embedded:connect",
     "peer": "spanwire.service.embedding.embedded:connect",
 }
 
-# Ways to find brokers that need an extra; one class and one function each.
+# Discovery agents with an extra; each has a class and a function.
 AGENTS: Final[dict[str, str]] = {
     "zeroconf": "spanwire.discovery.agents.zeroconf:ZeroconfAgent",
     "fabric": "spanwire.discovery.agents.fabric:FabricAgent",
@@ -70,7 +69,7 @@ STORES: Final[dict[str, str]] = {
 
 
 def load(reference: str) -> object:
-    """What a ``"module:attribute"`` string of these tables stands for. Never called with text from a wire or a file."""
+    """Return the object of a ``"module:attribute"`` string. Never call with text from a wire or a file."""
     module, _, attribute = reference.partition(":")
     target: object = getattr(importlib.import_module(module), attribute)
     return target

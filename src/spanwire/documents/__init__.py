@@ -1,1 +1,1 @@
-"""Files that people write, as trees of elements with their lines."""
+"""Configuration files as trees of elements with line numbers."""

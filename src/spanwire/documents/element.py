@@ -1,22 +1,19 @@
-"""The tree that readers make of a document, and how large one may be.
-
-What its names mean is left to whoever asked for it.
-"""
+"""The tree of a document, and the limits of its size. The caller interprets the names."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
 
-MAX_DOCUMENT_BYTES: Final = 1024 * 1024  # a large activemq.xml has 50 KiB
-MAX_DEPTH: Final = 32  # the deepest word of activemq.xml stands nine levels down
-MAX_ELEMENTS: Final = 20_000  # a policy entry or destination each, for thousands of destinations
-MAX_ATTRIBUTES: Final = 128  # the broker element knows about ninety
+MAX_DOCUMENT_BYTES: Final = 1024 * 1024  # bytes of a document; a large activemq.xml has 50 KiB
+MAX_DEPTH: Final = 32  # nested elements; activemq.xml needs nine levels
+MAX_ELEMENTS: Final = 20_000  # elements of a document; enough for thousands of policy entries and destinations
+MAX_ATTRIBUTES: Final = 128  # attributes of an element; the broker element has about ninety
 
 
 @dataclass(slots=True)
 class Attribute:
-    """One setting and where it stands. The value may be a password, so no repr shows it."""
+    """A setting and its line. The repr hides the value, because settings may be passwords."""
 
     value: str = field(repr=False)
     line: int
@@ -24,7 +21,7 @@ class Attribute:
 
 @dataclass(slots=True)
 class Element:
-    """One element: a thing to configure, its settings and what stands inside it."""
+    """An element: an object to configure, its settings and its inner elements."""
 
     name: str
     line: int
@@ -35,10 +32,10 @@ class Element:
     foreign: dict[tuple[str, str], Attribute] = field(default_factory=dict)  # by namespace and name
 
     def value(self, name: str) -> str | None:
-        """The text of a setting, or None when it is not there."""
+        """Return the text of a setting, or None."""
         attribute = self.attributes.get(name)
         return None if attribute is None else attribute.value
 
     def child(self, name: str) -> Element | None:
-        """The first element of this name inside."""
+        """Return the first inner element of this name."""
         return next((child for child in self.children if child.name == name), None)

@@ -1,6 +1,6 @@
-"""Reads XML into `Element`s: expat without document types, entities, or anything fetched from elsewhere.
+"""Reads XML into `Element`s: expat without document types, entities and external resources.
 
-Every element and attribute keeps its line. Size, depth and counts are capped before anything is interpreted.
+Every element and attribute has its line. Size, depth and counts are limited before the document is interpreted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spanwire.model.errors import ConfigurationError
 
 # xsi:schemaLocation and xml:space are for editors.
 FOR_EDITORS: Final = ("http://www.w3.org/2001/XMLSchema-instance", "http://www.w3.org/XML/1998/namespace")
-SEPARATOR: Final = " "  # between namespace and name; no URI holds a blank
+SEPARATOR: Final = " "  # between namespace and name; a URI contains no blank
 
 
 class _Builder:
@@ -68,8 +68,10 @@ class _Builder:
 
 
 def read_xml(content: bytes, source: str) -> Element:
-    """The root element of a document; raises `ConfigurationError` naming the line for anything that is not
-    well-formed.
+    """Return the root element of a document.
+
+    Raises:
+        ConfigurationError: the document is too large or not well-formed; the text has the line
     """
     if len(content) > MAX_DOCUMENT_BYTES:
         raise ConfigurationError(f"{source}: is larger than {MAX_DOCUMENT_BYTES} bytes, which no such file needs")
@@ -85,7 +87,7 @@ def read_xml(content: bytes, source: str) -> Element:
     except expat.ExpatError as error:
         reason = expat.errors.messages.get(error.code, "not well-formed")
         raise ConfigurationError(f"{source}:{error.lineno}: the XML is broken: {reason}") from error
-    except (LookupError, ValueError) as error:  # an encoding that Python does not have or expat cannot use
+    except (LookupError, ValueError) as error:  # an encoding unknown to Python or unusable for expat
         raise ConfigurationError(
             f"{source}:1: the XML is in an encoding that cannot be read; save it as UTF-8"
         ) from error

@@ -1,1 +1,1 @@
-"""Views of and operations on a running broker, and the control socket that offers them."""
+"""Views of a running broker, operations on it, and the control socket for both."""

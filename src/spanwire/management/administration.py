@@ -1,4 +1,4 @@
-"""What an operator removes or ends over the control socket: durable subscriptions, destinations, connections."""
+"""An operator's removal of durable subscriptions, destinations and connections (control socket)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.transports.base import Clock
 
 View = dict[str, object]
-MAX_NAMES: Final = 100  # of one request
+MAX_NAMES: Final = 100  # names in one request; bounds the work of one turn
 
 
 class AdministeredBroker(Protocol):
-    """The part of the broker that does it (``broker/admin/administration.py``)."""
+    """The part of the broker used here (``broker/admin/administration.py``)."""
 
     def remove_subscription(self, client_id: str, name: str, now: Time) -> int:
-        """Delete a durable subscription; gives how many messages waited for it."""
+        """Delete a durable subscription. Returns the number of its pending messages."""
         ...
 
     def remove_destination(self, destination: Destination, now: Time) -> None:
@@ -26,12 +26,12 @@ class AdministeredBroker(Protocol):
         ...
 
     def disconnect(self, name: str, now: Time) -> list[str]:
-        """Close connections; gives their ids."""
+        """Close connections. Returns their ids."""
         ...
 
 
 class BrokerAdministration:
-    """Checks what is asked for and has the broker do it."""
+    """Checks the arguments of requests, and calls the broker."""
 
     def __init__(self, broker: AdministeredBroker, clock: Clock, wake: Callable[[], None]) -> None:
         self._broker: Final = broker
@@ -39,9 +39,14 @@ class BrokerAdministration:
         self._wake: Final = wake
 
     async def remove_subscription(self, arguments: Mapping[str, object]) -> View:
-        """``client_id`` and ``name`` of a durable subscription. Gives ``removed``, the messages that waited for it.
+        """Delete the durable subscription of ``client_id`` and ``name``.
 
-        Raises `ConfigurationError` and `JmsError`.
+        Returns:
+            ``removed``, the number of its pending messages.
+
+        Raises:
+            ConfigurationError: an argument is invalid
+            JmsError: the broker refuses
         """
         client_id, name = arguments.get("client_id"), arguments.get("name")
         if not isinstance(client_id, str) or not isinstance(name, str):
@@ -51,8 +56,13 @@ class BrokerAdministration:
         return {"client_id": client_id, "name": name, "removed": removed}
 
     async def delete(self, arguments: Mapping[str, object]) -> list[View]:
-        """``destinations``: names of queues or topics, without patterns. Those before the first that is refused are
-        removed. Raises `ConfigurationError` and `JmsError`.
+        """Remove the ``destinations``, names of queues or topics without patterns.
+
+        Destinations before the first refused one are removed.
+
+        Raises:
+            ConfigurationError: a name is invalid
+            JmsError: the broker refuses
         """
         names = arguments.get("destinations")
         if not isinstance(names, list) or not 0 < len(names) <= MAX_NAMES:
@@ -69,8 +79,13 @@ class BrokerAdministration:
         return removed_views
 
     async def disconnect(self, arguments: Mapping[str, object]) -> list[View]:
-        """``client``: a client id, a connection id or a remote address. Gives ``connection_id`` for each connection
-        that is closed. Raises `ConfigurationError` when there is none.
+        """Close the connections of ``client``: a client id, a connection id or a remote address.
+
+        Returns:
+            ``connection_id`` for each closed connection.
+
+        Raises:
+            ConfigurationError: there is no such connection
         """
         name = arguments.get("client")
         if not isinstance(name, str) or not name:

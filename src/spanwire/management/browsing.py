@@ -1,4 +1,4 @@
-"""The messages that wait in a queue, as the control socket shows them: whole, and left where they are."""
+"""Browsing a queue over the control socket: shows pending messages and leaves them in the queue."""
 
 from __future__ import annotations
 
@@ -19,39 +19,44 @@ from spanwire.selector.parser import parse_selector
 
 View = dict[str, object]
 ReadStored = Callable[[Destination, list[int]], Awaitable[list[Message | None]]]
-MAX_SHOWN: Final = 400  # messages of one answer, ActiveMQ's maxBrowsePageSize
-MAX_SCANNED: Final = 10_000  # messages that a selector is tried on: some 20 MB of sequences and references
-SLICE: Final = 50  # messages between two turns of the loop
-MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024  # of a message that is shown whole; JSON of it fits the answer in any case
-MAX_BYTES: Final = 16 * 1024 * 1024  # of all messages of one answer, which may have 64 MiB
+MAX_SHOWN: Final = 400  # messages of one answer; ActiveMQ's maxBrowsePageSize
+MAX_SCANNED: Final = 10_000  # messages compared with a selector; about 20 MB of sequences and references
+SLICE: Final = 50  # messages read in one turn of the loop
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024  # bytes of a message shown with its body; its JSON fits into an answer
+MAX_BYTES: Final = 16 * 1024 * 1024  # bytes of all messages of one answer; an answer has at most 64 MiB
 
 
 class BrowsedBroker(Protocol):
-    """The part of the broker that is looked into (``broker/broker.py``)."""
+    """The part of the broker used here (``broker/broker.py``)."""
 
     @property
     def formats(self) -> MessageFormats:
-        """How messages are read."""
+        """The formats for reading messages."""
         ...
 
     def home_of(self, destination: Destination) -> BrokerDestination | None:
-        """The queue itself."""
+        """Return the queue object of a destination."""
         ...
 
 
 class QueueBrowsing:
-    """Looks into queues. Asks no rights: an operator is no client."""
+    """Browses queues without access checks, because an operator is no client."""
 
     def __init__(self, broker: BrowsedBroker, read_stored: ReadStored) -> None:
         self._broker: Final = broker
         self._read_stored: Final = read_stored
 
     async def browse(self, arguments: Mapping[str, object]) -> View:
-        """``destination``: a queue, ``selector``: which messages, ``limit``: how many.
+        """Return at most ``limit`` messages of the queue ``destination`` that match ``selector``.
 
-        Gives ``messages``, those that are next first, ``waiting``, how many wait in the queue, ``in_flight``, those
-        that consumers hold, which are not shown, and ``scanned``, how many the selector was tried on. Raises
-        `ConfigurationError` and `JmsError`.
+        Returns:
+            ``messages`` in the order of dispatch, ``waiting``, the number of pending messages,
+            ``in_flight``, the number of messages at consumers (not shown), and ``looked``, the
+            number of messages compared with the selector.
+
+        Raises:
+            ConfigurationError: an argument is invalid, or there is no such queue
+            JmsError: the selector is invalid
         """
         name, limit, selector = arguments.get("destination"), arguments.get("limit"), arguments.get("selector")
         destination = parse_destination(str(name), QUEUE) if isinstance(name, str) and name else None

@@ -1,12 +1,12 @@
-"""The control socket: one JSON object a line, on a Unix socket that only the broker's own user can open.
+"""The control socket: one JSON object a line, on a Unix socket open to the broker's own user only.
 
     → {"command": "status"}
     ← {"ok": true, "result": {…}}          or {"ok": false, "error": "…"}
 
-Commands are those the composition root hands in: ``status``, ``destinations``, ``subscriptions``, ``stop``, …. After
-``stop`` the connection is closed when the broker has stopped, which is how `ControlClient` waits for it. Operations
-take arguments and time: ``{"command": "purge", "destinations": ["Q"], "selector": "n > 1"}`` is answered when it is
-done, and leave a line in the audit log.
+`BrokerService` provides the commands: ``status``, ``destinations``, ``subscriptions``, ``stop``, …. After ``stop`` the
+connection stays open until the broker has stopped, so `ControlClient` can wait for the end. Operations take arguments
+and time: ``{"command": "purge", "destinations": ["Q"], "selector": "n > 1"}`` is answered at the end of the purge. Each
+operation writes a line to the audit log.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from spanwire.broker.security.audit_log import printable
 from spanwire.model.errors import SpanwireError
 
 logger = logging.getLogger(__name__)
-audit = logging.getLogger("spanwire.audit")  # one line for each operation: who, what, and what came of it
+audit = logging.getLogger("spanwire.audit")  # one line for each operation: client, arguments, outcome
 
 SOCKET_NAME: Final = "control.sock"
-MAX_REQUEST_BYTES: Final = 16 * 1024  # a selector has 8 KiB at most
-MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024  # the counters of 50,000 destinations, with room
+MAX_REQUEST_BYTES: Final = 16 * 1024  # bytes of a request line; a selector has at most 8 KiB
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024  # bytes of an answer; the counters of 50,000 destinations are smaller
 MAX_CLIENTS: Final = 32
-ENTRIES_PER_TURN: Final = 100  # entries of a list that are made in one turn, some 20 microseconds each
-MAX_SOCKET_PATH: Final = 100  # bytes; the system's own limit is 104 or 108
+ENTRIES_PER_TURN: Final = 100  # entries of a list made in one turn; each takes about 20 microseconds
+MAX_SOCKET_PATH: Final = 100  # bytes of a path; the system's limit is 104 or 108
 
 FAILURE: Final = "the control command %s failed"
 
@@ -43,11 +43,11 @@ Operation = Callable[[Mapping[str, object]], Awaitable[object]]
 
 
 class ControlError(SpanwireError):
-    """The control socket cannot be opened, reached or understood; the text says which and what to do."""
+    """Raised when the control socket cannot be opened, reached or understood; the text has the remedy."""
 
 
 class ControlServer:
-    """Answers commands on the control socket. Leaves to the commands what they do."""
+    """Answers commands on the control socket. The commands do the work."""
 
     def __init__(
         self, directory: Path, commands: Mapping[str, Command], operations: Mapping[str, Operation] | None = None
@@ -60,12 +60,12 @@ class ControlServer:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen; the caller holds the lock of the directory, so that a socket found there is a dead one's."""
+        """Listen. The caller holds the lock of the directory, so an existing socket belongs to a dead broker."""
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._path.unlink(missing_ok=True)
             with _ShortPath(self._path) as short:
-                old_mask = os.umask(0o177)  # the socket is 0600 from its first moment
+                old_mask = os.umask(0o177)  # the socket is created with mode 0600
                 try:
                     listener.bind(short)
                 finally:
@@ -78,14 +78,14 @@ class ControlServer:
             raise ControlError(f"control socket {self._path}: cannot be opened: {error.strerror or error}") from error
 
     def withdraw(self) -> None:
-        """Accept no more clients and remove the socket's name; clients that are connected stay."""
+        """Accept no more clients and remove the socket's name; connected clients stay."""
         if self._server is not None:
             self._server.close()
             self._server = None
             self._path.unlink(missing_ok=True)
 
     def stop(self) -> None:
-        """Withdraw, and let go of every client."""
+        """Withdraw, and disconnect every client."""
         self.withdraw()
         for task in self._running:
             task.cancel()
@@ -93,18 +93,18 @@ class ControlServer:
             client.close()
 
     def admit(self, client: asyncio.Transport) -> bool:
-        """Counts a client; False when there are too many."""
+        """Count a client. Returns False if there are too many."""
         if len(self._clients) >= MAX_CLIENTS:
             return False
         self._clients.add(client)
         return True
 
     def release(self, client: asyncio.Transport) -> None:
-        """A client is gone."""
+        """Stop counting a client."""
         self._clients.discard(client)
 
     def handle(self, request: bytes, client: asyncio.Transport) -> None:
-        """A request line: answered at once, or when the operation that it asks for is done."""
+        """Answer a request line at once, or at the end of its operation."""
         arguments = _read(request)
         name = arguments.get("command") if arguments is not None else None
         operation = self._operations.get(name) if isinstance(name, str) else None
@@ -121,7 +121,7 @@ class ControlServer:
         task.add_done_callback(self._running.discard)
 
     def answer(self, request: bytes) -> dict[str, object]:
-        """What a request for a command gets; the result of one that lists things is an iterator."""
+        """Return the answer to a command; the result of a listing command is an iterator."""
         arguments = _read(request)
         if arguments is None:
             return {"ok": False, "error": "the request is no JSON object"}
@@ -139,7 +139,7 @@ class ControlServer:
             return _failure_answer(name)
 
     async def _list(self, name: str, entries: Iterator[object], client: asyncio.Transport) -> None:
-        """Answer with a list that takes several turns."""
+        """Answer with a list over several turns."""
         chunks: list[str] = []
         try:
             while chunk := [json.dumps(entry) for entry in islice(entries, ENTRIES_PER_TURN)]:
@@ -173,12 +173,12 @@ class ControlServer:
 
 
 def _failure_answer(name: object) -> dict[str, object]:
-    """What the client of a failed command learns: nothing of its inside."""
+    """Return the answer for a failed command, without details."""
     return {"ok": False, "error": f"the command {name} failed; the broker's log says why"}
 
 
 def _peer(client: asyncio.Transport) -> str:
-    """Who is at the other end, where the system tells."""
+    """Return the process and user of a client, where the system knows them."""
     option = getattr(socket, "SO_PEERCRED", None)  # Linux
     connected = client.get_extra_info("socket")
     if option is None or connected is None:
@@ -191,7 +191,7 @@ def _peer(client: asyncio.Transport) -> str:
 
 
 def _read(request: bytes) -> dict[str, object] | None:
-    """The JSON object of a request line; None if it is none."""
+    """Return the JSON object of a request line; None for other lines."""
     try:
         arguments = json.loads(request)
     except (ValueError, RecursionError):
@@ -204,7 +204,7 @@ def _write(client: asyncio.Transport, answer: dict[str, object]) -> None:
 
 
 class _ControlProtocol(asyncio.Protocol):
-    """One client of the control socket."""
+    """The connection of one client of the control socket."""
 
     def __init__(self, server: ControlServer) -> None:
         self._server: Final = server
@@ -212,7 +212,7 @@ class _ControlProtocol(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, base_transport: asyncio.BaseTransport) -> None:
-        transport = cast(asyncio.Transport, base_transport)  # uvloop's own class is no subclass
+        transport = cast(asyncio.Transport, base_transport)  # uvloop's class is not a subclass
         if self._server.admit(transport):
             self._transport = transport
         else:
@@ -237,19 +237,23 @@ class _ControlProtocol(asyncio.Protocol):
 
 
 class ControlClient:
-    """Asks a running broker; blocking, for the command line."""
+    """Sends requests to a running broker. Blocks; for the command line."""
 
     def __init__(self, directory: Path, timeout_s: float = 10.0) -> None:
         self._path: Final = directory / SOCKET_NAME
         self._timeout_s: Final = timeout_s
 
     def ask(self, command: str, **arguments: object) -> object:
-        """The result of a command or an operation; raises `ControlError` when no broker answers or it refuses."""
+        """Return the result of a command or an operation.
+
+        Raises:
+            ControlError: no broker answers, or the broker refuses
+        """
         with self._connected() as connection:
             return self._exchange(connection, {"command": command, **arguments})
 
     def stop(self, timeout_s: float) -> None:
-        """Ask the broker to stop and wait until it has; raises `ControlError` when it takes longer."""
+        """Ask the broker to stop, and wait for its end. Raises `ControlError` after ``timeout_s`` seconds."""
         with self._connected() as connection:
             self._exchange(connection, {"command": "stop"})
             connection.settimeout(timeout_s)
@@ -301,7 +305,7 @@ class ControlClient:
 
 
 class _ShortPath:
-    """A socket's path in a form that fits the system's limit, whatever the directory's length."""
+    """A form of a socket's path within the system's limit, whatever the length of the directory."""
 
     def __init__(self, path: Path) -> None:
         self._path: Final = path

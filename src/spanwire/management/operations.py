@@ -1,4 +1,4 @@
-"""What an operator asks of a running broker's queues over the control socket: purge, pause, retry of dead letters."""
+"""Operations on queues over the control socket: purge, pause, and retry of dead letters."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from spanwire.transports.base import Clock
 
 View = dict[str, object]
 NO_LIMIT: Final = 1 << 62
-MAX_NAMES: Final = 100  # of one request; a pattern names more
+MAX_NAMES: Final = 100  # names in one request; a pattern covers more queues
 
 
 class OperatedQueues(Protocol):
-    """The part of the broker that carries operations out (``broker/admin/queue_operations.py``)."""
+    """The part of the broker used here (``broker/admin/queue_operations.py``)."""
 
     def queues(self, pattern: Destination) -> list[Destination]:
-        """The queues of this name or pattern."""
+        """Return the queues of this name or pattern."""
         ...
 
     def remove(
         self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
     ) -> None:
-        """Remove what the selector chooses."""
+        """Remove the messages that match the selector."""
         ...
 
     def retry(
         self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
     ) -> None:
-        """Send dead letters back."""
+        """Send dead letters back to their destinations."""
         ...
 
     def pause(self, destination: Destination, pause: bool, now: Time) -> int:
-        """Stop its dispatch, or let it go on; gives how many messages wait."""
+        """Pause or resume the dispatch of a queue. Returns the number of pending messages."""
         ...
 
 
@@ -46,7 +46,7 @@ Operate = Callable[[Destination, str | None, OperationObserver, int, Time], None
 
 
 class QueueOperations:
-    """Waits for what it starts. Leaves the work to the broker, a slice in each turn of the loop."""
+    """Starts operations and waits for their end. The broker does the work in slices."""
 
     def __init__(self, queues: OperatedQueues, clock: Clock, wake: Callable[[], None]) -> None:
         self._queues: Final = queues
@@ -54,9 +54,16 @@ class QueueOperations:
         self._wake: Final = wake
 
     async def purge(self, arguments: Mapping[str, object]) -> list[View]:
-        """``destinations``: names or patterns of queues, ``selector``: which messages, all without it.
+        """Remove messages of the queues ``destinations``, names or patterns, that match ``selector``.
 
-        Gives ``destination`` and ``removed`` for each queue. Raises `ConfigurationError` and `JmsError`.
+        Without a selector all messages are removed.
+
+        Returns:
+            ``destination`` and ``removed`` for each queue.
+
+        Raises:
+            ConfigurationError: an argument is invalid, or there is no such queue
+            JmsError: the broker refuses
         """
         return [
             {"destination": queue.qualified_name, "removed": count}
@@ -64,8 +71,15 @@ class QueueOperations:
         ]
 
     async def retry(self, arguments: Mapping[str, object]) -> list[View]:
-        """The same arguments, and ``limit``. Gives ``destination``, ``retried`` and ``left``, which counts the chosen
-        messages that are no dead letters or whose destination is gone.
+        """Send at most ``limit`` dead letters of the queues ``destinations`` back.
+
+        Returns:
+            ``destination``, ``retried`` and ``left`` for each queue; ``left`` counts matching messages that are no dead
+            letters or whose destination is gone.
+
+        Raises:
+            ConfigurationError: an argument is invalid, or there is no such queue
+            JmsError: the broker refuses
         """
         return [
             {"destination": queue.qualified_name, "retried": count, "left": skipped}
@@ -73,11 +87,15 @@ class QueueOperations:
         ]
 
     async def pause(self, arguments: Mapping[str, object]) -> list[View]:
-        """``destinations`` as above. Gives ``destination``, ``paused`` and ``waiting``, the messages in each queue."""
+        """Pause the dispatch of the queues ``destinations``.
+
+        Returns:
+            ``destination``, ``paused`` and ``waiting``, the number of pending messages, for each queue.
+        """
         return self._pause(arguments, True)
 
     async def resume(self, arguments: Mapping[str, object]) -> list[View]:
-        """The same for the way back."""
+        """Resume the dispatch of the queues ``destinations``. Returns the same values as `pause`."""
         return self._pause(arguments, False)
 
     def _pause(self, arguments: Mapping[str, object], pause: bool) -> list[View]:
@@ -122,7 +140,7 @@ class QueueOperations:
 
 
 class _OperationResult:
-    """Hears from the broker when an operation is done."""
+    """The result of an operation, set by the broker at its end."""
 
     def __init__(self) -> None:
         self.answer: Final[asyncio.Future[tuple[int, int]]] = asyncio.get_running_loop().create_future()

@@ -1,9 +1,9 @@
-"""The running brokers of one user: a directory with a file for each, locked by the broker for as long as it lives.
+"""The running brokers of one user: a directory with a file for each, locked while the broker runs.
 
     $XDG_RUNTIME_DIR/spanwire/4711-3f2a….json      or /run/user/UID/spanwire, or spanwire-UID in the temporary directory
 
-The kernel gives a lock back when its process ends, however that happens. So an entry whose lock can be taken belongs to
-a broker that died; the reader removes it. Directories that others than this user could have filled are not read.
+The kernel releases a lock at the end of its process, however the process ends. So an entry without a lock belongs to a
+dead broker, and the reader removes it. Directories writable by other users are not read.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ RUNTIME_VARIABLE: Final = "XDG_RUNTIME_DIR"
 DIRECTORY_MODE: Final = 0o700
 ENTRY_MODE: Final = 0o600
 SUFFIX: Final = ".json"
-MAX_ENTRY_BYTES: Final = 64 * 1024  # some 500 connectors
-MAX_ENTRIES: Final = 1_000  # looked at in one directory
+MAX_ENTRY_BYTES: Final = 64 * 1024  # bytes of an entry; enough for 500 connectors
+MAX_ENTRIES: Final = 1_000  # entries read in one directory; others are ignored
 
 
 @dataclass(frozen=True, slots=True)
 class ListedBroker:
-    """A broker as its entry describes it. ``configuration`` is the absolute path of its file, "" without one."""
+    """A broker as in its entry; ``configuration`` is the absolute path of its file, "" without a file."""
 
     name: str
     pid: int
@@ -43,10 +43,10 @@ class ListedBroker:
 
 
 class RunningEntry:
-    """The entry of a broker of this process, there from its creation until `withdraw` or the end of the process."""
+    """The entry of a broker of this process, until `withdraw` or the end of the process."""
 
     def __init__(self, directory: Path, broker: ListedBroker) -> None:
-        """Raises `OSError` when the directory or the entry cannot be made."""
+        """Make the entry. Raises `OSError` if the directory or the entry cannot be made."""
         _make_directory(directory)
         digest = hashlib.sha256(os.fsencode(broker.data_directory)).hexdigest()[:16]
         self._path: Final = directory / f"{broker.pid}-{digest}{SUFFIX}"
@@ -56,7 +56,7 @@ class RunningEntry:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(self._descriptor, json.dumps(asdict(broker)).encode("utf-8"))
-            temporary.rename(self._path)  # nobody sees an entry before it is locked
+            temporary.rename(self._path)  # readers see only locked entries
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -70,8 +70,10 @@ class RunningEntry:
 
 
 def announce(broker: ListedBroker, environment: Mapping[str, str]) -> RunningEntry | None:
-    """Make the entry of a broker that has started. A broker that cannot be listed runs all the same: None, and a
-    warning that says so.
+    """Make the entry of a started broker.
+
+    Returns:
+        None if that fails, which is logged; the broker runs nevertheless.
     """
     directory = _directories(environment)[0]
     try:
@@ -86,7 +88,7 @@ def announce(broker: ListedBroker, environment: Mapping[str, str]) -> RunningEnt
 
 
 def running_brokers(environment: Mapping[str, str]) -> list[ListedBroker]:
-    """The brokers of this user that run, by name. Removes the entries of those that died."""
+    """Return the running brokers of this user, by name. Removes the entries of dead brokers."""
     status: dict[str, ListedBroker] = {}
     for directory in _directories(environment):
         if not _is_own(directory):
@@ -100,7 +102,10 @@ def running_brokers(environment: Mapping[str, str]) -> list[ListedBroker]:
 
 
 def _directories(environment: Mapping[str, str]) -> list[Path]:
-    """Where entries are: a new one in the first, to be found in all, as a service often lacks what a login sets."""
+    """Return the directories of entries; a new entry goes into the first.
+
+    All are read, because a service often lacks the environment variables of a login.
+    """
     user = os.geteuid()
     runtime = Path(environment.get(RUNTIME_VARIABLE) or f"/run/user/{user}")
     temporary = Path(environment.get("TMPDIR") or tempfile.gettempdir()) / f"spanwire-{user}"
@@ -108,7 +113,7 @@ def _directories(environment: Mapping[str, str]) -> list[Path]:
 
 
 def _is_own(directory: Path) -> bool:
-    """Whether nobody but this user can put something into the directory."""
+    """Return True if only this user can write to the directory."""
     try:
         status = directory.lstat()
     except OSError:
@@ -123,7 +128,7 @@ def _make_directory(directory: Path) -> None:
 
 
 def _read(path: Path) -> ListedBroker | None:
-    """The broker of an entry; None when it died, or the file is none of ours."""
+    """Return the broker of an entry; None for dead brokers and foreign files."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

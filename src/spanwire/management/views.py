@@ -1,4 +1,4 @@
-"""What an operator may know of a running broker, as plain values that go into JSON. Nothing secret is in them."""
+"""An operator's views of a running broker, as plain values for JSON. They contain no secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ View = dict[str, object]
 
 
 class ViewedBroker(Protocol):
-    """The part of the broker that views are made of (``broker/broker.py``)."""
+    """The part of the broker used here (``broker/broker.py``)."""
 
     @property
     def name(self) -> str:
@@ -33,51 +33,51 @@ class ViewedBroker(Protocol):
 
 
 class OverviewSource(Protocol):
-    """What the broker tells of all it holds (``broker/admin/broker_overview.py``)."""
+    """The broker's views of its objects (``broker/admin/broker_overview.py``)."""
 
     def homes(self) -> list[BrokerDestination]:
-        """All queues and topics by name."""
+        """Return all queues and topics by name."""
         ...
 
     def destination_view(self, destination: BrokerDestination) -> DestinationView:
-        """One of them."""
+        """Return the view of a queue or topic."""
         ...
 
     def durable_views(self, monotonic: float) -> list[DurableView]:
-        """One per durable subscription."""
+        """Return a view per durable subscription."""
         ...
 
     def connection_views(self) -> list[ConnectionView]:
-        """One per client connection."""
+        """Return a view per client connection."""
         ...
 
     def consumer_views(self) -> list[ConsumerView]:
-        """One per consumer."""
+        """Return a view per consumer."""
         ...
 
     def statistics(self) -> BrokerStatistics:
-        """Totals."""
+        """Return the totals."""
         ...
 
 
 class ViewedConnector(Protocol):
-    """The part of a transport connector that views are made of."""
+    """The part of a transport connector used here."""
 
     connection_count: int
 
     @property
     def name(self) -> str:
-        """Its name in the configuration."""
+        """The name in the configuration."""
         ...
 
     @property
     def uri(self) -> str:
-        """Where it listens."""
+        """The listening address."""
         ...
 
 
 class BrokerView:
-    """Answers the questions of the control socket. Changes nothing."""
+    """Answers the read-only commands of the control socket."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class BrokerView:
         facts: dict[str, object],
         store_directory: Path | None = None,
     ) -> None:
-        """``store_directory`` is the directory of the store, None without one."""
+        """Take the sources of the views; ``store_directory`` is None without a store."""
         self._broker: Final = broker
         self._overview: Final = overview
         self._store_directory: Final = store_directory
@@ -98,7 +98,7 @@ class BrokerView:
         self._facts: Final = facts
 
     def status(self) -> View:
-        """Who this is, since when, where it listens, how full it is, and totals."""
+        """Return name, process, uptime, connectors, usage and totals."""
         statistics = self._overview.statistics()
         return {
             "name": self._broker.name,
@@ -117,8 +117,10 @@ class BrokerView:
         }
 
     def _usage(self, statistics: BrokerStatistics) -> View:
-        """Memory, store and disk in percent. Messages that are not persistent are written to the store's files as long
-        as these are smaller than ``tempUsage``, so the temporary percentage is that of the same files.
+        """Return the usage of memory, store and disk in percent.
+
+        Non-persistent messages go into the store's files while these are smaller than ``tempUsage``. So the temporary
+        percentage is based on the same files.
         """
         free = None if self._store_directory is None else _free_bytes(self._store_directory)
         memory = percent(statistics.memory_bytes, statistics.memory_limit_bytes, None)
@@ -133,32 +135,33 @@ class BrokerView:
         }
 
     def destinations(self) -> Iterator[View]:
-        """The counters of every destination, by name. They are those of the moment at which each is asked for; one that
-        is removed meanwhile is left out.
+        """Yield the counters of every destination, by name.
+
+        Each view has the values of its own moment. Destinations removed meanwhile are left out.
         """
         for destination in self._overview.homes():
             if not destination.removed:
                 yield asdict(self._overview.destination_view(destination))
 
     def subscriptions(self) -> Iterator[View]:
-        """Every durable subscription, by client id and name."""
+        """Yield every durable subscription, by client id and name."""
         views = self._overview.durable_views(self._clock.now().monotonic)
         for view in sorted(views, key=lambda view: (view.client_id, view.name)):
             yield asdict(view)
 
     def connections(self) -> Iterator[View]:
-        """Every client connection, by id."""
+        """Yield every client connection, by id."""
         for view in sorted(self._overview.connection_views(), key=lambda view: view.connection_id):
             yield asdict(view)
 
     def consumers(self) -> Iterator[View]:
-        """Every consumer, by id."""
+        """Yield every consumer, by id."""
         for view in sorted(self._overview.consumer_views(), key=lambda view: view.consumer_id):
             yield asdict(view)
 
 
 def percent(used_bytes: int, limit_bytes: int, free_bytes: int | None) -> int:
-    """How much of its limit is used: the configured one, or what the disk can give where that is less."""
+    """Return the used part of a limit in percent: the configured limit, or the free disk where less."""
     limits = [limit_bytes] if limit_bytes > 0 else []
     if free_bytes is not None:
         limits.append(used_bytes + free_bytes)

@@ -1,1 +1,1 @@
-"""TLS for the broker's connectors and for the client: key stores, contexts, Java's names of suites and versions."""
+"""TLS for connectors and clients: key stores, contexts, and Java's names of suites and versions."""

@@ -1,8 +1,8 @@
-"""The two `ssl.SSLContext`s: a connector's and a client's.
+"""The `ssl.SSLContext` of a connector and of a client.
 
-TLS 1.2 is the oldest version, there is no renegotiation and no compression, suites are forward secret with an
-authenticated cipher. A connector's context is tried out before it is used, so that an expired certificate or a suite
-that its key cannot serve shows when the broker starts and not when a client comes.
+TLS 1.2 is the oldest version. There is no renegotiation and no compression, and all suites have forward secrecy and an
+authenticated cipher. A connector's context is tested before use. So an expired certificate, or a suite unsuitable for
+its key, is reported when the broker starts.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from spanwire.tls.settings import (
     TlsSettings,
 )
 
-MAX_FLIGHTS: Final = 8  # of the handshake that tries a context out; a real one has four
+MAX_FLIGHTS: Final = 8  # flights of the handshake in the test of a context; a real one has four
 
 
 def server_context(settings: TlsSettings) -> ssl.SSLContext:
-    """What a connector accepts with. Raises `ConfigurationError` in one line."""
+    """Return the context of a connector. Raises `ConfigurationError` in one line."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     suites.apply(context, settings.protocols, settings.cipher_suites)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -40,7 +40,11 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def client_context(settings: ClientTlsSettings) -> ssl.SSLContext:
-    """What a client connects with; it verifies the broker's certificate always. Raises `ConfigurationError`."""
+    """Return the context of a client; the broker's certificate is always verified.
+
+    Raises:
+        ConfigurationError: a store cannot be used
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     suites.apply(context, settings.protocols, settings.cipher_suites)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
@@ -56,7 +60,7 @@ def client_context(settings: ClientTlsSettings) -> ssl.SSLContext:
 
 
 def _test_handshake(context: ssl.SSLContext, certificate: str, settings: TlsSettings) -> None:
-    """One handshake in memory with a client that believes exactly this certificate."""
+    """Perform a handshake in memory with a client that trusts exactly this certificate."""
     test_client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     test_client.check_hostname = False
     suites.apply(test_client, settings.protocols, settings.cipher_suites)

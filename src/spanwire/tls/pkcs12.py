@@ -1,5 +1,6 @@
-"""PKCS#12 stores (RFC 7292), which Python's own library cannot read. Loaded only when a configuration names one; needs
-the package `cryptography`.
+"""PKCS#12 stores (RFC 7292), read with the package `cryptography`.
+
+Python's own library cannot read them. This module is loaded only for a configuration with such a store.
 """
 
 from __future__ import annotations
@@ -13,7 +14,11 @@ from spanwire.tls.stores import StoreContent
 
 
 def read_store(content: bytes, password: Secret, passphrase: Secret) -> StoreContent:
-    """What the store holds, its key encrypted anew under ``passphrase``. Raises `ConfigurationError`."""
+    """Return the content of a store; its key is encrypted under ``passphrase``.
+
+    Raises:
+        ConfigurationError: the password is wrong, or the file is damaged
+    """
     try:
         store = load_pkcs12(content, password.reveal().encode("utf-8"))
     except (ValueError, TypeError) as error:

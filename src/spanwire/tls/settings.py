@@ -1,4 +1,4 @@
-"""What a configuration says about TLS, before a file is opened."""
+"""TLS settings of a configuration, before a file is opened."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Final
 from spanwire.model.secret import Secret
 
 NO_CLIENT_CERTIFICATE: Final = 0
-WANT_CLIENT_CERTIFICATE: Final = 1  # one that is shown must hold
+WANT_CLIENT_CERTIFICATE: Final = 1  # optional, but verified
 NEED_CLIENT_CERTIFICATE: Final = 2
 NO_PASSWORD: Final = Secret("")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyStore:
-    """A private key with its certificate chain: a PEM file, two of them, or a PKCS#12 store.
+    """A private key with its certificate chain: a PEM file, two PEM files, or a PKCS#12 store.
 
-    ``key_path`` is the PEM file of the key when that is not in ``path``. ``key_password`` opens the key; without it
-    ``password`` does.
+    ``key_path`` is the PEM file of the key if ``path`` has none. ``key_password`` opens the key, or ``password``
+    without it.
     """
 
     path: Path
@@ -30,7 +30,7 @@ class KeyStore:
 
 @dataclass(frozen=True, slots=True)
 class TrustStore:
-    """Certificates that are believed: a PEM file or a PKCS#12 store."""
+    """Trusted certificates: a PEM file or a PKCS#12 store."""
 
     path: Path
     password: Secret = NO_PASSWORD
@@ -38,9 +38,9 @@ class TrustStore:
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """A connector's TLS. ``protocols`` and ``cipher_suites`` have Java's names; empty means what is safe today.
+    """The TLS settings of a connector; ``protocols`` and ``cipher_suites`` have Java's names.
 
-    ``verify_address`` says whether a client's certificate must be made out to the address from which it comes.
+    Empty tuples mean the safe defaults. With ``verify_address`` a client's certificate must name the client's address.
     """
 
     key_store: KeyStore
@@ -53,9 +53,9 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClientTlsSettings:
-    """A client's TLS. Without a trust store the system's authorities are believed.
+    """The TLS settings of a client. Without a trust store the system's authorities are trusted.
 
-    ``verify_host_name`` says whether the certificate must be made out to the host; the chain is verified either way.
+    With ``verify_host_name`` the certificate must name the host; the chain is always verified.
     """
 
     trust_store: TrustStore | None = None

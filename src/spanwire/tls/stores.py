@@ -1,7 +1,7 @@
-"""Reads keys and certificates from the files that a configuration names. Every fault is one line that says what to do.
+"""Reads keys and certificates from the files of a configuration. Each error is one line with a remedy.
 
-What a file is, its content tells: PEM, PKCS#12, or one of Java's own formats, which are refused with the command that
-converts them. PKCS#12 needs the package `cryptography` of the extra ``security``.
+The content of a file tells its format: PEM, PKCS#12, or one of Java's own formats. Java's formats are refused, with the
+command for converting them. PKCS#12 needs the package `cryptography` of the extra ``security``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 from spanwire.tls.settings import KeyStore, TrustStore
 
-MAX_STORE_BYTES: Final = 4 * 1024 * 1024  # the authorities of a whole system take a quarter of a MiB
+MAX_STORE_BYTES: Final = 4 * 1024 * 1024  # bytes of a store; the authorities of a whole system have 256 KiB
 PEM_BEGIN: Final = b"-----BEGIN "
 JAVA_STORES: Final = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
 DER_SEQUENCE: Final = b"\x30"
@@ -31,8 +31,9 @@ PRIVATE_KEY: Final = re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----.*?
 
 @dataclass(frozen=True, slots=True)
 class StoreContent:
-    """What a PKCS#12 store holds. The key is PEM under a passphrase of this process; the chain begins with its own
-    certificate.
+    """The content of a PKCS#12 store. The key is PEM under a passphrase of this process.
+
+    ``chain`` begins with the key's own certificate.
     """
 
     key: bytes | None = field(repr=False)
@@ -44,7 +45,11 @@ StoreReader = Callable[[bytes, Secret, Secret], StoreContent]
 
 
 def load_key(context: ssl.SSLContext, store: KeyStore) -> str:
-    """Give ``context`` the key and its chain; the leaf certificate in PEM. Raises `ConfigurationError`."""
+    """Load the key and its chain into ``context``. Raises `ConfigurationError`.
+
+    Returns:
+        The leaf certificate in PEM.
+    """
     content = _read(store.path)
     if _is_pem(content):
         return _load_pem_key(context, store, content)
@@ -64,7 +69,7 @@ def load_key(context: ssl.SSLContext, store: KeyStore) -> str:
 
 
 def load_trust(context: ssl.SSLContext, store: TrustStore) -> None:
-    """Let ``context`` believe the certificates of the store. Raises `ConfigurationError`."""
+    """Let ``context`` trust the certificates of the store. Raises `ConfigurationError`."""
     content = _read(store.path)
     if _is_pem(content):
         certificates = [stored.decode("ascii", "replace") for stored in CERTIFICATE.findall(content)]
@@ -99,7 +104,7 @@ def _load_pem_key(context: ssl.SSLContext, store: KeyStore, content: bytes) -> s
 def _load_chain(
     context: ssl.SSLContext, path: Path, chain: Path, key: Path | None, password: Secret, encrypted: bool = False
 ) -> None:
-    """``path`` is the file that an error names."""
+    """Load a chain and its key; errors name the file ``path``."""
     try:
         context.load_cert_chain(chain, key, password=password.reveal)
     except ssl.SSLError as error:

@@ -1,5 +1,6 @@
-"""The distinguished name in a certificate, written as Java writes it (`X500Name.toString`), since access lists and
-``TextFileCertificateLoginModule`` files hold it in that form: ``CN=orders, OU=Trade, O=Example, C=DE``.
+"""The subject of a certificate in Java's form (`X500Name.toString`).
+
+Access lists and ``TextFileCertificateLoginModule`` files use this form: ``CN=orders, OU=Trade, O=Example, C=DE``.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ RelativeName = tuple[tuple[str, str], ...]
 
 
 def subject_of(certificate: Mapping[str, object] | None) -> str | None:
-    """The name in what `ssl.SSLObject.getpeercert` gives; None when there is no certificate or it names nobody."""
+    """Return the subject in the result of `ssl.SSLObject.getpeercert`, or None."""
     if not certificate:
         return None
     names = cast(tuple[RelativeName, ...], certificate.get("subject", ()))
@@ -46,8 +47,9 @@ def subject_of(certificate: Mapping[str, object] | None) -> str | None:
 
 
 def is_issued_to(certificate: Mapping[str, object], address: str) -> bool:
-    """Whether one of the certificate's IP addresses is this one (RFC 2818, section 3.1). Names do not count: the broker
-    knows of a client nothing but the address from which it comes, and asks nobody for a name.
+    """Return True if the certificate has this IP address (RFC 2818, section 3.1).
+
+    Host names do not count. The broker knows only the address of a client, and resolves no names.
     """
     try:
         expected = _address(address)
@@ -58,7 +60,11 @@ def is_issued_to(certificate: Mapping[str, object], address: str) -> bool:
 
 
 def _address(text: str) -> IPv4Address | IPv6Address:
-    """Raises ValueError. ``::ffff:10.0.0.1``, as a socket for both families has it, is 10.0.0.1."""
+    """Return the parsed address; ``::ffff:10.0.0.1`` of a socket for both families is 10.0.0.1.
+
+    Raises:
+        ValueError: the text is no address
+    """
     parsed = ip_address(text.strip("[]").partition("%")[0])
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
         return parsed.ipv4_mapped
@@ -66,7 +72,7 @@ def _address(text: str) -> IPv4Address | IPv6Address:
 
 
 def _value(text: str) -> str:
-    """Quoted where it would not be read back as it is."""
+    """Return the value, quoted if it would otherwise be read back differently."""
     if not QUOTED.intersection(text) and text == text.strip() and "  " not in text:
         return text
     inner = text.replace("\\", "\\\\").replace('"', '\\"')

@@ -1,8 +1,7 @@
-"""Java's names of TLS versions and cipher suites, in OpenSSL's words (JSSE "Standard Algorithm Names"; RFC 5246,
-RFC 8446).
+"""OpenSSL's names for Java's TLS versions and cipher suites (JSSE "Standard Algorithm Names").
 
-Versions below 1.2 and suites without forward secrecy or with a broken cipher are known by name, so that the error says
-why they are refused; none of them is ever offered.
+See also RFC 5246 and RFC 8446. Versions below 1.2, and suites without forward secrecy or with a broken cipher, are
+known by name for the sake of error texts. They are never offered.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from spanwire.model.errors import ConfigurationError
 VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 BROKEN_VERSIONS: Final = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
 
-# Those of TLS 1.3 are on or off together: Python's ssl module cannot choose among them.
+# The suites of TLS 1.3 are on or off together, because Python's ssl module cannot choose among them.
 NEW_SUITES: Final = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 _EXCHANGES: Final = {"ECDHE_ECDSA": "ECDHE-ECDSA", "ECDHE_RSA": "ECDHE-RSA", "DHE_RSA": "DHE-RSA"}
 _CIPHERS: Final = {
@@ -29,7 +28,7 @@ OLD_SUITES: Final = {
     for cipher, openssl_cipher in _CIPHERS.items()
 }
 SUITES: Final = (*NEW_SUITES, *OLD_SUITES)
-# Names of the JDK that are not offered: static or anonymous key exchange, CBC, RC4, no encryption.
+# Names of the JDK without support: static or anonymous key exchange, CBC, RC4, no encryption.
 KNOWN_SUITES: Final = frozenset(
     f"{prefix}_{exchange}_WITH_{cipher}"
     for prefix in ("TLS", "SSL")
@@ -43,7 +42,7 @@ SAFE_CIPHERS: Final = ":".join(["@SECLEVEL=2", *OLD_SUITES.values()])
 
 
 def apply(context: ssl.SSLContext, protocols: tuple[str, ...], cipher_suites: tuple[str, ...]) -> None:
-    """Let ``context`` speak these versions and suites only; raises `ConfigurationError` when none is left."""
+    """Let ``context`` use these versions and suites only. Raises `ConfigurationError` if none is left."""
     versions = [VERSIONS[name] for name in protocols if name in VERSIONS] or list(VERSIONS.values())
     old = [OLD_SUITES[name] for name in cipher_suites if name in OLD_SUITES]
     if cipher_suites:
