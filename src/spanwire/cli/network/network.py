@@ -78,8 +78,8 @@ def _lint(arguments: Sequence[str]) -> int:
     files = read_network(options.files)
     clients = read_clients(options.clients) if options.clients else None
     before = read_network(options.before) if options.before else None
-    if before is not None and before.refused:
-        raise ConfigurationError("\n".join(before.refused))
+    if before is not None and before.errors:
+        raise ConfigurationError("\n".join(before.errors))
     findings = NetworkLint(files, clients, before).findings()
     for finding in findings:
         _print(str(finding))
@@ -111,8 +111,8 @@ def _route(arguments: Sequence[str]) -> int:
     parser.add_argument("files", nargs="+", metavar="FILE", help="activemq.xml or TOML, one for each broker")
     options = parser.parse(arguments)
     files = read_network(options.files)
-    if files.refused:
-        raise ConfigurationError("\n".join(files.refused))
+    if files.errors:
+        raise ConfigurationError("\n".join(files.errors))
     destination = Destination(QUEUE, options.queue) if options.queue is not None else Destination(TOPIC, options.topic)
     start = _known(files, options.start)
     goals = [_known(files, options.goal)] if options.goal else [name for name in files.plan.brokers if name != start]

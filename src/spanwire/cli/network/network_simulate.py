@@ -180,8 +180,8 @@ def _of_files(parser: Parser, options: argparse.Namespace, destination: Destinat
         word = names[0] if names else "one_way"
         parser.error(f"--{word.replace('_', '-')} stands in the files of brokers, not here")
     files = read_network(options.files)
-    if files.refused:
-        raise ConfigurationError("\n".join(files.refused))
+    if files.errors:
+        raise ConfigurationError("\n".join(files.errors))
     graph, rules = cast(tuple[object, object], _load(READ_PLAN)(files.plan, destination))
     connectors = sum(not link.reverse for link in files.plan.links)
     return _load(f"{COMMAND}:planned_network")(graph, rules, connectors, list(files.plan.brokers), choice)

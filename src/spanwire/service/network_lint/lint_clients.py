@@ -9,12 +9,12 @@ from spanwire.model.destination import QUEUE, TEMP_QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.plan import RULE_TEMPORARY, NetworkPlan
 from spanwire.service.network_lint.lint_findings import LintFindings, probes
-from spanwire.service.network_lint.lint_routes import REPLAY_MEND, astray, is_uneven, no_way_back
+from spanwire.service.network_lint.lint_routes import REPLAY_REMEDY, is_uneven, misleading_conduit, no_way_back
 from spanwire.service.network_lint.network_clients import DescribedClient
 from spanwire.service.network_lint.network_plan import NetworkFiles
 
 REPLIES: Final = Destination(TEMP_QUEUE, "ID:SPANWIRE.PROBE:1:1")
-TRIED_MESSAGES: Final = 12
+SAMPLE_MESSAGES: Final = 12
 
 
 class ClientLint:
@@ -23,28 +23,28 @@ class ClientLint:
     def __init__(self, files: NetworkFiles, clients: tuple[DescribedClient, ...], found: LintFindings) -> None:
         self._files: Final = files
         self._plan: Final = files.plan
-        self._found: Final = found
+        self._findings: Final = found
         named = tuple(DescribedClient(one.place, uri=one.uri) for facts in files.facts for one in facts.clients)
         self._clients: Final = [(client, self._brokers(client)) for client in (*clients, *named)]
 
     def _brokers(self, client: DescribedClient) -> list[str]:
         """Where a client may be connected."""
         if client.uri:
-            return self._files.reached(client.uri)
+            return self._files.brokers_at(client.uri)
         for broker in self._plan.brokers.values():
             if client.broker in (broker.name, broker.broker_id):
                 return [broker.name]
         known = ", ".join(self._plan.brokers)
         raise ConfigurationError(f"{client.place}: there is no broker {client.broker!r}; there are {known}")
 
-    def look(self) -> None:
+    def check(self) -> None:
         """All clients."""
         queues = {one: None for client, _ in self._clients for one in client.consumes if one.is_queue}
         for queue in queues:
             self._selectors(queue)
             self._uneven(queue)
         for client, brokers in self._clients:
-            if client.fans_out:
+            if client.is_fanout:
                 self._fan_out(client, brokers)
             else:
                 self._failover(client, brokers)
@@ -70,9 +70,9 @@ class ClientLint:
                 for other, right in consumers:
                     if one.selector == other.selector or not one.selector:
                         continue
-                    link = astray(self._plan, queue, near, wrong, right)
-                    if link is not None and not self._found.has(link.place, 4):
-                        self._found.fault(
+                    link = misleading_conduit(self._plan, queue, near, wrong, right)
+                    if link is not None and not self._findings.has(link.place, 4):
+                        self._findings.fault(
                             link.place, 4,
                             f"a conduit looks at no selectors: messages at {near} in {queue} that only the consumer at "
                             f"{right} selects ({other.place}) go to {wrong}, too, and are stuck there",
@@ -91,17 +91,17 @@ class ClientLint:
             brokers, [replace(link, settings=replace(link.settings, conduit=False)) for link in self._plan.links]
         )
         for near in self._senders(queue):
-            got = self._plan.shares(near, queue, counts, TRIED_MESSAGES)
-            even = each.shares(near, queue, counts, TRIED_MESSAGES)
+            got = self._plan.shares(near, queue, counts, SAMPLE_MESSAGES)
+            even = each.shares(near, queue, counts, SAMPLE_MESSAGES)
             if not is_uneven(got, counts) or is_uneven(even, counts):
                 continue
             split = ", ".join(f"{counts[name]} at {name} {share:g}" for name, share in sorted(got.items()))
             links = [link for name in got for link in self._plan.route(near, queue, name).links]
             for link in links:
-                if link.settings.conduit and not self._found.has(link.place, 5):
-                    self._found.fault(
+                if link.settings.conduit and not self._findings.has(link.place, 5):
+                    self._findings.fault(
                         link.place, 5,
-                        f"all consumers of {queue} at {link.far} count as one: of {TRIED_MESSAGES} messages sent at "
+                        f"all consumers of {queue} at {link.far} count as one: of {SAMPLE_MESSAGES} messages sent at "
                         f"{near} {split}",
                         'set conduitSubscriptions="false" if each is to get as much',
                     )  # fmt: skip
@@ -116,12 +116,12 @@ class ClientLint:
                 for after in brokers:
                     if before != after and no_way_back(self._plan, queue, after, before):
                         place = self._files.facts_of(before).place("policyEntries")
-                        if not self._found.has(place, 14):
-                            self._found.fault(
+                        if not self._findings.has(place, 14):
+                            self._findings.fault(
                                 place, 14,
                                 f"messages in {queue} that {before} got from {after} stay behind when their consumer "
                                 f"fails over to {after} ({client.place})",
-                                REPLAY_MEND,
+                                REPLAY_REMEDY,
                             )  # fmt: skip
 
     def _fan_out(self, client: DescribedClient, brokers: list[str]) -> None:
@@ -130,7 +130,7 @@ class ClientLint:
             for goal in self._plan.brokers:
                 arrived = [name for name in brokers if self._plan.route(name, destination, goal).arrived]
                 if len(arrived) > 1:
-                    self._found.fault(
+                    self._findings.fault(
                         client.place, 18,
                         f"a fanout client sends to {', '.join(arrived)}, which are linked: a consumer at {goal} gets "
                         f"{len(arrived)} copies of each message",
@@ -147,8 +147,8 @@ class ClientLint:
                         continue
                     back = self._plan.route(replier, REPLIES, name)
                     for refusal in [] if back.arrived else back.refusals:
-                        if refusal.rule == RULE_TEMPORARY and not self._found.has(refusal.link.place, 17):
-                            self._found.fault(
+                        if refusal.rule == RULE_TEMPORARY and not self._findings.has(refusal.link.place, 17):
+                            self._findings.fault(
                                 refusal.link.place, 17,
                                 f"bridgeTempDestinations is false: an answer from {replier} to a temporary queue at "
                                 f"{name} does not come back ({client.place})",
@@ -162,7 +162,7 @@ class ClientLint:
                 for name in brokers:
                     for link in self._plan.route(name, destination, goal).links:
                         if link.settings.prefetch_size < client.group_size:
-                            self._found.fault(
+                            self._findings.fault(
                                 link.place, 20,
                                 f"prefetchSize is {link.settings.prefetch_size}, and a message group of "
                                 f"{client.group_size} messages ({client.place}) whose consumer is slow fills it and "

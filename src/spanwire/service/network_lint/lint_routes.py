@@ -8,10 +8,10 @@ from typing import Final
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.routing import UNLIMITED_TTL, within
 from spanwire.network.plan import MAX_WAYS, RULE_MESSAGE_TTL, RULE_PATH, Demand, NetworkPlan, PlannedLink
-from spanwire.service.network_lint.lint_findings import LintFindings, apart, probe, probes
+from spanwire.service.network_lint.lint_findings import LintFindings, are_disjoint, probe, probes
 from spanwire.service.network_lint.network_plan import NetworkFiles
 
-TRIED_MESSAGES: Final = 12  # of ActiveMQ's own example of an uneven split: 6, 3, 3
+SAMPLE_MESSAGES: Final = 12  # of ActiveMQ's own example of an uneven split: 6, 3, 3
 
 
 class RouteLint:
@@ -19,7 +19,7 @@ class RouteLint:
 
     def __init__(self, files: NetworkFiles, found: LintFindings) -> None:
         self._plan: Final = files.plan
-        self._found: Final = found
+        self._findings: Final = found
         self._queues: Final = probes(files, QUEUE)
         brokers = list(files.plan.brokers.values())
         self._unlimited: Final = NetworkPlan(brokers, [replace(link, settings=replace(
@@ -27,7 +27,7 @@ class RouteLint:
             suppress_queue_duplicates=True,
         )) for link in files.plan.links])  # fmt: skip
 
-    def look(self) -> None:
+    def check(self) -> None:
         """All that holds whatever clients do."""
         needed: dict[tuple[PlannedLink, bool], tuple[int, str]] = {}
         for queue in self._queues:
@@ -39,7 +39,7 @@ class RouteLint:
             self._copies(link)
         self._both_ways()
 
-    def look_at_what_clients_may_do(self) -> None:
+    def check_possible_clients(self) -> None:
         """What bites if clients use selectors, are many, or fail over."""
         for queue in self._queues[:1]:
             for near in self._plan.brokers:
@@ -53,24 +53,24 @@ class RouteLint:
         the consumer that is too far, how many hops are needed and to which broker.
         """
         for start in self._plan.brokers:
-            wished = self._unlimited.route(start, queue, goal)
-            if not wished.arrived or self._plan.route(start, queue, goal).arrived:
+            ideal = self._unlimited.route(start, queue, goal)
+            if not ideal.arrived or self._plan.route(start, queue, goal).arrived:
                 continue
-            hops = len(wished.links)
-            for place, asked in enumerate(wished.links):
-                link = self._plan.links[self._unlimited.links.index(asked)]
-                behind = hops - 1 - place
+            hops = len(ideal.links)
+            for index, wanted_link in enumerate(ideal.links):
+                link = self._plan.links[self._unlimited.links.index(wanted_link)]
+                behind = hops - 1 - index
                 if not within(behind, link.settings.consumer_ttl):
                     needed[link, True] = max(needed.get((link, True), (0, "")), (behind + 1, goal))
-                if not within(place, link.settings.message_ttl):
-                    needed[link, False] = max(needed.get((link, False), (0, "")), (place + 1, start))
+                if not within(index, link.settings.message_ttl):
+                    needed[link, False] = max(needed.get((link, False), (0, "")), (index + 1, start))
 
     def _reach(self, needed: dict[tuple[PlannedLink, bool], tuple[int, str]]) -> None:
         for link in self._plan.links:
             settings = link.settings
             if (link, True) in needed:
                 hops, name = needed[link, True]
-                self._found.fault(
+                self._findings.fault(
                     link.place, 2,
                     f"a consumer at {name} is {hops} hops from {link.near} and consumerTTL is {settings.consumer_ttl}, "
                     f"so it is never heard of",
@@ -78,7 +78,7 @@ class RouteLint:
                 )  # fmt: skip
             if (link, False) in needed:
                 hops, name = needed[link, False]
-                self._found.fault(
+                self._findings.fault(
                     link.place, 2,
                     f"a message from {name} makes {hops} hops to {link.far} and messageTTL is {settings.message_ttl}, "
                     f"so it stays at {link.near}",
@@ -91,8 +91,8 @@ class RouteLint:
             if len(paths) < 2:
                 continue
             for demand in there:
-                if len(demand.path) > 1 and not self._found.has(demand.link.place, 3):
-                    self._found.fault(
+                if len(demand.path) > 1 and not self._findings.has(demand.link.place, 3):
+                    self._findings.fault(
                         demand.link.place, 3,
                         f"a consumer at {goal} counts {_times(len(paths))} at {name}, once for every way to it, as "
                         f"consumerTTL is {demand.link.settings.consumer_ttl}: messages go the long way, and are stuck "
@@ -104,10 +104,10 @@ class RouteLint:
         others = [name for name in self._plan.brokers if name != near]
         for wrong in others:
             for right in others:
-                found = astray(self._plan, queue, near, wrong, right)
-                if found is None or self._found.has(found.place, 4):
+                found = misleading_conduit(self._plan, queue, near, wrong, right)
+                if found is None or self._findings.has(found.place, 4):
                     continue
-                self._found.hint(
+                self._findings.hint(
                     found.place, 4,
                     f"a conduit looks at no selectors, and nothing that {near} sends to {wrong} goes on to {right}: "
                     f"consumers of one queue with different selectors there get messages of each other, which are "
@@ -118,17 +118,17 @@ class RouteLint:
     def _uneven(self, link: PlannedLink) -> None:
         """One consumer here and two there: the example of ActiveMQ's own documentation."""
         queue = probe(link.settings, QUEUE)
-        if queue is None or not link.settings.conduit or self._found.has(link.place, 5):
+        if queue is None or not link.settings.conduit or self._findings.has(link.place, 5):
             return
         if link.settings.priority(0, (link.far,)) < 0:
             return  # the one here comes first
         consumers = {link.near: 1, link.far: 2}
-        got = self._plan.shares(link.near, queue, consumers, TRIED_MESSAGES)
+        got = self._plan.shares(link.near, queue, consumers, SAMPLE_MESSAGES)
         if is_uneven(got, consumers):
-            self._found.hint(
+            self._findings.hint(
                 link.place, 5,
-                f"all consumers of a queue at {link.far} count as one: of {TRIED_MESSAGES} messages one here gets "
-                f"{_told(got[link.near])}, and two there {_told(got[link.far] / 2)} each",
+                f"all consumers of a queue at {link.far} count as one: of {SAMPLE_MESSAGES} messages one here gets "
+                f"{_amount(got[link.near])}, and two there {_amount(got[link.far] / 2)} each",
                 'set conduitSubscriptions="false" if each is to get as much',
             )  # fmt: skip
 
@@ -137,7 +137,7 @@ class RouteLint:
         if topic is None or link.settings.conduit:
             return
         if any(demand.link == link for demand in self._plan.demand(topic, link.far).get(link.near, [])):
-            self._found.fault(
+            self._findings.fault(
                 link.place, 6,
                 "without a conduit each remote consumer of a topic gets every message once for each of them",
                 'exclude <topic physicalName="&gt;"/> here and give topics a connector of their own with a conduit',
@@ -151,13 +151,13 @@ class RouteLint:
             for other in self._plan.links:
                 if other.reverse or (other.near, other.far) != (back.near, back.far):
                     continue
-                if apart(back.settings, other.settings):
+                if are_disjoint(back.settings, other.settings):
                     continue
                 both = "both open a duplex link to the other" if other.settings.duplex else "are linked both ways"
                 for place, one in ((back.place, back), (other.place, other)):
-                    if self._found.has(place, 7):
+                    if self._findings.has(place, 7):
                         continue
-                    self._found.fault(
+                    self._findings.fault(
                         place, 7,
                         f"{one.far} and {one.near} {both}, and messages from {back.near} to {back.far} have two ways: "
                         f"{back.settings.name} and {other.settings.name}",
@@ -168,33 +168,33 @@ class RouteLint:
         queue = probe(link.settings, QUEUE)
         if queue is None or not no_way_back(self._plan, queue, link.far, link.near):
             return
-        if not self._found.has(link.place, 14):
-            self._found.hint(
+        if not self._findings.has(link.place, 14):
+            self._findings.hint(
                 link.place, 14,
                 f"messages that came from {link.far} do not go back there when their consumer fails over to it",
-                REPLAY_MEND,
+                REPLAY_REMEDY,
             )  # fmt: skip
 
 
-REPLAY_MEND: Final = "set replayWhenNoConsumers of conditionalNetworkBridgeFilterFactory in a policyEntry"
+REPLAY_REMEDY: Final = "set replayWhenNoConsumers of conditionalNetworkBridgeFilterFactory in a policyEntry"
 
 
-def astray(plan: NetworkPlan, queue: Destination, near: str, wrong: str, right: str) -> PlannedLink | None:
+def misleading_conduit(plan: NetworkPlan, queue: Destination, near: str, wrong: str, right: str) -> PlannedLink | None:
     """The conduit that brings messages at ``near``, which only a consumer at ``right`` selects, to ``wrong`` for the
     sake of a consumer there, from where no way leads on; None if there is none.
     """
     if wrong == right or near == wrong:
         return None
-    there = _passing(plan, near, queue, wrong)
+    there = _best_open(plan, near, queue, wrong)
     if not there:
         return None
-    rivals = [] if right == near else _passing(plan, near, queue, right)
+    rivals = [] if right == near else _best_open(plan, near, queue, right)
     if right != near and not rivals:
         return None
-    asked = max([rival.priority for rival in rivals], default=0)
+    wanted_link = max([rival.priority for rival in rivals], default=0)
     taken = [rival.link for rival in rivals]  # what goes there anyway is not led astray
     for demand in there:
-        if demand.priority < asked or not demand.link.settings.conduit or demand.link in taken:
+        if demand.priority < wanted_link or not demand.link.settings.conduit or demand.link in taken:
             continue
         path = (plan.brokers[near].broker_id, *demand.path[:0:-1])
         if plan.brokers[right].broker_id not in path and not plan.route(wrong, queue, right, path).arrived:
@@ -202,7 +202,7 @@ def astray(plan: NetworkPlan, queue: Destination, near: str, wrong: str, right: 
     return None
 
 
-def _passing(plan: NetworkPlan, near: str, queue: Destination, goal: str) -> list[Demand]:
+def _best_open(plan: NetworkPlan, near: str, queue: Destination, goal: str) -> list[Demand]:
     """The best subscription of each link that may take a message from here."""
     return [one for one in plan.best_demand(queue, goal, near) if plan.filter_of(one.link).passes(())]
 
@@ -229,5 +229,5 @@ def _times(count: int) -> str:
     return f"{count} times" if count < MAX_WAYS else f"at least {count} times"
 
 
-def _told(amount: float) -> str:
+def _amount(amount: float) -> str:
     return f"{amount:g}"

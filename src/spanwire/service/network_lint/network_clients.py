@@ -44,7 +44,7 @@ class DescribedClient:
     group_size: int = 0
 
     @property
-    def fans_out(self) -> bool:
+    def is_fanout(self) -> bool:
         """Whether it is connected to all brokers of its uri at a time."""
         return self.uri.lower().startswith("fanout:")
 
@@ -115,12 +115,12 @@ class _Reader:
     def _destinations(self, word: str) -> tuple[Destination, ...]:
         value = self._table.get(word, [])
         names = value if isinstance(value, list) else [value]
-        found: list[Destination] = []
+        destinations: list[Destination] = []
         for name in names:
             try:
                 if not isinstance(name, str) or "://" not in name:
                     raise self._error(f"{word} must name destinations such as queue://ORDERS")
-                found.append(parse_destination(name))
+                destinations.append(parse_destination(name))
             except InvalidDestinationError as error:
                 raise self._error(f"{word}: {error}") from None
-        return tuple(found)
+        return tuple(destinations)

@@ -35,8 +35,8 @@ class ClientUri:
 class FileFacts:
     """Facts of one file. ``version`` is that of ActiveMQ for which it was written, if its schema tells: None for no
     knowledge; ``is_toml`` files are read by Spanwire alone. ``unaudited`` and ``grouped`` are the queues whose policies
-    say enableAudit="false" or how message groups are kept. ``moving`` is the line of a connector that sends clients
-    from broker to broker, ``fanning`` are the places of network connectors that would send to several at a time.
+    say enableAudit="false" or how message groups are kept. ``rebalancing_line`` is that of a connector that sends
+    clients from broker to broker, ``fanout_places`` are the places of network connectors that would send to several
     """
 
     source: str = ""
@@ -45,15 +45,15 @@ class FileFacts:
     lines: dict[str, int] = field(default_factory=dict)
     unaudited: tuple[Destination, ...] = ()
     grouped: tuple[Destination, ...] = ()
-    moving: int = 0
+    rebalancing_line: int = 0
     clients: tuple[ClientUri, ...] = ()
-    fanning: tuple[str, ...] = ()
+    fanout_places: tuple[str, ...] = ()
 
     def place(self, word: str) -> str:
         """File and line of the first setting or element of this name; else of the broker."""
         return f"{self.source}:{self.lines.get(word, self.lines.get('broker', 1))}"
 
-    def may_be_older(self, version: Version) -> bool:
+    def can_be_older(self, version: Version) -> bool:
         """Whether nothing speaks against a broker that is older."""
         return not self.is_toml and (self.version is None or self.version < version)
 
@@ -72,10 +72,10 @@ def read_facts(path: str) -> FileFacts:
         return FileFacts(path)
     schema = None if is_toml else VERSIONED_SCHEMA.search(content)
     lines: dict[str, int] = {}
-    found: dict[str, list[Destination]] = {"unaudited": [], "grouped": []}
+    queues: dict[str, list[Destination]] = {"unaudited": [], "grouped": []}
     clients: list[ClientUri] = []
-    fanning: list[str] = []
-    moving = 0
+    fanout_places: list[str] = []
+    rebalancing_line = 0
     for element in _all(root):
         lines.setdefault(element.name, element.line)
         for name, attribute in element.attributes.items():
@@ -83,22 +83,22 @@ def read_facts(path: str) -> FileFacts:
             if element.name != "networkConnector":
                 clients += _clients(path, attribute.line, attribute.value)
             elif attribute.value.strip().lower().startswith("fanout:"):
-                fanning.append(f"{path}:{attribute.line}")
+                fanout_places.append(f"{path}:{attribute.line}")
         clients += _clients(path, element.line, element.text)
         if element.name == "policyEntry":
-            _policy(element, found)
-        if element.name == "transportConnector" and _moves_clients(element):
-            moving = moving or element.line
+            _policy(element, queues)
+        if element.name == "transportConnector" and _rebalances(element):
+            rebalancing_line = rebalancing_line or element.line
     return FileFacts(
         path,
         is_toml,
         None if schema is None else (int(schema[1]), int(schema[2])),
         lines,
-        tuple(found["unaudited"]),
-        tuple(found["grouped"]),
-        moving,
+        tuple(queues["unaudited"]),
+        tuple(queues["grouped"]),
+        rebalancing_line,
         tuple(clients),
-        tuple(fanning),
+        tuple(fanout_places),
     )
 
 
@@ -113,21 +113,21 @@ def _clients(path: str, line: int, text: str) -> list[ClientUri]:
     return [ClientUri(f"{path}:{line}", text[:MAX_URI])] if text.lower().startswith(CLIENT_SCHEMES) else []
 
 
-def _policy(element: Element, found: dict[str, list[Destination]]) -> None:
+def _policy(element: Element, queues: dict[str, list[Destination]]) -> None:
     if "topic" in element.attributes:
         return
     queue = Destination(QUEUE, element.value("queue") or ">")
     if element.value("enableAudit") == "false":
-        found["unaudited"].append(queue)
+        queues["unaudited"].append(queue)
     if any(name.startswith("messageGroupMapFactory") for name in _words(element)):
-        found["grouped"].append(queue)
+        queues["grouped"].append(queue)
 
 
 def _words(element: Element) -> list[str]:
     return [*element.attributes, *[child.name for child in element.children]]
 
 
-def _moves_clients(element: Element) -> bool:
+def _rebalances(element: Element) -> bool:
     return any(
         element.value(name) == "true"
         for name in ("updateClusterClients", "rebalanceClusterClients", "updateClusterClientsOnRemove")

@@ -17,7 +17,7 @@ from spanwire.network.settings import DEFAULT_NAME
 from spanwire.service.config.model import DEFAULT_BROKER_NAME, BrokerConfiguration
 from spanwire.service.network_lint.lint_clients import ClientLint
 from spanwire.service.network_lint.lint_findings import LintFinding, LintFindings, example, probe
-from spanwire.service.network_lint.lint_routes import REPLAY_MEND, RouteLint, no_way_back
+from spanwire.service.network_lint.lint_routes import REPLAY_REMEDY, RouteLint, no_way_back
 from spanwire.service.network_lint.network_clients import DescribedClient
 from spanwire.service.network_lint.network_plan import NetworkFiles, place_of
 
@@ -48,12 +48,12 @@ class NetworkLint:
         self._plan: Final = files.plan
         self._clients: Final = clients
         self._before: Final = before
-        self._found = LintFindings()
+        self._findings = LintFindings()
 
     def findings(self) -> list[LintFinding]:
         """All, in the order of their numbers' checks."""
-        found = self._found = LintFindings()
-        for line in self._files.refused:
+        collected = self._findings = LintFindings()
+        for line in self._files.errors:
             self._of_reader(line)
         self._identities()
         for configuration in self._files.configurations:
@@ -67,16 +67,16 @@ class NetworkLint:
                     self._unnamed(configuration, connector)
         if self._before is not None:
             self._renamed(self._before)
-        routes = RouteLint(self._files, found)
-        routes.look()
-        ClientLint(self._files, self._clients or (), found).look()
-        self._moving()
-        self._fanning()
+        routes = RouteLint(self._files, collected)
+        routes.check()
+        ClientLint(self._files, self._clients or (), collected).check()
+        self._check_rebalancing()
+        self._check_fanout()
         self._audits()
         if self._clients is None:
-            routes.look_at_what_clients_may_do()
+            routes.check_possible_clients()
             self._temporaries()
-        return found.found
+        return collected.findings
 
     def _of_reader(self, line: str) -> None:
         """What the reader refuses, under its number when it is one of ours."""
@@ -84,25 +84,25 @@ class NetworkLint:
         place, text = (":".join(parts[:2]), parts[2].strip()) if len(parts) == 3 else ("", line)
         for word, number, why in READER_FINDINGS:
             if word in text:
-                self._found.fault(place, number, why, text)
+                self._findings.fault(place, number, why, text)
                 return
-        self._found.fault(place, 0, text, "the file cannot be looked at before")
+        self._findings.fault(place, 0, text, "the file cannot be looked at before")
 
     def _identities(self) -> None:
         """10: brokers are told apart by id and name."""
-        seen: dict[str, BrokerConfiguration] = {}
+        brokers_by_key: dict[str, BrokerConfiguration] = {}
         for configuration, facts in zip(self._files.configurations, self._files.facts, strict=True):
-            for what, value in (("brokerName", configuration.broker_name), ("brokerId", configuration.broker_id)):
-                other = seen.get(f"{what} {value}")
+            for attribute, value in (("brokerName", configuration.broker_name), ("brokerId", configuration.broker_id)):
+                other = brokers_by_key.get(f"{attribute} {value}")
                 if value is None:
                     continue
                 if other is not None:
-                    self._found.fault(
-                        facts.place(what), 10,
-                        f"{what} {value!r} is also that of {other.source}, and loops are found by it",
-                        f"give each broker a {what} of its own",
+                    self._findings.fault(
+                        facts.place(attribute), 10,
+                        f"{attribute} {value!r} is also that of {other.source}, and loops are found by it",
+                        f"give each broker a {attribute} of its own",
                     )  # fmt: skip
-                seen[f"{what} {value}"] = configuration
+                brokers_by_key[f"{attribute} {value}"] = configuration
 
     def _links_of(self, configuration: BrokerConfiguration, connector: NetworkConnectorSettings) -> list[PlannedLink]:
         place = place_of(configuration, connector)
@@ -111,11 +111,11 @@ class NetworkLint:
     def _advisories(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
         """1: without advisories nobody hears of consumers."""
         for link in self._links_of(near, connector):
-            tried = probe(link.settings, QUEUE) or probe(link.settings, TOPIC)
-            refusals = [] if tried is None else self._plan.refusals(tried, link.far)
+            destination = probe(link.settings, QUEUE) or probe(link.settings, TOPIC)
+            refusals = [] if destination is None else self._plan.refusals(destination, link.far)
             if any(refusal.link == link and refusal.rule == RULE_ADVISORIES for refusal in refusals):
                 silent = link.far if not self._plan.brokers[link.far].advisories else link.near
-                self._found.fault(
+                self._findings.fault(
                     link.place, 1,
                     f"broker {silent} has advisorySupport=false, so connector {link.settings.name} never hears of "
                     f"consumers",
@@ -126,17 +126,17 @@ class NetworkLint:
         """11: routes are compared by broker ids."""
         if not connector.bridge.suppress_queue_duplicates:
             return
-        for name in self._joined(near.broker_name):
-            one = self._files.named(name)
+        for name in self._connected(near.broker_name):
+            one = self._files.broker_named(name)
             if one is not None and one.broker_id is None:
-                self._found.fault(
+                self._findings.fault(
                     place_of(near, connector), 11,
                     f"suppressDuplicateQueueSubscriptions goes by broker ids, and broker {name} has another one after "
                     f"each start",
                     f"set brokerId in {one.source}",
                 )  # fmt: skip
 
-    def _joined(self, name: str) -> list[str]:
+    def _connected(self, name: str) -> list[str]:
         """All brokers of the network to which one belongs."""
         found = [name]
         for one in found:
@@ -153,7 +153,7 @@ class NetworkLint:
         older = self._files.facts_of(near.broker_name).is_older(STATIC_WILDCARDS)
         for one in settings.static:
             if not settings.is_permitted(one):
-                self._found.fault(
+                self._findings.fault(
                     place, 12, f"{one} is static and excluded, and the exclusion wins: it stays here",
                     "remove it from one of the lists",
                 )  # fmt: skip
@@ -163,7 +163,7 @@ class NetworkLint:
                     if older
                     else "which older brokers than ActiveMQ 5.11 do not document"
                 )
-                self._found.add(
+                self._findings.add(
                     place, 13, older, f"{one} is a wildcard among static destinations, {why}",
                     "name each destination if one of those takes part",
                 )  # fmt: skip
@@ -177,7 +177,7 @@ class NetworkLint:
         )
         unnamed = [word for word, value, default in words if value == default]
         if unnamed and probe(settings, TOPIC) is not None:
-            self._found.hint(
+            self._findings.hint(
                 place_of(near, connector), 9,
                 f"the {' and the '.join(unnamed)} is not set and becomes part of durable subscriptions: who names it "
                 f"later leaves them behind, with messages that nobody takes",
@@ -194,7 +194,7 @@ class NetworkLint:
             links = [one for one in self._plan.links if (one.near, one.far) == (near, far)]
             client_id = durable_client(link)
             if links and client_id not in [durable_client(one) for one in links]:
-                self._found.fault(
+                self._findings.fault(
                     links[0].place, 9,
                     f"durable subscriptions of {client_id} at {near} stay behind with messages that nobody takes: now "
                     f"it is {durable_client(links[0])}",
@@ -219,7 +219,7 @@ class NetworkLint:
         """17: answers to temporary destinations."""
         for link in self._plan.links:
             if not link.settings.bridge_temporary and not link.reverse:
-                self._found.hint(
+                self._findings.hint(
                     link.place, 17,
                     f"bridgeTempDestinations is false: answers from {link.near} to temporary destinations at "
                     f"{link.far} are not forwarded",
@@ -233,7 +233,7 @@ class NetworkLint:
             return
         grouped = [one for one in self._files.facts_of(near.broker_name).grouped if settings.is_permitted(example(one))]
         if grouped or self._clients is None:
-            self._found.add(
+            self._findings.add(
                 place_of(near, connector), 20, bool(grouped),
                 f"a message group of more than {settings.prefetch_size} messages whose consumer is slow fills the "
                 f"window and holds up all other groups{f' of {grouped[0]}' if grouped else ''}",
@@ -246,46 +246,46 @@ class NetworkLint:
         settings = connector.bridge
         user = settings.remote_user_name or settings.user_name
         for link in self._links_of(near, connector):
-            far = self._files.named(link.far)
+            far = self._files.broker_named(link.far)
             if link.reverse or far is None or far.authentication is None:
                 continue
             if user is None:
                 if not far.authentication.lets_anybody_in:
-                    self._found.fault(
+                    self._findings.fault(
                         link.place, 19, f"broker {link.far} lets nobody in without a login",
                         "set userName and password, or remoteUserName and remotePassword",
                     )  # fmt: skip
-            elif not _may_log_in(far, user):
-                self._found.fault(
+            elif not _can_log_in(far, user):
+                self._findings.fault(
                     link.place, 19, f"broker {link.far} does not know the user {user!r}",
                     f"name one of the users in {far.source}",
                 )  # fmt: skip
-            elif far.authorization is not None and not settings.static_bridge and not _may_listen(far, user):
-                self._found.fault(
+            elif far.authorization is not None and not settings.static_bridge and not _can_listen(far, user):
+                self._findings.fault(
                     link.place, 19,
                     f"user {user!r} may not read ActiveMQ.Advisory.Consumer.> at broker {link.far}, so the bridge "
                     f"never hears of consumers",
                     f'give its group read on <authorizationEntry topic="ActiveMQ.Advisory.&gt;"> in {far.source}',
                 )  # fmt: skip
 
-    def _moving(self) -> None:
+    def _check_rebalancing(self) -> None:
         """14: a connector that sends clients from broker to broker, and messages that cannot follow."""
         for link in self._plan.links:
-            moving = self._files.facts_of(link.near).moving
+            moving = self._files.facts_of(link.near).rebalancing_line
             queue = probe(link.settings, QUEUE)
             if moving and queue is not None and no_way_back(self._plan, queue, link.far, link.near):
-                self._found.fault(
+                self._findings.fault(
                     f"{self._files.facts_of(link.near).source}:{moving}", 14,
                     f"clients are sent from {link.near} to other brokers, and messages that came from {link.far} do "
                     f"not go back there after them",
-                    REPLAY_MEND,
+                    REPLAY_REMEDY,
                 )  # fmt: skip
 
-    def _fanning(self) -> None:
+    def _check_fanout(self) -> None:
         """18: a connector that would send to several brokers at a time."""
         for facts in self._files.facts:
-            for place in facts.fanning:
-                self._found.fault(
+            for place in facts.fanout_places:
+                self._findings.fault(
                     place, 18, "what is sent to several brokers of one network comes to each consumer several times",
                     "write static:(tcp://host:port,tcp://host:port): a link to each, and each message goes over one",
                 )  # fmt: skip
@@ -297,9 +297,9 @@ class NetworkLint:
             if queue is None or not self._plan.brokers[link.near].can_replay(queue):
                 continue
             facts = self._files.facts_of(link.far)
-            if facts.may_be_older(REPLAY_KNOWN) and not any(one.matches(queue) for one in facts.unaudited):
+            if facts.can_be_older(REPLAY_KNOWN) and not any(one.matches(queue) for one in facts.unaudited):
                 older = facts.is_older(REPLAY_KNOWN)
-                self._found.add(
+                self._findings.add(
                     facts.place("policyEntry") if facts.source else link.place, 15, older,
                     f"{'this' if older else 'an'} ActiveMQ before 5.9 takes a message that {link.near} sends back to "
                     f"it for a duplicate",
@@ -313,7 +313,7 @@ def durable_client(link: PlannedLink) -> str:
     return token.join((link.settings.name, link.far, "inbound", link.near))
 
 
-def _may_log_in(far: BrokerConfiguration, user: str) -> bool:
+def _can_log_in(far: BrokerConfiguration, user: str) -> bool:
     """Whether a user is known, or whoever comes is let in. Of users in files or certificates nothing is known."""
     authentication = far.authentication
     if authentication is None or authentication.lets_anybody_in:
@@ -327,7 +327,7 @@ def _may_log_in(far: BrokerConfiguration, user: str) -> bool:
     )
 
 
-def _may_listen(far: BrokerConfiguration, user: str) -> bool:
+def _can_listen(far: BrokerConfiguration, user: str) -> bool:
     """Whether one of the user's groups may read the advisories. Of users in files or certificates nothing is known."""
     authentication, authorization = far.authentication, far.authorization
     assert authentication is not None and authorization is not None

@@ -22,13 +22,13 @@ LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::", ""})
 
 @dataclass(frozen=True, slots=True)
 class NetworkFiles:
-    """The brokers of some files, by name; ``refused`` are the lines about files that cannot be read, ``strangers`` the
+    """The brokers of some files, by name; ``errors`` are the lines about files that cannot be read, ``strangers`` the
     connectors that lead to none of these brokers: in the plan each address of theirs is a broker of which nothing else
     is known.
     """
 
     configurations: tuple[BrokerConfiguration, ...]
-    refused: tuple[str, ...]
+    errors: tuple[str, ...]
     plan: NetworkPlan
     strangers: tuple[str, ...]
     facts: tuple[FileFacts, ...] = ()
@@ -38,17 +38,17 @@ class NetworkFiles:
         found = [facts for one, facts in zip(self.configurations, self.facts, strict=True) if one.broker_name == name]
         return found[0] if found else FileFacts()
 
-    def reached(self, uri: str) -> list[str]:
+    def brokers_at(self, uri: str) -> list[str]:
         """The brokers whose addresses stand in a client's ``uri``, by name, in their order."""
         found: list[str] = []
         for host, port in ADDRESS.findall(uri):
             remote = RemoteAddress(uri, host.strip("[]"), int(port))
-            broker = _listening(remote, self.configurations)
+            broker = _listening_broker(remote, self.configurations)
             if broker is not None and broker.broker_name not in found:
                 found.append(broker.broker_name)
         return found
 
-    def named(self, name: str) -> BrokerConfiguration | None:
+    def broker_named(self, name: str) -> BrokerConfiguration | None:
         """The first broker of this name."""
         return next((one for one in self.configurations if one.broker_name == name), None)
 
@@ -57,13 +57,13 @@ def read_network(paths: Sequence[str], environment: Mapping[str, str] | None = N
     """All files; what cannot be honoured elsewhere than in a network is left out."""
     found: list[BrokerConfiguration] = []
     facts: list[FileFacts] = []
-    refused: list[str] = []
+    errors: list[str] = []
     for path in paths:
         try:
             found.append(load_configuration(path, environment=environment, skip_unsupported=True))
             facts.append(read_facts(path))
         except ConfigurationError as error:
-            refused += str(error).splitlines()
+            errors += str(error).splitlines()
     strangers: list[str] = []
     links: list[PlannedLink] = []
     unknown: dict[str, PlannedBroker] = {}
@@ -77,7 +77,7 @@ def read_network(paths: Sequence[str], environment: Mapping[str, str] | None = N
         for one in found
     ]
     plan = NetworkPlan([*brokers, *unknown.values()], links)
-    return NetworkFiles(tuple(found), tuple(refused), plan, tuple(strangers), tuple(facts))
+    return NetworkFiles(tuple(found), tuple(errors), plan, tuple(strangers), tuple(facts))
 
 
 def place_of(configuration: BrokerConfiguration, connector: NetworkConnectorSettings) -> str:
@@ -94,10 +94,10 @@ def _links(
 ) -> list[PlannedLink]:
     links: list[PlannedLink] = []
     place = place_of(near, connector)
-    found = [] if connector.discovery is None else _announced(connector.discovery.agent, near, brokers)
+    found = [] if connector.discovery is None else _announced_brokers(connector.discovery.agent, near, brokers)
     ends = [one.broker_name for one in found]
     for remote in connector.remotes:
-        known = [one for one in (_listening(address, brokers) for address in (remote, *remote.others)) if one]
+        known = [one for one in (_listening_broker(address, brokers) for address in (remote, *remote.others)) if one]
         if not known:
             strangers.append(f"{place}: {remote.uri} of connector {connector.bridge.name} is none of these brokers")
             unknown[remote.uri] = PlannedBroker(remote.uri, remote.uri)
@@ -109,7 +109,7 @@ def _links(
     return links
 
 
-def _announced(
+def _announced_brokers(
     group: AgentSettings, near: BrokerConfiguration, brokers: Sequence[BrokerConfiguration]
 ) -> list[BrokerConfiguration]:
     """The other brokers that meet there."""
@@ -122,7 +122,7 @@ def _announced(
     return found
 
 
-def _listening(remote: RemoteAddress, brokers: Sequence[BrokerConfiguration]) -> BrokerConfiguration | None:
+def _listening_broker(remote: RemoteAddress, brokers: Sequence[BrokerConfiguration]) -> BrokerConfiguration | None:
     """The broker that listens there: the one of that host and port, else of a host that may be any."""
     at_port = [
         (broker, connector.host)

@@ -75,7 +75,7 @@ class Look:
         until_now = read_network([self._translate(path) for path in before], {}) if before else None
         found = NetworkLint(read_network([self._translate(path) for path in paths], {}), known, until_now).findings()
         for finding in found:
-            assert finding.why and finding.mend
+            assert finding.reason and finding.remedy
             place, _, line = finding.place.rpartition(":")
             assert 0 < int(line) <= len(Path(place).read_text("utf-8").splitlines())
         return found
@@ -170,11 +170,11 @@ def test_2_the_way_is_longer_than_a_message_may_go(tmp_path: Path, look: Look) -
     far = broker(tmp_path, "C")
     (first,) = look.at(broker(tmp_path, "A", to("B")), broker(tmp_path, "B", to("C", 'networkTTL="2"')), far)
     assert (first.number, first.is_fault, "toB" in first.place or "/A." in first.place) == (2, True, True)
-    assert "a consumer at brokerC is 2 hops from brokerA and consumerTTL is 1" in first.why
-    assert 'set networkTTL="2"' in first.mend
+    assert "a consumer at brokerC is 2 hops from brokerA and consumerTTL is 1" in first.reason
+    assert 'set networkTTL="2"' in first.remedy
     (second,) = look.at(broker(tmp_path, "A", to("B", 'networkTTL="2"')), broker(tmp_path, "B", to("C")), far)
     assert (second.number, "/B." in second.place) == (2, True)
-    assert "a message from brokerA makes 2 hops to brokerC and messageTTL is 1" in second.why
+    assert "a message from brokerA makes 2 hops to brokerC and messageTTL is 1" in second.reason
     enough = to("B", 'networkTTL="2"'), to("C", 'networkTTL="2"')
     assert look.at(broker(tmp_path, "A", enough[0]), broker(tmp_path, "B", enough[1]), far) == []
 
@@ -216,7 +216,7 @@ def fork(tmp_path: Path, more: str = "", link_of_ends: str = "") -> list[str]:
 def test_4_a_conduit_leads_two_ways_from_which_none_goes_on(tmp_path: Path, look: Look) -> None:
     first, *others = look.at(*fork(tmp_path))
     assert {(finding.number, finding.is_fault) for finding in (first, *others)} == {(4, False)}
-    assert "nothing that brokerA sends to brokerB goes on to brokerC" in first.why
+    assert "nothing that brokerA sends to brokerB goes on to brokerC" in first.reason
     assert look.at(*fork(tmp_path, 'conduitSubscriptions="false"')) == []
 
 
@@ -264,7 +264,7 @@ def test_5_known_consumers_get_their_shares_told(tmp_path: Path, look: Look) -> 
     far = broker(tmp_path, "B")
     (finding,) = look.at(broker(tmp_path, "A", to("B", even)), far, clients=SPLIT)
     assert (finding.number, finding.is_fault) == (5, True)
-    assert "of 12 messages sent at brokerA 1 at brokerA 6, 2 at brokerB 6" in finding.why
+    assert "of 12 messages sent at brokerA 1 at brokerA 6, 2 at brokerB 6" in finding.reason
     separate = to("B", even + ' conduitSubscriptions="false"', NO_TOPICS)
     assert look.numbers(broker(tmp_path, "A", separate), far, clients=SPLIT) == set()
     assert look.numbers(broker(tmp_path, "A", to("B", even)), far, clients=SPLIT.replace("= 2", "= 1")) == set()
@@ -320,7 +320,7 @@ def test_9_names_that_were_changed(tmp_path: Path, look: Look, old: str, new: st
         Path(path).write_text(Path(path).read_text("utf-8").replace(old, new), "utf-8")
     (finding,) = look.at(*now, before=before)
     assert (finding.number, finding.is_fault) == (9, True)
-    assert "durable subscriptions of toB_brokerB_inbound_brokerA at broker" in finding.why
+    assert "durable subscriptions of toB_brokerB_inbound_brokerA at broker" in finding.reason
 
 
 def test_9_names_of_a_connector_for_queues_may_change(tmp_path: Path, look: Look) -> None:
@@ -445,7 +445,7 @@ def test_18_a_client_that_sends_to_several_brokers_of_one_network(tmp_path: Path
     fanout = f'[[client]]\nuri = "fanout:(static:(tcp://localhost:{PORTS["A"]},tcp://localhost:{PORTS["B"]}))"\n'
     (finding,) = look.at(broker(tmp_path, "A", to("B")), broker(tmp_path, "B"), clients=fanout)
     assert (finding.number, finding.is_fault, text_at(finding)) == (18, True, "[[client]]")
-    assert "a consumer at brokerB gets 2 copies of each message" in finding.why
+    assert "a consumer at brokerB gets 2 copies of each message" in finding.reason
     assert look.at(broker(tmp_path, "A"), broker(tmp_path, "B"), clients=fanout) == []  # these are no network
     kept = to("B", "", '<excludedDestinations><queue physicalName="X"/></excludedDestinations>')
     only = fanout + 'sends = "queue://X"\n'
@@ -552,7 +552,7 @@ def test_a_file_that_cannot_be_read_is_told_with_its_line(tmp_path: Path) -> Non
     path = broker(tmp_path, "A", to("B", 'networkTLL="1"'))
     (finding,) = XML.at(path)
     assert (finding.number, finding.place) == (0, f"{path}:2")
-    assert "did you mean networkTTL?" in finding.why
+    assert "did you mean networkTTL?" in finding.reason
 
 
 def test_connectors_to_brokers_without_a_file_are_told_apart(tmp_path: Path) -> None:
