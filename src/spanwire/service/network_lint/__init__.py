@@ -1,1 +1,5 @@
-"""``spanwire network lint``: faults in the files of a network, by the rules that bridges go by."""
+"""Checks the configuration files of a network for faults: ``spanwire network lint``.
+
+- A *fault* contradicts the intention of the configuration; a *hint* does so only for certain clients.
+- A *probe* is a destination for trying out the rules of a network.
+"""

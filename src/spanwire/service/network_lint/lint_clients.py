@@ -1,4 +1,4 @@
-"""What happens to messages of clients that are known: those of ``--clients FILE``, and uris in the brokers' files."""
+"""Checks of described clients: those of ``--clients FILE``, and client URIs in the brokers' files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLE_MESSAGES: Final = 12
 
 
 class ClientLint:
-    """Findings 4, 5, 14, 17, 18 and 20 of clients that are described."""
+    """Findings 4, 5, 14, 17, 18 and 20 of described clients."""
 
     def __init__(self, files: NetworkFiles, clients: tuple[DescribedClient, ...], found: LintFindings) -> None:
         self._files: Final = files
@@ -28,7 +28,7 @@ class ClientLint:
         self._clients: Final = [(client, self._brokers(client)) for client in (*clients, *named)]
 
     def _brokers(self, client: DescribedClient) -> list[str]:
-        """Where a client may be connected."""
+        """Return the possible brokers of a client."""
         if client.uri:
             return self._files.brokers_at(client.uri)
         for broker in self._plan.brokers.values():
@@ -38,7 +38,7 @@ class ClientLint:
         raise ConfigurationError(f"{client.place}: there is no broker {client.broker!r}; there are {known}")
 
     def check(self) -> None:
-        """All clients."""
+        """Check all clients."""
         queues = {one: None for client, _ in self._clients for one in client.consumes if one.is_queue}
         for queue in queues:
             self._selectors(queue)
@@ -54,16 +54,16 @@ class ClientLint:
                 self._groups(client, brokers)
 
     def _consumers(self, queue: Destination) -> list[tuple[DescribedClient, str]]:
-        """Who consumes from a queue, and where at first."""
+        """Return the consumers of a queue and their first brokers."""
         return [(client, brokers[0]) for client, brokers in self._clients if queue in client.consumes and brokers]
 
     def _senders(self, destination: Destination) -> list[str]:
-        """Where messages come from: everywhere, if nothing is known of it."""
+        """Return the brokers with senders to a destination; all brokers if no sender is described."""
         found = {name: None for client, brokers in self._clients if destination in client.sends for name in brokers}
         return list(found) or list(self._plan.brokers)
 
     def _selectors(self, queue: Destination) -> None:
-        """4: messages that a conduit brings to consumers who do not select them."""
+        """Check 4: a conduit brings messages to consumers that do not select them."""
         consumers = self._consumers(queue)
         for near in self._senders(queue):
             for one, wrong in consumers:
@@ -80,7 +80,7 @@ class ClientLint:
                         )  # fmt: skip
 
     def _uneven(self, queue: Destination) -> None:
-        """5: consumers of a queue, some of which a conduit counts as one."""
+        """Check 5: a conduit counts several consumers of a queue as one."""
         counts: dict[str, int] = {}
         for client, name in self._consumers(queue):
             counts[name] = counts.get(name, 0) + client.consumers
@@ -107,10 +107,10 @@ class ClientLint:
                     )  # fmt: skip
 
     def _failover(self, client: DescribedClient, brokers: list[str]) -> None:
-        """14: a consumer that goes from one broker to another."""
+        """Check 14: a consumer fails over from one broker to another."""
         queues = [one for one in client.consumes if one.is_queue]
         if not client.consumes and not client.sends:
-            queues = probes(self._files, QUEUE)  # a uri alone may be anybody's
+            queues = probes(self._files, QUEUE)  # a URI without a description may belong to any client
         for queue in queues:
             for before in brokers:
                 for after in brokers:
@@ -125,7 +125,7 @@ class ClientLint:
                             )  # fmt: skip
 
     def _fan_out(self, client: DescribedClient, brokers: list[str]) -> None:
-        """18: a client that sends each message to several brokers of one network."""
+        """Check 18: a client sends each message to several brokers of one network."""
         for destination in client.sends or probes(self._files, QUEUE):
             for goal in self._plan.brokers:
                 arrived = [name for name in brokers if self._plan.route(name, destination, goal).arrived]
@@ -139,7 +139,7 @@ class ClientLint:
                     return
 
     def _replies(self, client: DescribedClient, brokers: list[str]) -> None:
-        """17: answers to a temporary queue."""
+        """Check 17: replies to a temporary queue."""
         for asked in client.sends:
             for _, replier in self._consumers(asked):
                 for name in brokers:
@@ -156,7 +156,7 @@ class ClientLint:
                             )  # fmt: skip
 
     def _groups(self, client: DescribedClient, brokers: list[str]) -> None:
-        """20: message groups that are larger than the window of a bridge."""
+        """Check 20: message groups larger than the window of a bridge."""
         for destination in client.sends:
             for _, goal in self._consumers(destination):
                 for name in brokers:

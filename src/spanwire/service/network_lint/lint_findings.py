@@ -1,4 +1,4 @@
-"""What ``spanwire network lint`` finds, and the destinations with which it tries a network."""
+"""Findings of ``spanwire network lint``, and the destinations for its checks."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from spanwire.network.settings import BridgeSettings
 from spanwire.service.network_lint.network_plan import NetworkFiles
 
 PROBE: Final = "SPANWIRE.PROBE"
-MAX_PROBES: Final = 12  # of one kind: each asks for all ways between all brokers
+MAX_PROBES: Final = 12  # destinations of one kind; each needs all ways between all brokers
 
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """One thing, its number, where it stands, why it matters and what mends it. A fault does something else than its
-    owner wants; a hint does so if clients do what it tells of.
+    """A finding with its number, place, reason and remedy.
+
+    A fault contradicts the intention of the configuration. A hint does so only for the clients in its reason.
     """
 
     place: str
@@ -32,25 +33,25 @@ class LintFinding:
 
 @dataclass(slots=True)
 class LintFindings:
-    """All of them, each once."""
+    """Collects findings, each once."""
 
     findings: list[LintFinding] = field(default_factory=list)
-    keys: set[tuple[str, int]] = field(default_factory=set)  # places and numbers
+    keys: set[tuple[str, int]] = field(default_factory=set)  # places and numbers of the findings
 
     def fault(self, place: str, number: int, reason: str, remedy: str) -> None:
-        """Something does something else than its owner wants."""
+        """Add a fault."""
         self._add(LintFinding(place, number, True, reason, remedy))
 
     def hint(self, place: str, number: int, reason: str, remedy: str) -> None:
-        """It does so if clients do what ``reason`` tells."""
+        """Add a hint, valid for the clients in ``reason``."""
         self._add(LintFinding(place, number, False, reason, remedy))
 
     def add(self, place: str, number: int, is_fault: bool, reason: str, remedy: str) -> None:
-        """Either."""
+        """Add a fault or a hint."""
         self._add(LintFinding(place, number, is_fault, reason, remedy))
 
     def has(self, place: str, number: int) -> bool:
-        """Whether it was told of that place."""
+        """Return True if there is a finding of this number at this place."""
         return (place, number) in self.keys
 
     def _add(self, finding: LintFinding) -> None:
@@ -60,12 +61,12 @@ class LintFindings:
 
 
 def probe(settings: BridgeSettings, kind: int) -> Destination | None:
-    """A destination of this kind that a connector forwards; None if its lists let none through."""
+    """Return a destination of this kind that a connector forwards; None if its lists permit none."""
     return next((one for one in _candidates(settings, kind) if settings.is_permitted(one)), None)
 
 
 def probes(files: NetworkFiles, kind: int) -> list[Destination]:
-    """A destination of this kind for each of the lists in a network, and one that stands in none."""
+    """Return a destination of this kind for each list in a network, and one outside of all lists."""
     findings = [Destination(kind, PROBE)]
     for link in files.plan.links:
         for one in _candidates(link.settings, kind):
@@ -80,13 +81,13 @@ def _candidates(settings: BridgeSettings, kind: int) -> list[Destination]:
 
 
 def example(pattern: Destination) -> Destination:
-    """A name that a pattern matches."""
+    """Return a name that matches a pattern."""
     stand_ins = {"*": "PROBE", ">": PROBE}
     return Destination(pattern.kind, ".".join(stand_ins.get(one, one) for one in pattern.elements))
 
 
 def are_disjoint(one: BridgeSettings, other: BridgeSettings) -> bool:
-    """Whether two connectors forward different things, such as queues the one and topics the other."""
+    """Return True if two connectors forward different destinations, such as queues and topics."""
     for kind in (QUEUE, TOPIC):
         candidates = [*_candidates(one, kind), *_candidates(other, kind)]
         if any(one.is_permitted(each) and other.is_permitted(each) for each in candidates):

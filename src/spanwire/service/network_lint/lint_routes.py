@@ -1,4 +1,4 @@
-"""What messages and demand would do in a network, on paper: too short ways, double ones, and ways that end."""
+"""Checks of the routes of messages and demand: missing, double, and endless ways."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spanwire.network.plan import MAX_WAYS, RULE_MESSAGE_TTL, RULE_PATH, Demand,
 from spanwire.service.network_lint.lint_findings import LintFindings, are_disjoint, probe, probes
 from spanwire.service.network_lint.network_plan import NetworkFiles
 
-SAMPLE_MESSAGES: Final = 12  # of ActiveMQ's own example of an uneven split: 6, 3, 3
+SAMPLE_MESSAGES: Final = 12  # messages in ActiveMQ's example of an uneven split: 6, 3, 3
 
 
 class RouteLint:
@@ -28,7 +28,7 @@ class RouteLint:
         )) for link in files.plan.links])  # fmt: skip
 
     def check(self) -> None:
-        """All that holds whatever clients do."""
+        """Check everything that does not depend on clients."""
         needed: dict[tuple[PlannedLink, bool], tuple[int, str]] = {}
         for queue in self._queues:
             for goal in self._plan.brokers:
@@ -40,7 +40,7 @@ class RouteLint:
         self._both_ways()
 
     def check_possible_clients(self) -> None:
-        """What bites if clients use selectors, are many, or fail over."""
+        """Check for clients with selectors, for several clients, and for failover."""
         for queue in self._queues[:1]:
             for near in self._plan.brokers:
                 self._selectors(queue, near)
@@ -49,8 +49,10 @@ class RouteLint:
             self._replay(link)
 
     def _measure(self, queue: Destination, goal: str, needed: dict[tuple[PlannedLink, bool], tuple[int, str]]) -> None:
-        """Which links stop messages that a network without limits would bring to ``goal``: for each, by whether it is
-        the consumer that is too far, how many hops are needed and to which broker.
+        """Note the links with too small limits on the way to ``goal``.
+
+        For each link, and for consumers and messages apart, ``needed`` gets the required hops and the broker at their
+        end.
         """
         for start in self._plan.brokers:
             ideal = self._unlimited.route(start, queue, goal)
@@ -116,12 +118,14 @@ class RouteLint:
                 )  # fmt: skip
 
     def _uneven(self, link: PlannedLink) -> None:
-        """One consumer here and two there: the example of ActiveMQ's own documentation."""
+        """Check an uneven split of messages, with the example of ActiveMQ's documentation: one consumer here, two
+        there.
+        """
         queue = probe(link.settings, QUEUE)
         if queue is None or not link.settings.conduit or self._findings.has(link.place, 5):
             return
         if link.settings.priority(0, (link.far,)) < 0:
-            return  # the one here comes first
+            return  # the local consumer has priority
         consumers = {link.near: 1, link.far: 2}
         got = self._plan.shares(link.near, queue, consumers, SAMPLE_MESSAGES)
         if is_uneven(got, consumers):
@@ -144,7 +148,7 @@ class RouteLint:
             )  # fmt: skip
 
     def _both_ways(self) -> None:
-        """The way back of a duplex link, and another connector that leads that way, too."""
+        """Check a duplex link with a second connector in the opposite direction."""
         for back in self._plan.links:
             if not back.reverse:
                 continue
@@ -180,8 +184,10 @@ REPLAY_REMEDY: Final = "set replayWhenNoConsumers of conditionalNetworkBridgeFil
 
 
 def misleading_conduit(plan: NetworkPlan, queue: Destination, near: str, wrong: str, right: str) -> PlannedLink | None:
-    """The conduit that brings messages at ``near``, which only a consumer at ``right`` selects, to ``wrong`` for the
-    sake of a consumer there, from where no way leads on; None if there is none.
+    """Return the conduit that brings messages for a consumer at ``right`` to ``wrong``, without a way on.
+
+    Only the consumer at ``right`` selects the messages at ``near``; the conduit follows a consumer at ``wrong``.
+    Returns None if there is no such conduit.
     """
     if wrong == right or near == wrong:
         return None
@@ -192,7 +198,7 @@ def misleading_conduit(plan: NetworkPlan, queue: Destination, near: str, wrong: 
     if right != near and not rivals:
         return None
     wanted_link = max([rival.priority for rival in rivals], default=0)
-    taken = [rival.link for rival in rivals]  # what goes there anyway is not led astray
+    taken = [rival.link for rival in rivals]  # links on the way to the right consumer
     for demand in there:
         if demand.priority < wanted_link or not demand.link.settings.conduit or demand.link in taken:
             continue
@@ -203,19 +209,20 @@ def misleading_conduit(plan: NetworkPlan, queue: Destination, near: str, wrong: 
 
 
 def _best_open(plan: NetworkPlan, near: str, queue: Destination, goal: str) -> list[Demand]:
-    """The best subscription of each link that may take a message from here."""
+    """Return the best subscription of each link open to a message from here."""
     return [one for one in plan.best_demand(queue, goal, near) if plan.filter_of(one.link).passes(())]
 
 
 def is_uneven(shares: dict[str, float], consumers: dict[str, int]) -> bool:
-    """Whether of the brokers that get messages the consumers of one get more than those of another."""
+    """Return True if consumers of one broker get more messages than those of another."""
     each = [share / consumers[name] for name, share in shares.items() if share > 0]
     return bool(each) and max(each) - min(each) > 0.001
 
 
 def no_way_back(plan: NetworkPlan, queue: Destination, start: str, consumer_at: str) -> bool:
-    """Whether messages that came from ``start`` for a consumer stay behind when it fails over from ``consumer_at`` to
-    ``start``, although a link leads back: they have been there.
+    """Return True if messages stay behind when their consumer fails over from ``consumer_at`` to ``start``.
+
+    The messages came from ``start``, so the link back refuses them.
     """
     there = plan.route(start, queue, consumer_at)
     if not there.arrived or not there.links:

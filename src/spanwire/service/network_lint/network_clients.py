@@ -1,4 +1,4 @@
-"""What clients do at the brokers of a network, as a TOML file describes it for ``spanwire network lint --clients``.
+"""The clients of a network, as described in a TOML file for ``spanwire network lint --clients``.
 
     [[client]]
     uri = "failover:(tcp://a.example:61616,tcp://b.example:61616)"    # or broker = "A"
@@ -6,8 +6,8 @@
     selector = "region = 'us'"
     consumers = 2
 
-A client ``consumes`` from destinations, or ``sends`` to them, each one or a list. With ``requests`` it waits for
-answers in a temporary queue; ``group_size`` is how many messages of one message group may be on their way.
+A client ``consumes`` from destinations or ``sends`` to them, each a string or a list. With ``requests`` the client
+receives replies in a temporary queue. ``group_size`` is the number of messages in one message group.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from spanwire.service.config.values.diagnostics import read_text_file
 
 TABLE: Final = re.compile(r"\s*\[\[\s*client\s*\]\]")
 WORDS: Final = ("broker", "uri", "consumes", "sends", "selector", "consumers", "requests", "group_size")
-MAX_COUNT: Final = 1_000_000_000  # consumers of one client, or messages of one group
+MAX_COUNT: Final = 1_000_000_000  # largest number of consumers of one client, or of messages of one group
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedClient:
-    """One client. ``uri`` is empty for one at the broker ``broker``."""
+    """A client; ``uri`` is empty for a client of the broker ``broker``."""
 
     place: str
     broker: str = ""
@@ -45,12 +45,12 @@ class DescribedClient:
 
     @property
     def is_fanout(self) -> bool:
-        """Whether it is connected to all brokers of its uri at a time."""
+        """True if the client is connected to all brokers of its URI at a time."""
         return self.uri.lower().startswith("fanout:")
 
 
 def read_clients(path: str) -> tuple[DescribedClient, ...]:
-    """The clients of a file. Raises `ConfigurationError` with file and line."""
+    """Return the clients of a file. Raises `ConfigurationError` with file and line."""
     content = read_text_file(Path(path))
     try:
         text = content.decode("utf-8")
@@ -72,7 +72,7 @@ class _Reader:
         self._table: Final = table
 
     def client(self) -> DescribedClient:
-        """The client in it."""
+        """Return the client in the table."""
         for word in self._table:
             if word not in WORDS:
                 raise self._error(f"unknown word {word!r}{suggestion(word, WORDS)}")

@@ -1,6 +1,4 @@
-"""What the file of a broker tells about its network beside the settings: how old the broker may be, where a word
-stands, and at which brokers clients connect that the same file configures.
-"""
+"""Facts about a network in a broker's file beside its settings: version, lines and client URIs."""
 
 from __future__ import annotations
 
@@ -19,13 +17,13 @@ from spanwire.service.config.values.diagnostics import read_text_file
 
 VERSIONED_SCHEMA: Final = re.compile(rb"/activemq-core-([0-9]{1,2})\.([0-9]{1,2})[0-9.]{0,8}(?:-[A-Za-z]{1,10})?\.xsd")
 CLIENT_SCHEMES: Final = ("failover:", "fanout:")
-MAX_URI: Final = 4096  # characters of a client's uri
+MAX_URI: Final = 4096  # characters of a client's URI; the rest is cut
 Version = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class ClientUri:
-    """A uri by which a client connects to one of several brokers, or to all of them, and where it stands."""
+    """A URI for a client's connection to one or all of several brokers, and its place."""
 
     place: str
     uri: str
@@ -33,10 +31,12 @@ class ClientUri:
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """Facts of one file. ``version`` is that of ActiveMQ for which it was written, if its schema tells: None for no
-    knowledge; ``is_toml`` files are read by Spanwire alone. ``unaudited`` and ``grouped`` are the queues whose policies
-    say enableAudit="false" or how message groups are kept. ``rebalancing_line`` is that of a connector that sends
-    clients from broker to broker, ``fanout_places`` are the places of network connectors that would send to several
+    """The facts of one file.
+
+    ``version`` is the version of ActiveMQ in its schema, None if unknown. ``is_toml`` files are for Spanwire alone.
+    ``unaudited`` are the queues with enableAudit="false", ``grouped`` the queues with a message group factory.
+    ``rebalancing_line`` is the line of a connector that sends clients to other brokers, ``fanout_places`` are the
+    places of network connectors to several brokers at a time.
     """
 
     source: str = ""
@@ -50,20 +50,20 @@ class FileFacts:
     fanout_places: tuple[str, ...] = ()
 
     def place(self, word: str) -> str:
-        """File and line of the first setting or element of this name; else of the broker."""
+        """Return file and line of the first setting or element of this name, otherwise of the broker."""
         return f"{self.source}:{self.lines.get(word, self.lines.get('broker', 1))}"
 
     def can_be_older(self, version: Version) -> bool:
-        """Whether nothing speaks against a broker that is older."""
+        """Return True if the broker may be older than ``version``."""
         return not self.is_toml and (self.version is None or self.version < version)
 
     def is_older(self, version: Version) -> bool:
-        """Whether the file was written for an older one."""
+        """Return True if the file was written for an older version."""
         return self.version is not None and self.version < version
 
 
 def read_facts(path: str) -> FileFacts:
-    """The facts of a file; of one that cannot be read there are none."""
+    """Return the facts of a file; none for an unreadable file."""
     try:
         content = read_text_file(Path(path))
         is_toml = path.lower().endswith(".toml")

@@ -1,9 +1,9 @@
-"""What is wrong with the connectors of a network, found in its files by the rules that bridges go by.
+"""Checks the connectors of a network in its files, by the rules of bridges.
 
     NetworkLint(read_network(paths)).findings()
 
-Of clients the files tell little: what bites only if clients do one thing or another is a hint, and is decided when
-their behaviour is known (`spanwire.service.network_lint.network_clients`).
+The files say little about clients. Without a description of the clients
+(`spanwire.service.network_lint.network_clients`) a finding for certain clients is a hint.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from spanwire.service.network_lint.network_clients import DescribedClient
 from spanwire.service.network_lint.network_plan import NetworkFiles, place_of
 
 CONSUMER_ADVISORIES: Final = Destination(TOPIC, "ActiveMQ.Advisory.Consumer.Queue.Q")
-SMALL_PREFETCH: Final = 100  # messages; a group is often larger
-STATIC_WILDCARDS: Final = (5, 11)  # the ActiveMQ whose documentation is the first to allow them
-REPLAY_KNOWN: Final = (5, 9)  # the ActiveMQ since which a replay is not taken for a duplicate
+SMALL_PREFETCH: Final = 100  # messages; message groups are often larger
+STATIC_WILDCARDS: Final = (5, 11)  # the first version of ActiveMQ with documented static wildcards
+REPLAY_KNOWN: Final = (5, 9)  # the first version of ActiveMQ that does not drop a replayed message as a duplicate
 READER_FINDINGS: Final = (
     ("is called", 8, "two connectors of one name between the same brokers cannot be told apart"),
     ("prefetchSize", 16, "a bridge's consumer needs a window; it never pulls"),
@@ -34,9 +34,7 @@ READER_FINDINGS: Final = (
 
 
 class NetworkLint:
-    """Looks at the files of one network. ``clients`` None: nothing is known of them. ``before`` are the files as they
-    were until now.
-    """
+    """Checks the files of one network; ``clients`` None means unknown clients, ``before`` are the earlier files."""
 
     def __init__(
         self,
@@ -51,7 +49,7 @@ class NetworkLint:
         self._findings = LintFindings()
 
     def findings(self) -> list[LintFinding]:
-        """All, in the order of their numbers' checks."""
+        """Return all findings, in the order of the checks."""
         collected = self._findings = LintFindings()
         for line in self._files.errors:
             self._of_reader(line)
@@ -79,7 +77,7 @@ class NetworkLint:
         return collected.findings
 
     def _of_reader(self, line: str) -> None:
-        """What the reader refuses, under its number when it is one of ours."""
+        """Add an error of the reader, under its number if there is one."""
         parts = line.split(":", 2)
         place, text = (":".join(parts[:2]), parts[2].strip()) if len(parts) == 3 else ("", line)
         for word, number, why in READER_FINDINGS:
@@ -89,7 +87,7 @@ class NetworkLint:
         self._findings.fault(place, 0, text, "the file cannot be looked at before")
 
     def _identities(self) -> None:
-        """10: brokers are told apart by id and name."""
+        """Check 10: brokers have different ids and names."""
         brokers_by_key: dict[str, BrokerConfiguration] = {}
         for configuration, facts in zip(self._files.configurations, self._files.facts, strict=True):
             for attribute, value in (("brokerName", configuration.broker_name), ("brokerId", configuration.broker_id)):
@@ -109,7 +107,7 @@ class NetworkLint:
         return [link for link in self._plan.links if link.place == place]
 
     def _advisories(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
-        """1: without advisories nobody hears of consumers."""
+        """Check 1: without advisories no consumer is announced."""
         for link in self._links_of(near, connector):
             destination = probe(link.settings, QUEUE) or probe(link.settings, TOPIC)
             refusals = [] if destination is None else self._plan.refusals(destination, link.far)
@@ -123,7 +121,7 @@ class NetworkLint:
                 )  # fmt: skip
 
     def _ids(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
-        """11: routes are compared by broker ids."""
+        """Check 11: routes are compared by broker ids."""
         if not connector.bridge.suppress_queue_duplicates:
             return
         for name in self._connected(near.broker_name):
@@ -137,7 +135,7 @@ class NetworkLint:
                 )  # fmt: skip
 
     def _connected(self, name: str) -> list[str]:
-        """All brokers of the network to which one belongs."""
+        """Return all brokers of the network of one broker."""
         found = [name]
         for one in found:
             for link in self._plan.links:
@@ -147,7 +145,7 @@ class NetworkLint:
         return found
 
     def _static(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
-        """12 and 13: static destinations."""
+        """Check 12 and 13: static destinations."""
         settings = connector.bridge
         place = place_of(near, connector)
         older = self._files.facts_of(near.broker_name).is_older(STATIC_WILDCARDS)
@@ -169,7 +167,7 @@ class NetworkLint:
                 )  # fmt: skip
 
     def _unnamed(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
-        """9: names that are about to be given."""
+        """Check 9: names missing now and set later."""
         settings = connector.bridge
         words = (
             ("name of the connector", settings.name, DEFAULT_NAME),
@@ -185,7 +183,7 @@ class NetworkLint:
             )  # fmt: skip
 
     def _renamed(self, before: NetworkFiles) -> None:
-        """9: names that were changed: the durable subscriptions of bridges have them in their client ids."""
+        """Check 9: changed names, which are part of the client ids of bridges with durable subscriptions."""
         now = {old.broker_name: self._same(old, before) for old in before.configurations}
         for link in before.plan.links:
             near, far = now.get(link.near), now.get(link.far)
@@ -202,7 +200,7 @@ class NetworkLint:
                 )  # fmt: skip
 
     def _same(self, old: BrokerConfiguration, before: NetworkFiles) -> str | None:
-        """What a broker of before is called now: the one of its name, of its id, or that listens where it did."""
+        """Return the present name of an earlier broker: by its name, its id, or its address."""
         place = {(one.host, one.port) for one in old.connectors if one.port}
         for one in self._files.configurations:
             if one.broker_name == old.broker_name and not (
@@ -216,7 +214,7 @@ class NetworkLint:
         return None
 
     def _temporaries(self) -> None:
-        """17: answers to temporary destinations."""
+        """Check 17: replies to temporary destinations."""
         for link in self._plan.links:
             if not link.settings.bridge_temporary and not link.reverse:
                 self._findings.hint(
@@ -227,7 +225,7 @@ class NetworkLint:
                 )  # fmt: skip
 
     def _groups(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
-        """20: message groups and a small window."""
+        """Check 20: message groups with a small window."""
         settings = connector.bridge
         if settings.prefetch_size >= SMALL_PREFETCH:
             return
@@ -242,7 +240,7 @@ class NetworkLint:
             )  # fmt: skip
 
     def _rights(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
-        """19: what the user of the bridge may do at the other end."""
+        """Check 19: the rights of a bridge's user at the remote broker."""
         settings = connector.bridge
         user = settings.remote_user_name or settings.user_name
         for link in self._links_of(near, connector):
@@ -269,7 +267,7 @@ class NetworkLint:
                 )  # fmt: skip
 
     def _check_rebalancing(self) -> None:
-        """14: a connector that sends clients from broker to broker, and messages that cannot follow."""
+        """Check 14: a connector sends clients to other brokers, and their messages cannot follow."""
         for link in self._plan.links:
             moving = self._files.facts_of(link.near).rebalancing_line
             queue = probe(link.settings, QUEUE)
@@ -282,7 +280,7 @@ class NetworkLint:
                 )  # fmt: skip
 
     def _check_fanout(self) -> None:
-        """18: a connector that would send to several brokers at a time."""
+        """Check 18: a connector to several brokers at a time."""
         for facts in self._files.facts:
             for place in facts.fanout_places:
                 self._findings.fault(
@@ -291,7 +289,7 @@ class NetworkLint:
                 )  # fmt: skip
 
     def _audits(self) -> None:
-        """15: a broker that takes a message that comes back for a duplicate."""
+        """Check 15: a broker drops a returning message as a duplicate."""
         for link in self._plan.links:
             queue = probe(link.settings, QUEUE)
             if queue is None or not self._plan.brokers[link.near].can_replay(queue):
@@ -308,13 +306,16 @@ class NetworkLint:
 
 
 def durable_client(link: PlannedLink) -> str:
-    """The client id with which a bridge has durable subscriptions at its near broker."""
+    """Return the client id of a bridge for its durable subscriptions at the near broker."""
     token = link.settings.client_id_token
     return token.join((link.settings.name, link.far, "inbound", link.near))
 
 
 def _can_log_in(far: BrokerConfiguration, user: str) -> bool:
-    """Whether a user is known, or whoever comes is let in. Of users in files or certificates nothing is known."""
+    """Return True if a user is known, or anonymous access is permitted.
+
+    Users in files and certificates are unknown and count as permitted.
+    """
     authentication = far.authentication
     if authentication is None or authentication.lets_anybody_in:
         return True
@@ -328,7 +329,10 @@ def _can_log_in(far: BrokerConfiguration, user: str) -> bool:
 
 
 def _can_listen(far: BrokerConfiguration, user: str) -> bool:
-    """Whether one of the user's groups may read the advisories. Of users in files or certificates nothing is known."""
+    """Return True if one of the user's groups may read advisories.
+
+    Users in files and certificates are unknown and count as permitted.
+    """
     authentication, authorization = far.authentication, far.authorization
     assert authentication is not None and authorization is not None
     groups: set[str] = set()
@@ -339,7 +343,7 @@ def _can_listen(far: BrokerConfiguration, user: str) -> bool:
             if known.name == user:
                 groups |= set(known.groups)
     if not groups:
-        return True  # a guest, or somebody whom nothing is granted: the broker tells
+        return True  # a guest or a user without groups; the broker itself reports missing rights
     allowed: set[str] = set() if authorization.default is None else set(authorization.default.read)
     for entry in authorization.entries:
         if entry.destination.matches(CONSUMER_ADVISORIES):

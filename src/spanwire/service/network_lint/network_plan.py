@@ -1,4 +1,4 @@
-"""Several configuration files as one network: which connector leads to which of the brokers."""
+"""Reads several configuration files as one network: the target brokers of each connector."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::", ""})
 
 @dataclass(frozen=True, slots=True)
 class NetworkFiles:
-    """The brokers of some files, by name; ``errors`` are the lines about files that cannot be read, ``strangers`` the
-    connectors that lead to none of these brokers: in the plan each address of theirs is a broker of which nothing else
-    is known.
+    """The brokers of some files, by name; ``errors`` are the lines about unreadable files.
+
+    ``strangers`` are the connectors to none of these brokers. In the plan each of their addresses is an unknown broker.
     """
 
     configurations: tuple[BrokerConfiguration, ...]
@@ -34,12 +34,12 @@ class NetworkFiles:
     facts: tuple[FileFacts, ...] = ()
 
     def facts_of(self, name: str) -> FileFacts:
-        """What else the file of the first broker of this name tells."""
+        """Return the facts in the file of the first broker of this name."""
         found = [facts for one, facts in zip(self.configurations, self.facts, strict=True) if one.broker_name == name]
         return found[0] if found else FileFacts()
 
     def brokers_at(self, uri: str) -> list[str]:
-        """The brokers whose addresses stand in a client's ``uri``, by name, in their order."""
+        """Return the brokers with an address in a client's ``uri``, in its order, by name."""
         found: list[str] = []
         for host, port in ADDRESS.findall(uri):
             remote = RemoteAddress(uri, host.strip("[]"), int(port))
@@ -49,12 +49,12 @@ class NetworkFiles:
         return found
 
     def broker_named(self, name: str) -> BrokerConfiguration | None:
-        """The first broker of this name."""
+        """Return the first broker of this name."""
         return next((one for one in self.configurations if one.broker_name == name), None)
 
 
 def read_network(paths: Sequence[str], environment: Mapping[str, str] | None = None) -> NetworkFiles:
-    """All files; what cannot be honoured elsewhere than in a network is left out."""
+    """Return the network of all files, without unsupported settings of no effect on a network."""
     found: list[BrokerConfiguration] = []
     facts: list[FileFacts] = []
     errors: list[str] = []
@@ -81,7 +81,7 @@ def read_network(paths: Sequence[str], environment: Mapping[str, str] | None = N
 
 
 def place_of(configuration: BrokerConfiguration, connector: NetworkConnectorSettings) -> str:
-    """File and line of a connector."""
+    """Return file and line of a connector."""
     return f"{configuration.source}:{connector.line}"
 
 
@@ -112,7 +112,7 @@ def _links(
 def _announced_brokers(
     group: AgentSettings, near: BrokerConfiguration, brokers: Sequence[BrokerConfiguration]
 ) -> list[BrokerConfiguration]:
-    """The other brokers that meet there."""
+    """Return the other brokers announced in a group."""
     found: list[BrokerConfiguration] = []
     for broker in brokers:
         agents = [parse_agent(one.discovery_uri) for one in broker.connectors if one.discovery_uri]
@@ -123,7 +123,7 @@ def _announced_brokers(
 
 
 def _listening_broker(remote: RemoteAddress, brokers: Sequence[BrokerConfiguration]) -> BrokerConfiguration | None:
-    """The broker that listens there: the one of that host and port, else of a host that may be any."""
+    """Return the broker listening at an address: first by host and port, then by port alone."""
     at_port = [
         (broker, connector.host)
         for broker in brokers
