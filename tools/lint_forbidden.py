@@ -67,12 +67,9 @@ UNREVISED: Final = tuple(
         "cli/network/",
         "cli/process/",
         "cli/running",
-        "management/",
         "protocols/",
-        "registry",
         "service/",
         "stores/",
-        "tls/",
     )
 )  # fmt: skip -- packages whose docstrings are still to be rewritten; the list only gets shorter
 SEPARATOR: Final = re.compile(r"\s*#( ?[-=]{2,}( .*)?| .*[-=]{4,})$")
