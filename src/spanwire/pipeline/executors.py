@@ -37,7 +37,10 @@ REMEDY: Final = (
 
 
 def check_executors(spark: SparkSession) -> None:
-    """Run some short tasks on the executors.
+    """Run short tasks on the executors, to check their Python.
+
+    Args:
+        spark: the session of the cluster.
 
     Raises:
         ConfigurationError: the Python of an executor cannot run the data source.

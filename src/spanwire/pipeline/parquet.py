@@ -23,7 +23,12 @@ DISTINCT_COLUMNS: Final = (
 
 
 def with_parquet_options(form: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a writer, for Parquet with defaults for messages; given options stay."""
+    """Return the options of a writer, for Parquet with defaults for messages.
+
+    Args:
+        form: the format of the writer. Only ``parquet`` gets defaults.
+        options: the options of the program, which override the defaults.
+    """
     if form != PARQUET or any(name.startswith(DICTIONARY) for name in options):
         return dict(options)
     return {**{f"{DICTIONARY}#{column}": "false" for column in DISTINCT_COLUMNS}, **options}

@@ -72,9 +72,12 @@ class Node:
 
 
 def selector_column(text: str) -> Column:
-    """Return the column of a selector, for rows with the columns of a message.
+    """Return the column of a JMS selector, for rows with the columns of a message.
 
-    Needs a running session.
+    The column is null where the result is unknown or the evaluation fails. A running session is needed.
+
+    Args:
+        text: the selector.
 
     Raises:
         ConfigurationError: the text is no selector or names a header that rows lack; the error has one line.

@@ -87,13 +87,17 @@ def machine_cores() -> int:
 def local_session(
     name: str, cores: int = 2, settings: Mapping[str, str] | None = None, log: Path | None = None
 ) -> Iterator[SparkSession]:
-    """Run a session with ``cores`` cores of this machine.
+    """Run a Spark session on this machine, with Java, interpreter and log prepared.
 
-    ``settings`` override the defaults of this module. Spark's own log goes to the file ``log``, or its errors to
-    standard error.
+    Args:
+        name: the name of the application.
+        cores: the number of cores, 1 to 1,024.
+        settings: settings of Spark, which override the defaults of this module.
+        log: a file for Spark's own log. Without it Spark's errors go to standard error.
 
     Raises:
         ConfigurationError: there is no Java, or the log cannot be written.
+        ValueError: ``cores`` is out of range.
     """
     if not 1 <= cores <= MAX_CORES:
         raise ValueError(f"cores must lie between 1 and {MAX_CORES}, not {cores}")

@@ -46,41 +46,67 @@ JMS_TYPES: Final[dict[str, tuple[int, str]]] = {
 
 
 def property_as(name: str, kind: str) -> Column:
-    """Return the property ``name`` as a column of the Spark type ``kind``, under the same name."""
+    """Return a property as a column of a Spark type, under the same name.
+
+    Args:
+        name: the name of the property.
+        kind: the Spark type, such as ``double``. A value of another type becomes null.
+    """
     return F.try_variant_get(F.col("properties")[name], "$", kind).alias(name)
 
 
 def text_as(schema: str) -> Column:
-    """Return the JSON of a text body as a struct or array, by Spark's DDL."""
+    """Return the JSON of a text body as a struct or array.
+
+    Args:
+        schema: the schema in Spark's DDL, such as ``symbol STRING, price DOUBLE``.
+    """
     return F.from_json("text", schema)
 
 
 def body_as(schema: str) -> Column:
     """Return a map body as a struct or map, or a stream body as an array.
 
-    Examples of ``schema`` are ``struct<a: int>`` and ``array<variant>``.
+    Args:
+        schema: the type in Spark's DDL, such as ``struct<a: int>`` or ``array<variant>``.
     """
     return F.try_variant_get("body", "$", schema)
 
 
 def json_text(*columns: str | Column) -> Column:
-    """Return a text body of JSON with these columns."""
+    """Return a text body of JSON.
+
+    Args:
+        columns: the columns of the JSON object, by name or as columns.
+    """
     return F.to_json(F.struct(*columns)).alias("text")
 
 
 def map_body(*columns: str | Column) -> Column:
-    """Return a map body with these columns."""
+    """Return a map body.
+
+    Args:
+        columns: the entries of the map, by name or as columns.
+    """
     return F.to_variant_object(F.struct(*columns)).alias("body")
 
 
 def stream_body(*columns: str | Column) -> Column:
-    """Return a stream body with the values of these columns, in order."""
+    """Return a stream body.
+
+    Args:
+        columns: the values of the stream in order, by name or as columns.
+    """
     values = [F.col(column) if isinstance(column, str) else column for column in columns]
     return F.to_variant_object(F.array(*[value.cast("variant") for value in values])).alias("body")
 
 
 def properties_of(**columns: str | Column) -> Column:
-    """Return the column ``properties`` from columns by property name."""
+    """Return the column ``properties``.
+
+    Args:
+        columns: the value of each property, by name or as a column.
+    """
     parts: list[Column] = []
     for name, column in columns.items():
         value = F.col(column) if isinstance(column, str) else column
@@ -89,7 +115,11 @@ def properties_of(**columns: str | Column) -> Column:
 
 
 def jms_value(column: str | Column, kind: str) -> Column:
-    """Return a value with one JMS type: boolean, byte, short, int, long, float, double or string.
+    """Return a value with one JMS type, for a property or a body.
+
+    Args:
+        column: the value, by name or as a column.
+        kind: boolean, byte, short, int, long, float, double or string.
 
     Raises:
         ConfigurationError: ``kind`` is another word.
