@@ -16,13 +16,16 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.messages.dispatch import (
     append_dispatch,
     dispatch_chunks,
-    dispatch_head,
+    dispatch_start,
     full_dispatch,
     passes,
 )
-from spanwire.protocols.openwire.messages.identities import wire_consumer_id, wire_destination
+from spanwire.protocols.openwire.messages.identities import wire_consumer_id
 from spanwire.protocols.openwire.messages.message_format import CANONICAL_VERSIONS, CARRYING, OpenWireMessageFormat
 from spanwire.protocols.openwire.output import SEPARATE_CHUNK_BYTES, OutputBuffer
+
+WIDE: Final = 64  # places that hold a message from which on its consumers share its octets instead of copying them
+SHARED_BYTES: Final = 512  # smaller messages are always copied: that takes no longer than sharing
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +58,7 @@ class OpenWireConsumer(MessageConsumer):
         self.consumer_id: Final[ConsumerId] = consumer_id
         self.subscription: Subscription | None = None
         self._wire_id: Final[wire.ConsumerId] = wire_consumer_id(consumer_id)
+        self._start: Final[bytes] = dispatch_start(self._wire_id)
         self._output: Final[OutputBuffer] = output
         self._formats: Final[MessageFormats] = formats
         self._message_format: Final[OpenWireMessageFormat] = message_format
@@ -78,9 +82,10 @@ class OpenWireConsumer(MessageConsumer):
             return
         destination = own.destination
         if destination is not self._head_destination:
-            self._head = dispatch_head(self._wire_id, wire_destination(destination))
+            self._head = self._start + self._message_format.destination_octets.of(destination)
             self._head_destination = destination
-        if len(own.raw) <= SEPARATE_CHUNK_BYTES:
+        size = len(own.raw)
+        if size <= SEPARATE_CHUNK_BYTES and (size <= SHARED_BYTES or message.holders <= WIDE):
             append_dispatch(output.writer, self._head, own, sequence, redelivery_count)
         else:
             large = self._message_format.large

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 
+from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.destination import TOPIC, Destination
-from spanwire.model.ids import MessageId, ProducerId
+from spanwire.model.ids import ConsumerId, MessageId, ProducerId
 from spanwire.model.message import FORMAT_OPENWIRE_10, Message
 from spanwire.model.message_view import BYTES, MessageView
+from spanwire.protocols.openwire.consumer import SHARED_BYTES, WIDE, OpenWireConsumer
 from spanwire.protocols.openwire.messages.dispatch import dispatch_chunks
 from spanwire.protocols.openwire.messages.large_message import LargeMessage
-from spanwire.protocols.openwire.messages.message_format import FLAG_BITS, openwire_formats
+from spanwire.protocols.openwire.messages.message_format import FLAG_BITS, OpenWireMessageFormat, openwire_formats
 from spanwire.protocols.openwire.output import OutputBuffer
 
 MIB = 1024 * 1024
@@ -69,3 +71,30 @@ def test_no_format_keeps_a_message_that_it_has_read_or_written() -> None:
     after = sys.getrefcount(message.raw)
     assert after == before + 1, "a second message has the same octets"
     assert body == view.body
+
+
+def test_a_message_that_goes_to_many_is_shared_by_the_consumers_behind_the_first_ones() -> None:
+    formats = openwire_formats()
+    message_format = formats[FORMAT_OPENWIRE_10]
+    assert isinstance(message_format, OpenWireMessageFormat)
+    view = MessageView(BYTES, Destination(TOPIC, "T"), MessageId(ProducerId("ID:p", 1, 1), 1))
+    for size, shared in ((2 * SHARED_BYTES, True), (SHARED_BYTES // 4, False)):
+        view.body = bytes(size)
+        plain = message_format.encode_from_view(view)
+        readdressed = message_format.readdressed(plain, Destination(TOPIC, "ELSEWHERE"))
+        for message in (plain, readdressed):
+            frames: dict[int, list[list[bytes]]] = {WIDE: [], WIDE + 1: []}
+            for holders, found in frames.items():
+                message.holders = holders
+                outputs = [OutputBuffer() for _ in range(3)]
+                for output in outputs:
+                    consumer = OpenWireConsumer(
+                        ConsumerId("ID:c", 1, 1), output, MessageFormats(formats), message_format, []
+                    )
+                    consumer.dispatch(message, 5, 0)
+                found.extend(output.take() for output in outputs)
+            assert {b"".join(chunks) for found in frames.values() for chunks in found} == {frames[WIDE][0][0]}
+            assert {len(chunks) for chunks in frames[WIDE]} == {1}
+            assert {len(chunks) for chunks in frames[WIDE + 1]} == {3 if shared else 1}
+            if shared:
+                assert len({id(chunks[1]) for chunks in frames[WIDE + 1]}) == 1

@@ -24,10 +24,11 @@ from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder, 
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.codec.schema import Throwable
 from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.messages.destination_octets import DestinationOctets
 from spanwire.protocols.openwire.messages.dispatch import (
     append_dispatch,
     dispatch_chunks,
-    dispatch_head,
+    dispatch_start,
     full_dispatch,
     in_format,
     passes,
@@ -432,14 +433,14 @@ def test_a_dispatch_is_the_frame_that_the_encoder_writes_for_the_same_command() 
         expected = encoder.encode(full_dispatch(CONSUMER, message, 2**40 + 5, 3))
         structure = decode_message(message.raw, message_format.version)
         assert structure.destination is not None
-        head = dispatch_head(CONSUMER, structure.destination)
+        head = dispatch_start(CONSUMER) + DestinationOctets().of(message.destination)
         assert dispatched(head, message, 2**40 + 5, 3) == expected
 
 
 def test_a_readdressed_message_is_dispatched_with_its_new_head_and_the_sequence_at_its_place() -> None:
     message_format = FORMATS[FORMAT_OPENWIRE_10]
     copy = message_format.readdressed(text_message(), Destination(QUEUE, "ELSEWHERE.AND.LONGER"))
-    frame = dispatched(dispatch_head(CONSUMER, wire.ActiveMQQueue("X")), copy, 99, 1)
+    frame = dispatched(dispatch_start(CONSUMER) + DestinationOctets().of(Destination(QUEUE, "X")), copy, 99, 1)
     command = StructureDecoder(WireFormat()).decode(frame, 4, len(frame))
     assert isinstance(command, wire.MessageDispatch)
     assert command.redelivery_counter == 1

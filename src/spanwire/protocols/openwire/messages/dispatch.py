@@ -31,15 +31,13 @@ SEQUENCE_OCTETS: Final = 8
 COUNTER_OCTETS: Final = 4
 
 
-def dispatch_head(consumer_id: wire.ConsumerId, destination: wire.ActiveMQDestination) -> bytes:
-    """Return the octets between size and message, loose and uncached; equal in every version."""
+def dispatch_start(consumer_id: wire.ConsumerId) -> bytes:
+    """Return the octets between size and destination, loose and uncached; equal in every version."""
     writer = LooseWriter(1, False)
     writer.out.append(wire.MESSAGE_DISPATCH)
     writer.write_int(0)
     writer.write_boolean(False)
     writer.write_nested(consumer_id)
-    writer.write_nested(destination)
-    writer.write_boolean(True)
     return writer.out.getvalue()
 
 
@@ -69,7 +67,7 @@ def dispatch_chunks(
     head: bytes, message: Message, sequence: int, redelivery_count: int, large: LargeMessage
 ) -> list[bytes]:
     """Return a dispatch frame as chunks; the largest, a slice of the message, is shared through ``large``."""
-    octets = message.encoded()
+    octets = large.octets_of(message)
     start = message.format_index >> FLAG_BITS
     first = BytesWriter()
     write_i32_be(first, len(head) + len(octets) + COUNTER_OCTETS)

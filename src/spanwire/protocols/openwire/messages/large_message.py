@@ -16,6 +16,17 @@ class LargeMessage:
         self._message: Message | None = None
         self._start = 0
         self._rest = b""
+        self._changed: Message | None = None
+        self._octets = b""
+
+    def octets_of(self, message: Message) -> bytes:
+        """Return all octets of ``message``; those with a changed head or tail are joined once."""
+        if message.head is None and message.tail is None:
+            return message.raw
+        if message is not self._changed:
+            self._changed = message
+            self._octets = message.encoded()
+        return self._octets
 
     def rest_of(self, message: Message, octets: bytes, start: int) -> bytes:
         """Return ``octets`` of ``message`` from ``start`` on."""
@@ -29,3 +40,5 @@ class LargeMessage:
         """Forget the octets."""
         self._message = None
         self._rest = b""
+        self._changed = None
+        self._octets = b""

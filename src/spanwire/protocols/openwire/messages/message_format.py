@@ -33,6 +33,7 @@ from spanwire.protocols.openwire.codec.codec import StructureDecoder, decode_mes
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.codec.loose import LooseWriter
 from spanwire.protocols.openwire.codec.wire_format import WireFormat
+from spanwire.protocols.openwire.messages.destination_octets import DestinationOctets
 from spanwire.protocols.openwire.messages.identities import (
     NO_PRODUCER,
     destination_of,
@@ -85,6 +86,7 @@ class OpenWireMessageFormat(MessageFormat):
         self.format_id: Final[int] = format_id
         self.version: Final[int] = CANONICAL_VERSIONS[format_id]
         self.large: Final[LargeMessage] = LargeMessage()
+        self.destination_octets: Final[DestinationOctets] = DestinationOctets()
         self._scanner: Final[MessageScanner] = MessageScanner(self.version)
         self._structures: Final[StructureDecoder] = StructureDecoder(WireFormat(version=self.version))
         self._writer: Final[LooseWriter] = LooseWriter(self.version, True)
