@@ -31,6 +31,7 @@ SWEEP_INTERVAL: Final = 0.25  # seconds between two checks of the timers of all 
 MIN_TIMER: Final = 0.001  # seconds; limits a connection whose timer is always due to a thousand calls a second
 SWEEP_BUDGET: Final = 0.002  # seconds of one sweep before other callbacks of the loop run
 SWEEP_SLICE: Final = 16  # connections swept between two readings of the clock; to close one costs about 0.1 ms
+MAX_FLUSHES: Final = 500  # sockets in one turn, some 10 microseconds each where there is something to write
 FLUSH_ROUNDS: Final = 4  # flushes of one turn; a flush can make further dispatches possible
 RECEIVE_SHARE: Final = 25  # percent of memoryUsage that half-received frames of all connections may take
 

@@ -7,20 +7,21 @@ import logging
 import pytest
 
 from spanwire.model.environment import Time
-from spanwire.transports.base import SWEEP_BUDGET, SWEEP_INTERVAL, SWEEP_SLICE
+from spanwire.transports.base import MAX_FLUSHES, SWEEP_BUDGET, SWEEP_INTERVAL, SWEEP_SLICE
 from spanwire.transports.loop.turn import Turn
 from tests.unit.transports.stage import FakeBroker, FakeLoop, FakeStore
 
 
 class SweptSocket:
-    """Counts its sweeps."""
+    """Counts its sweeps and flushes."""
 
     def __init__(self) -> None:
         self.touched = False
         self.sweeps = 0
+        self.flushes = 0
 
     def flush(self, now: Time) -> None:
-        return None
+        self.flushes += 1
 
     def sweep(self, now: Time) -> None:
         self.sweeps += 1
@@ -101,6 +102,21 @@ def test_the_store_gets_a_turn_at_its_deadline() -> None:
     stage.loop.advance(0.004)
     assert stage.store.events == ["hand over"]
     assert stage.broker.runs == []
+
+
+def test_of_many_sockets_with_output_some_are_flushed_in_each_turn_and_each_once() -> None:
+    stage = Stage()
+    sockets = [SweptSocket() for _ in range(2 * MAX_FLUSHES + 10)]
+    for socket in sockets:
+        stage.turn.attach(socket, socket)
+    stage.turn.touch(sockets[0])
+    stage.broker.dirty.extend(sockets)
+    for done in (MAX_FLUSHES, 2 * MAX_FLUSHES, len(sockets)):
+        stage.turn.wake()
+        stage.loop.turn()
+        assert [socket.flushes for socket in sockets] == [1] * done + [0] * (len(sockets) - done)
+    stage.loop.settle()
+    assert {socket.flushes for socket in sockets} == {1}
 
 
 def test_failing_timers_are_logged_and_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:

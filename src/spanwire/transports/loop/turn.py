@@ -14,6 +14,7 @@ from spanwire.model.environment import Time
 from spanwire.transports.admission import ReceiveBudget
 from spanwire.transports.base import (
     FLUSH_ROUNDS,
+    MAX_FLUSHES,
     SWEEP_BUDGET,
     SWEEP_INTERVAL,
     SWEEP_SLICE,
@@ -137,19 +138,24 @@ class Turn:
         self._arm(now)
 
     def _flush(self, now: Time) -> None:
+        left = MAX_FLUSHES
         for _ in range(FLUSH_ROUNDS):
             touched = self._touched
-            dirty = self._broker.take_dirty()
-            if not touched and not dirty:
+            for connection in self._broker.take_dirty():
+                attached = self._sockets.get(connection)
+                if attached is not None and not attached.touched:
+                    attached.touched = True
+                    touched.append(attached)
+            if not touched:
                 return
-            self._touched = []
+            self._touched = touched[left:]
+            del touched[left:]
+            left -= len(touched)
             for socket in touched:
                 socket.touched = False
                 socket.flush(now)
-            for connection in dirty:
-                attached = self._sockets.get(connection)
-                if attached is not None:
-                    attached.flush(now)
+            if left == 0:
+                break
         self.wake()
 
     def _arm(self, now: Time) -> None:
