@@ -6,12 +6,14 @@ import logging
 
 import pytest
 
-from spanwire.broker.destinations.destination_map import DestinationMap
-from spanwire.broker.destinations.durable_subscriptions import MAX_SERVED
+from spanwire.broker.destinations.destination_map import MAX_DESTINATIONS, DestinationMap
+from spanwire.broker.destinations.durable_subscriptions import MAX_DURABLE_SUBSCRIPTIONS, MAX_SERVED
 from spanwire.broker.destinations.wildcard_consumers import COMPARED_PER_STEP, MAX_PATTERNS, WildcardConsumers
 from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
+from spanwire.broker.metadata import SUBSCRIPTIONS
 from spanwire.broker.routing.message_router import MAX_WILDCARD_TARGETS
-from spanwire.model.destination import parse_destination
+from spanwire.broker.topic.durable_subscription import SubscriptionTerms, encode_terms
+from spanwire.model.destination import TOPIC, Destination, parse_destination
 from spanwire.model.errors import ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Stage
 
@@ -128,9 +130,10 @@ def test_a_message_to_wildcards_goes_to_so_many_destinations_and_counts_a_step_f
 
 def test_a_durable_subscription_to_wildcards_looks_at_each_topic_and_its_end_at_its_own_alone() -> None:
     stage = Stage()
-    for number in range(100 * COMPARED_PER_STEP):
+    for number in range(MAX_DESTINATIONS):
         stage.broker.configure_destination(parse_destination(f"topic://D.{number}"))
-    for name, steps in (("D.>", 200), ("E.>", 100)):
+    once = MAX_DESTINATIONS // COMPARED_PER_STEP
+    for name, steps in (("D.>", 2 * once), ("E.>", once)):
         peer = stage.peer(name, client_id=name)
         before = stage.broker.steps
         listener = peer.consumes("topic://" + name, durable="d")
@@ -161,12 +164,16 @@ def test_durable_subscriptions_get_messages_of_so_many_topics_together_and_no_mo
 
 
 def test_a_new_topic_counts_steps_for_the_durable_subscriptions_it_is_compared_with() -> None:
+    facts: dict[bytes, bytes] = {}
+    for number in range(MAX_DURABLE_SUBSCRIPTIONS):
+        terms = SubscriptionTerms("app", str(number), Destination(TOPIC, f"OTHER.{number}"), None, False)
+        facts[terms.key.encode()] = encode_terms(terms)
     stage = Stage()
-    for number in range(10 * COMPARED_PER_STEP):
-        stage.peer(str(number), client_id=str(number)).consumes("topic://OTHER", durable="d")
+    stage.broker.recover([], True, stage.now, {SUBSCRIPTIONS: facts})
+    peer = stage.peer("p")
     before = stage.broker.steps
-    stage.peer("p").creates("topic://T")
-    assert 10 <= stage.broker.steps - before <= 12
+    peer.creates("topic://T")
+    assert stage.broker.steps - before == 1 + MAX_DURABLE_SUBSCRIPTIONS // COMPARED_PER_STEP
 
 
 def test_a_durable_subscription_that_cannot_be_changed_stays_as_it_was() -> None:
