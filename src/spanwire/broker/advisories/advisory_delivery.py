@@ -54,7 +54,7 @@ class Telling(BrokerDestination):
 
     def forget(self, topic: Topic) -> None:
         """Let the listeners of ``topic``, which is forgotten, go when they have heard all that waits for its slice."""
-        if self._untold:
+        if self._untold or len(topic.subscriptions) > TOLD_AT_ONCE:
             self._add(topic, None)
         else:
             self._handing.let_go(topic)

@@ -232,7 +232,8 @@ class Advisories(News, Handing):
         if topic is None:
             return
         for subscription in topic.subscriptions:
-            if topic_name in subscription.info.destination.parts():
+            wanted = subscription.info.destination
+            if (wanted.is_composite or not wanted.is_pattern) and topic_name in wanted.parts():
                 return
         self._destinations.remove(topic_name)
         self._telling.forget(topic)
