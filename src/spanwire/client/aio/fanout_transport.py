@@ -72,7 +72,7 @@ class BranchConnection(WireOwner):
     def flush(self) -> None:
         """Write pending commands to the broker."""
         link = self.branch.link
-        if link is not None and self.wire is not None and len(link.out):
+        if link is not None and self.wire is not None and len(link.output):
             self.wire.write(link.take())
             link.on_written(self._transport.machine.now().monotonic)
 

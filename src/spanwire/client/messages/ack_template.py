@@ -36,20 +36,20 @@ class AcknowledgementEncoder:
             self._destination = destination
             self._transaction = transaction
             self._head = ONE_WAY_HEAD + destination + transaction + self._consumer
-        out = BytesWriter()
-        out.write(self._head)
-        out.append(ack_type)
-        out.write(ids.first)
-        out.write(ids.last)
-        write_i32_be(out, ids.count)
+        output = BytesWriter()
+        output.write(self._head)
+        output.append(ack_type)
+        output.write(ids.first)
+        output.write(ids.last)
+        write_i32_be(output, ids.count)
         if wire_format.version >= POISON_CAUSE_VERSION:
             if ids.poison_cause:
                 writer = LooseWriter(wire_format.version, wire_format.stack_traces)
-                writer.begin(out)
+                writer.begin(output)
                 writer.write_throwable(Throwable("java.lang.Throwable", ids.poison_cause))
             else:
-                out.append(0)
-        return out.getvalue()
+                output.append(0)
+        return output.getvalue()
 
 
 class AcknowledgedIds:

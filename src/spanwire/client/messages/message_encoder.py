@@ -139,64 +139,64 @@ class MessageEncoder:
         """
         type_id = type_id_of(outgoing.body)
         writer = self._writer
-        out = BytesWriter()
-        writer.begin(out)
-        out.append(type_id)
-        write_i32_be(out, command_id)
-        out.append(1 if response_required else 0)
-        out.write(envelope.producer)
-        out.write(envelope.destination)
-        out.write(envelope.transaction)
-        out.append(0)
-        out.write(self._id_head)
-        out.write(envelope.producer)
-        write_i64_be(out, envelope.sequence)
-        write_i64_be(out, 0)
-        out.append(0)
+        output = BytesWriter()
+        writer.begin(output)
+        output.append(type_id)
+        write_i32_be(output, command_id)
+        output.append(1 if response_required else 0)
+        output.write(envelope.producer)
+        output.write(envelope.destination)
+        output.write(envelope.transaction)
+        output.append(0)
+        output.write(self._id_head)
+        output.write(envelope.producer)
+        write_i64_be(output, envelope.sequence)
+        write_i64_be(output, 0)
+        output.append(0)
         try:
             self._write_headers(writer, outgoing, envelope)
         except ProtocolError as error:
             raise MessageFormatError(f"a message header cannot be written: {error}") from None
-        is_compressed = self._write_content(out, type_id, outgoing.body)
+        is_compressed = self._write_content(output, type_id, outgoing.body)
         properties = property_octets(outgoing.properties, outgoing.body)
         if properties:
-            out.append(1)
-            write_i32_be(out, len(properties))
-            out.write(properties)
+            output.append(1)
+            write_i32_be(output, len(properties))
+            output.write(properties)
         else:
-            out.append(0)
-        out.write(self._compressed_tail if is_compressed else self._tail)
-        return out.getvalue()
+            output.append(0)
+        output.write(self._compressed_tail if is_compressed else self._tail)
+        return output.getvalue()
 
-    def _write_content(self, out: BytesWriter, type_id: int, body: object) -> bool:
+    def _write_content(self, output: BytesWriter, type_id: int, body: object) -> bool:
         """Write the body as a nullable byte array. Returns True if the body is compressed."""
         if isinstance(body, str) and not self._compresses:
-            write_text(out, body)
+            write_text(output, body)
             return False
         content = content_of(type_id, body, self._depth)
         if content is None:
-            out.append(0)
+            output.append(0)
             return False
         smaller = deflated(KINDS[type_id], content) if self._compresses else None
         if smaller is not None:
             content = smaller
-        out.append(1)
-        write_i32_be(out, len(content))
-        out.write(content)
+        output.append(1)
+        write_i32_be(output, len(content))
+        output.write(content)
         return smaller is not None
 
     def _write_headers(self, writer: LooseWriter, outgoing: Outgoing, envelope: Envelope) -> None:
         writer.write_string(outgoing.group_id)
-        out = writer.out
+        output = writer.out
         if not INT_MIN <= outgoing.group_sequence <= INT_MAX:
             raise MessageFormatError(f"the group sequence {outgoing.group_sequence} does not fit into 32 bits")
-        write_i32_be(out, outgoing.group_sequence)
+        write_i32_be(output, outgoing.group_sequence)
         writer.write_string(outgoing.correlation_id)
-        out.append(1 if envelope.persistent else 0)
-        write_i64_be(out, envelope.expiration_ms)
-        out.append(envelope.priority)
-        out.write(envelope.reply_to)
-        write_i64_be(out, envelope.timestamp_ms)
+        output.append(1 if envelope.persistent else 0)
+        write_i64_be(output, envelope.expiration_ms)
+        output.append(envelope.priority)
+        output.write(envelope.reply_to)
+        write_i64_be(output, envelope.timestamp_ms)
         writer.write_string(outgoing.message_type)
 
 
@@ -247,13 +247,13 @@ def type_id_of(body: object) -> int:
     )
 
 
-def write_text(out: BytesWriter, body: str) -> None:
+def write_text(output: BytesWriter, body: str) -> None:
     """Write a text as a byte array: flag, length, and inside the length of the text and the text."""
     octets = text_octets(body)
-    out.append(1)
-    write_i32_be(out, len(octets) + 4)
-    write_i32_be(out, len(octets))
-    out.write(octets)
+    output.append(1)
+    write_i32_be(output, len(octets) + 4)
+    write_i32_be(output, len(octets))
+    output.write(octets)
 
 
 def text_octets(body: str) -> bytes:

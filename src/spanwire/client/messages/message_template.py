@@ -58,32 +58,32 @@ class MessageTemplate:
         return size
 
     def write(
-        self, out: BytesWriter, size: int, sequence: int, expires_ms: int, timestamp_ms: int, content: bytes | None
+        self, output: BytesWriter, size: int, sequence: int, expires_ms: int, timestamp_ms: int, content: bytes | None
     ) -> None:
         """Write the frame length and the message up to the properties."""
-        write_i32_be(out, size)
-        out.write(self._head)
-        write_i64_be(out, sequence)
-        out.write(self._middle)
-        write_i64_be(out, expires_ms)
-        out.write(self._priority)
-        write_i64_be(out, timestamp_ms)
-        out.append(0)
+        write_i32_be(output, size)
+        output.write(self._head)
+        write_i64_be(output, sequence)
+        output.write(self._middle)
+        write_i64_be(output, expires_ms)
+        output.write(self._priority)
+        write_i64_be(output, timestamp_ms)
+        output.append(0)
         if content is None:
-            out.append(0)
+            output.append(0)
             return
-        out.append(1)
+        output.append(1)
         if self._is_text:
-            write_i32_be(out, len(content) + LENGTH_OCTETS)
-        write_i32_be(out, len(content))
-        out.write(content)
+            write_i32_be(output, len(content) + LENGTH_OCTETS)
+        write_i32_be(output, len(content))
+        output.write(content)
 
-    def finish(self, out: BytesWriter, properties: bytes) -> None:
+    def finish(self, output: BytesWriter, properties: bytes) -> None:
         """Write the properties and the end of the frame."""
         if properties:
-            out.append(1)
-            write_i32_be(out, len(properties))
-            out.write(properties)
+            output.append(1)
+            write_i32_be(output, len(properties))
+            output.write(properties)
         else:
-            out.append(0)
-        out.write(self._tail)
+            output.append(0)
+        output.write(self._tail)

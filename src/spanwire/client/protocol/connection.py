@@ -139,7 +139,7 @@ class ClientConnection(LinkReceiver):
     def pending_bytes(self) -> int:
         """Return the size of the bytes to write."""
         link = self.correlator.link
-        return 0 if link is None else len(link.out)
+        return 0 if link is None else len(link.output)
 
     def on_written(self, now: Time) -> None:
         """Note that the shell has written bytes."""

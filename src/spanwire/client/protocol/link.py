@@ -54,7 +54,7 @@ class Link:
     def __init__(self, preferences: WireFormatPreferences, receiver: LinkReceiver, now: float) -> None:
         self.wire_format = WireFormat()
         self.is_negotiated = False
-        self.out = BytesWriter()
+        self.output = BytesWriter()
         self._preferences: Final[WireFormatPreferences] = preferences
         self._receiver: Final[LinkReceiver] = receiver
         self._frames: Final[FrameBuffer] = FrameBuffer(min(preferences.max_frame_size, MAX_OPENWIRE_FRAME_BEFORE_LOGIN))
@@ -66,12 +66,12 @@ class Link:
         self._head_consumer: wire.ConsumerId | None = None
         self._head_destination = b""
         self._monitor = InactivityMonitor(0.0, 0.0, now)
-        self._encoder.append(wire_format_info(preferences), self.out)
+        self._encoder.append(wire_format_info(preferences), self.output)
 
     def send(self, command: DataStructure) -> None:
         """Encode a command. Raises `MessageFormatError` for a command that cannot be encoded."""
         try:
-            self._encoder.append(command, self.out)
+            self._encoder.append(command, self.output)
         except ProtocolError as error:
             raise MessageFormatError(f"a command cannot be written: {error}") from None
 
@@ -84,18 +84,18 @@ class Link:
         if limit > 0 and len(raw) > limit:
             raise ResourceAllocationError(f"a message of {len(raw)} bytes is larger than the broker's limit of {limit}")
         if self.passes_messages:
-            out = self.out
-            write_i32_be(out, len(raw))
-            out.write(raw)
+            output = self.output
+            write_i32_be(output, len(raw))
+            output.write(raw)
             return
         self.send(decode_message(raw, self.wire_format.version))
 
     def send_frame(self, octets: bytes) -> None:
         """Append a loosely encoded, uncached command, from its type id on."""
         if self.passes_messages:
-            out = self.out
-            write_i32_be(out, len(octets))
-            out.write(octets)
+            output = self.output
+            write_i32_be(output, len(octets))
+            output.write(octets)
             return
         plain = WireFormat(version=self.wire_format.version, stack_traces=self.wire_format.stack_traces)
         structure = StructureDecoder(plain).decode(octets, 0, len(octets))
@@ -104,8 +104,8 @@ class Link:
 
     def take(self) -> bytes:
         """Return and remove the bytes to write."""
-        data = self.out.getvalue()
-        self.out = BytesWriter()
+        data = self.output.getvalue()
+        self.output = BytesWriter()
         return data
 
     def on_written(self, now: float) -> None:

@@ -165,7 +165,7 @@ class ClientProducer:
             and group_sequence == 0
             and self._append_plain(link, body, properties, is_persistent, wall_ms)
         ):
-            return len(link.out)
+            return len(link.output)
         outgoing = Outgoing(
             body,
             properties,
@@ -180,7 +180,7 @@ class ClientProducer:
             group_sequence,
         )
         self.send(outgoing, False, wall_ms)
-        return len(link.out)
+        return len(link.output)
 
     def post_all(self, messages: list[Outgoing], start: int, limit: int, wall_ms: int) -> int:
         """Encode messages from index ``start`` on as `post` does, until ``limit`` bytes wait to be written.
@@ -192,7 +192,7 @@ class ClientProducer:
         index = start
         while index < len(messages):
             link = correlator.link
-            if link is None or not correlator.is_online or self.is_closed or len(link.out) >= limit:
+            if link is None or not correlator.is_online or self.is_closed or len(link.output) >= limit:
                 break
             outgoing = messages[index]
             persistent = self._defaults.persistent if outgoing.persistent is None else outgoing.persistent
@@ -275,9 +275,9 @@ class ClientProducer:
         expires_ms = wall_ms + time_to_live_ms if time_to_live_ms > 0 else 0
         timestamp_ms = wall_ms if self._settings.timestamps else 0
         self._sent += 1
-        out = link.out  # all values are checked before, because half a frame would end the connection
-        template.write(out, size, self._sent, expires_ms, timestamp_ms, content)
-        template.finish(out, properties)
+        output = link.output  # all values are checked before, because half a frame would end the connection
+        template.write(output, size, self._sent, expires_ms, timestamp_ms, content)
+        template.finish(output, properties)
         return True
 
     def _prepare(self, key: int, type_id: int, destination: bytes, persistent: bool, priority: int) -> MessageTemplate:

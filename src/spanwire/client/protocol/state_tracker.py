@@ -66,7 +66,7 @@ def replay(
     """Repeat all state over the new link. Returns the consumers whose response is pending."""
     link = correlator.link
     assert link is not None
-    waiting = sorted(correlator.requests.values(), key=request_number)
+    pending = sorted(correlator.requests.values(), key=request_number)
     for destination in temporary:
         link.send(temporary_info(connection_id, destination))
     for session in sessions:
@@ -79,7 +79,7 @@ def replay(
     correlator.resend_cached()
     for session in sessions:
         replay_transaction(correlator, link, session)
-    for request in waiting:
+    for request in pending:
         if not request.in_transaction:
             try:
                 correlator.resend(request)
@@ -109,9 +109,9 @@ def replay_transaction(correlator: ResponseCorrelator, link: Link, session: Clie
     if not transaction.fits(link.wire_format.max_frame_size):
         give_up(correlator, transaction)
         return
-    left = transaction.closed_producers
+    closed_producers = transaction.closed_producers
     link.send(transaction.begin_command())
-    for info in left.values():
+    for info in closed_producers.values():
         link.send(info)
     try:
         for sent in transaction.sends:
@@ -119,7 +119,7 @@ def replay_transaction(correlator: ResponseCorrelator, link: Link, session: Clie
     except (JmsError, ProtocolError):
         link.send(transaction.rollback_command())
         give_up(correlator, transaction)
-    for info in left.values():
+    for info in closed_producers.values():
         link.send(wire.RemoveInfo(object_id=info.producer_id))
 
 
