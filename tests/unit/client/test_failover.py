@@ -100,8 +100,8 @@ def test_attempts_are_ways_through_the_list(options: str, attempts: int) -> None
 def test_without_a_limit_it_tries_for_ever_and_says_so_now_and_then(caplog: pytest.LogCaptureFixture) -> None:
     assert len(tried(failover_of(URL + "&warnAfterReconnectAttempts=50"), 500)) == 500
     assert [record.getMessage() for record in caplog.records] == [
-        "no broker answers, trying on: tcp://a:1: no; tcp://b:2: no",
-        *[f"no connection after {attempts} attempts: no; trying on" for attempts in (50, 100, 150, 200, 250)],
+        "no broker answers, retrying: tcp://a:1: no; tcp://b:2: no",
+        *[f"no connection after {attempts} attempts: no; retrying" for attempts in (50, 100, 150, 200, 250)],
     ]
 
 
@@ -110,9 +110,7 @@ def test_each_outage_is_told_once_after_its_first_way_through_the_list(caplog: p
     for _ in range(2):
         tried(failover, 6)
     told = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert [record.getMessage() for record in told] == [
-        "no broker answers, trying on: tcp://a:1: no; tcp://b:2: no"
-    ] * 2
+    assert [record.getMessage() for record in told] == ["no broker answers, retrying: tcp://a:1: no; tcp://b:2: no"] * 2
 
 
 def test_a_long_list_of_brokers_that_do_not_answer_is_told_in_part(caplog: pytest.LogCaptureFixture) -> None:
@@ -751,7 +749,7 @@ def test_a_client_goes_back_to_the_broker_that_it_prefers() -> None:
         better = failover.next_probe(now)
         assert better.host == "a"
     assert waits == [0.1, 0.2, 0.3, 0.3]
-    assert str(failover.prefer(better)) == "tcp://a:1 is back, which is preferred"
+    assert str(failover.prefer(better)) == "tcp://a:1 is preferred, and accepts connections again"
     failover.begin(False, now)
     assert failover.next_address() is better
     failover.on_connected(now)

@@ -123,7 +123,7 @@ def test_a_received_message_that_is_sent_on_has_the_same_octets_on_both_ways(
 
 @pytest.mark.parametrize("milliseconds", [-1, MAX_TIME_TO_LIVE_MS + 1, 2**63, 2**64])
 def test_a_default_time_to_live_that_no_message_can_have_is_refused_with_the_producer(milliseconds: int) -> None:
-    with pytest.raises(MessageFormatError, match=f"cannot live for {milliseconds} ms"):
+    with pytest.raises(MessageFormatError, match=f"time to live of {milliseconds} ms"):
         producer_of(PlayedBroker(), SendDefaults(time_to_live_ms=milliseconds))
 
 

@@ -161,7 +161,7 @@ def test_a_message_without_reply_to_cannot_be_answered(shell: str, spanwire_brok
         async with opened(shell, spanwire_broker.url) as connection, connection.session() as session:
             await (await session.create_producer("queue://A")).send("x")
             message = await (await session.create_consumer("queue://A")).receive(WAIT_S)
-            with pytest.raises(InvalidDestinationError, match="it has no reply_to"):
+            with pytest.raises(InvalidDestinationError, match="the message has no reply_to"):
                 await message.reply("y")
 
     asyncio.run(scenario())

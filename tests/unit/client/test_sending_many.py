@@ -104,7 +104,7 @@ def test_without_a_link_or_a_producer_nothing_is_posted() -> None:
     ("wrong", "error", "told"),
     [
         (Outgoing("x", None, A, priority=10), MessageFormatError, "a priority is 0 to 9"),
-        (Outgoing("x", None, A, time_to_live_ms=-1), MessageFormatError, "cannot live for -1 ms"),
+        (Outgoing("x", None, A, time_to_live_ms=-1), MessageFormatError, "time to live of -1 ms"),
         (Outgoing("x"), InvalidDestinationError, "the producer has no destination"),
         (Outgoing(object(), None, A), MessageFormatError, "is no message body"),
         (Outgoing(b"x" * 5000, None, A), ResourceAllocationError, "larger than the broker's limit"),

@@ -187,9 +187,9 @@ def test_what_goes_last_and_is_answered_is_on_the_broker_s_disk_where_any_is(
 
 
 @pytest.mark.parametrize("mode", ["auto", "dups_ok", "individual", "transacted"])
-def test_only_under_client_acknowledgement_a_reader_may_keep_nothing(broker: PlayedBroker, mode: str) -> None:
+def test_delivered_messages_can_be_discarded_only_under_client_acknowledgement(broker: PlayedBroker, mode: str) -> None:
     consumer = broker.consumer(broker.session(mode))
-    with pytest.raises(IllegalStateError, match="only under client acknowledgement"):
+    with pytest.raises(IllegalStateError, match="only a consumer of a session"):
         consumer.discard_delivered()
 
 

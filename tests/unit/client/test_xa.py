@@ -79,10 +79,10 @@ def test_sends_and_acknowledgements_between_start_and_end_name_the_branch(
 
 def test_outside_of_a_branch_nothing_is_sent(broker: PlayedBroker, session: ClientSession) -> None:
     producer = broker.producer(session)
-    with pytest.raises(IllegalStateError, match=r"xa\.start one first"):
+    with pytest.raises(IllegalStateError, match=r"call xa\.start first"):
         broker.send(producer, "x")
     worked(broker, session)
-    with pytest.raises(IllegalStateError, match=r"xa\.start one first"):
+    with pytest.raises(IllegalStateError, match=r"call xa\.start first"):
         broker.send(producer, "x")
 
 

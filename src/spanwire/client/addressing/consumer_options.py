@@ -64,7 +64,7 @@ def consumer_info(
     if prefetch is None:
         prefetch = options.number("consumer.prefetchSize", default_prefetch(target, requested, settings))
     if prefetch < 0:
-        raise ConfigurationError(f"a prefetch of {prefetch} messages is less than none")
+        raise ConfigurationError(f"a prefetch of {prefetch} messages is negative; 0 pulls each message")
     exclusive = options.flag("consumer.exclusive", settings.exclusive_consumer)
     retroactive = options.flag("consumer.retroactive", settings.retroactive_consumer)
     priority = options.number("consumer.priority", 0, LOWEST_PRIORITY, HIGHEST_PRIORITY)

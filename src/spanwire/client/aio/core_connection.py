@@ -146,7 +146,9 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             async with asyncio.timeout(timeout):
                 await wire.writable()
         except TimeoutError:
-            raise ResourceAllocationError(f"the broker has taken nothing for {timeout:g} s") from None
+            raise ResourceAllocationError(
+                f"the socket has been full for {timeout:g} s; the message is not sent"
+            ) from None
         await self.wait_online()
 
     async def yield_after_send(self) -> None:
@@ -426,7 +428,11 @@ class CoreConnection(WireOwner, KeepAliveConnection):
                 self._inactivity, self._keep_alive_frame = self.core.keep_alive()
                 self._is_reading = True
                 return None
-            failure = refusal if refusal is not None else JmsError(f"{address.url} let the client in and was gone")
+            failure = (
+                refusal
+                if refusal is not None
+                else JmsError(f"{address.url} accepted the login and closed the connection")
+            )
         except TimeoutError:
             failure = login_timeout_error(address, is_open, timeout)
         except OSError as error:

@@ -216,7 +216,9 @@ class FanoutTransport:
             link = connection.branch.link
             due = None if link is None else link.next_timeout()
             if link is not None and due is not None and now >= due and not link.handle_timeout(now):
-                connection.end(JmsError(f"the broker at {connection.branch.address.url} is silent"))
+                connection.end(
+                    JmsError(f"the broker at {connection.branch.address.url} has been silent for the negotiated time")
+                )
 
     def _add(self, address: BrokerAddress) -> None:
         branch = self.hub.add(address)
@@ -261,10 +263,12 @@ class FanoutTransport:
                 failover.begin(False, self.machine.now().monotonic)
             else:
                 failover.on_failed(error if error is not None else JmsError("lost"), self.machine.now().monotonic)
-        logger.warning("fanout: %s is tried no more: %s", branch.address.url, failover.exhausted_error())
+        logger.warning(
+            "fanout: no further attempt to connect to %s: %s", branch.address.url, failover.exhausted_error()
+        )
         self.hub.remove(branch)
         if len(self.hub.branches) < self.hub.policy.min_ack_count and self._url.group is None:
-            self._reason = f"fewer brokers are left than minAckCount asks for: {failover.exhausted_error()}"
+            self._reason = f"fewer brokers are left than minAckCount: {failover.exhausted_error()}"
             self._wake_loop()
 
     async def _serve_connection(self, connection: BranchConnection) -> None:

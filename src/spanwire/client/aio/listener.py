@@ -86,7 +86,7 @@ class ListenerLoop:
             pass  # the consumer or its connection is closed
         except JmsError as error:
             if on_error is None:
-                logger.warning("a listener gets no more messages: %s", error)
+                logger.warning("a listener has stopped: %s", error)
             else:
                 on_error(error)
 

@@ -264,7 +264,7 @@ class CoreConnection:
             return
         self.flush(None if timeout is None else self.machine.now().monotonic + timeout)
         if self.unsent:
-            raise ResourceAllocationError(f"the broker has taken nothing for {timeout:g} s")
+            raise ResourceAllocationError(f"the socket has been full for {timeout:g} s; the message is not sent")
         if not self.core.is_online:
             self.wait_online()
 
@@ -419,7 +419,7 @@ class CoreConnection:
         if self.core.is_online:
             self.flush()
             return None
-        return self._login_error or JmsError(f"{address.url} let the client in and was gone")
+        return self._login_error or JmsError(f"{address.url} accepted the login and closed the connection")
 
     def _run_keeper(self) -> None:
         with self.lock:

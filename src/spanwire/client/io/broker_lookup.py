@@ -58,7 +58,7 @@ def may_send_login(address: BrokerAddress, url: BrokerUrl, tls: ClientTlsSetting
 def _uris(group: AgentSettings) -> list[str]:
     """Return the announced URIs, unchecked. Raises `JmsError`."""
     if isinstance(group, ZeroconfSettings) and not has_extra(name_of(group)):
-        logger.info("the extra zeroconf is not installed: brokers of %s are looked for by multicast", group.place)
+        logger.info("the extra zeroconf is not installed: searching for brokers of %s by multicast", group.place)
         group = MulticastSettings(group=group.group)
     if not isinstance(group, MulticastSettings):
         try:

@@ -130,7 +130,7 @@ def connection_error(address: BrokerAddress, error: Exception) -> JmsError:
     if isinstance(error, ssl.SSLCertVerificationError):
         reason = error.verify_message.rstrip(".")
         advice = "name the certificate of its authority as trust store, or correct the host"
-        return JmsError(f"the certificate of {address.url} does not hold: {reason}; {advice}")
+        return JmsError(f"the certificate of {address.url} is not valid: {reason}; {advice}")
     if isinstance(error, ssl.SSLError):
         return JmsError(f"no TLS with {address.url}: {short_reason(error)}; is that an ssl connector?")
     if isinstance(error, socket.gaierror):
@@ -150,8 +150,7 @@ def login_timeout_error(address: BrokerAddress, is_open: bool, timeout: float | 
     seconds = address.settings.connect_timeout_ms / 1000 if timeout is None else timeout
     if is_open:
         return JmsError(
-            f"{address.url} accepted the connection and has not let the client in within {seconds:g} s; "
-            "is it an OpenWire connector?"
+            f"{address.url} accepted the connection, but no login within {seconds:g} s; is it an OpenWire connector?"
         )
     return JmsError(f"no connection to {address.url} within {seconds:g} s; is the broker started?")
 

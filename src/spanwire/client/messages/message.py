@@ -271,7 +271,7 @@ def reply_destination(message: Message) -> Destination:
     """Return the destination for the reply to a message. Raises `InvalidDestinationError` if there is none."""
     destination = message.reply_to
     if destination is None:
-        raise InvalidDestinationError("the message asks for no answer: it has no reply_to")
+        raise InvalidDestinationError("the message has no reply_to, so it cannot be answered")
     return destination
 
 

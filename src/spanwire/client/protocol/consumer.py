@@ -229,7 +229,7 @@ class ClientConsumer:
         Raises `IllegalStateError` unless the session's mode is client acknowledgement.
         """
         if self.mode != CLIENT:
-            raise IllegalStateError("only under client acknowledgement may a consumer forget what it has delivered")
+            raise IllegalStateError('only a consumer of a session("client") can discard delivered messages')
         self._delivered.is_retained = False
 
     @property

@@ -104,7 +104,7 @@ class Failover:
 
     def timeout_error(self) -> JmsError:
         """Return the error of a send that was given up."""
-        return JmsError(f"there has been no connection for {self.policy.timeout_ms} ms, the timeout of failover")
+        return JmsError(f"no connection for {self.policy.timeout_ms} ms, the timeout of the failover URL")
 
     @property
     def needs_discovery(self) -> bool:
@@ -146,9 +146,9 @@ class Failover:
             reasons = "; ".join(self._reasons[:MAX_LOGGED_REASONS]) + (
                 "; …" if len(self._reasons) > MAX_LOGGED_REASONS else ""
             )
-            logger.warning("no broker answers, trying on: %s", reasons)
+            logger.warning("no broker answers, retrying: %s", reasons)
         elif policy.warn_after > 0 and self.attempts % policy.warn_after == 0:
-            logger.warning("no connection after %d attempts: %s; trying on", self.attempts, error)
+            logger.warning("no connection after %d attempts: %s; retrying", self.attempts, error)
         self._not_before = now + self._wait()
         self._increase_delay()
 
@@ -217,7 +217,7 @@ class Failover:
     def prefer(self, address: BrokerAddress) -> JmsError:
         """Choose a preferred address for the next connection. Returns the error that ends the present connection."""
         self._next_target = address
-        return JmsError(f"{address.url} is back, which is preferred")
+        return JmsError(f"{address.url} is preferred, and accepts connections again")
 
     def on_advice(self, connected_brokers: str | None, reconnect_to: str | None, rebalance: bool) -> JmsError | None:
         """Handle a broker's list of other brokers.

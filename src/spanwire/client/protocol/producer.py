@@ -408,7 +408,7 @@ def check_time_to_live(time_to_live_ms: int) -> None:
     milliseconds.
     """
     if not isinstance(time_to_live_ms, int) or not 0 <= time_to_live_ms <= MAX_TIME_TO_LIVE_MS:
-        raise MessageFormatError(f"a message cannot live for {time_to_live_ms} ms; 0 means for ever")
+        raise MessageFormatError(f"a time to live of {time_to_live_ms} ms is not possible; 0 means no expiry")
 
 
 def lives_ms(outgoing: Outgoing, default_ms: int, wall_ms: int) -> int:

@@ -224,7 +224,7 @@ class ClientSession:
     def _check_transacted(self) -> None:
         self.check_open()
         if self.xa is not None:
-            raise IllegalStateError("a branch is settled by its id: xa.commit(xid), xa.rollback(xid)")
+            raise IllegalStateError("an XA session commits by branch: call xa.commit(xid) or xa.rollback(xid)")
         if self.mode != TRANSACTED:
             raise IllegalStateError("the session is not transacted")
 

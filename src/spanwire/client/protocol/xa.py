@@ -47,7 +47,7 @@ class XaTransaction(LocalTransaction):
     def begin(self) -> None:
         """Raise `IllegalStateError` outside of a branch."""
         if self.branch is None:
-            raise IllegalStateError("the session works in no branch; xa.start one first")
+            raise IllegalStateError("the session has no current branch; call xa.start first")
 
     def join(self, xid: XaTransactionId) -> None:
         """Put further messages and acknowledgements into a branch."""
