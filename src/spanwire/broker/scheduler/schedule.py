@@ -441,7 +441,7 @@ def stored_form(message: Message, number: int) -> Message:
 
 
 def asks(properties: dict[str, PropertyValue]) -> bool:
-    """Return a copy of ``message`` with the job's number as expiration; the bytes keep the true one."""
+    """Return True if a message with these properties is to be scheduled, and was not delivered already."""
     if _is_set(properties, JOB_ID):
         return False
     return _is_set(properties, DELAY) or _is_set(properties, PERIOD) or _is_set(properties, CRON)
