@@ -40,7 +40,6 @@ UNREVISED: Final = tuple(
     f"src/spanwire/{package}"
     for package in (
         "_build",
-        "broker/admin/",
         "broker/advisories/",
         "broker/assembly",
         "broker/broker.py",
@@ -50,7 +49,6 @@ UNREVISED: Final = tuple(
         "broker/dispatch/",
         "broker/metadata",
         "broker/persistence/",
-        "broker/plugins/",
         "broker/policy/",
         "broker/ports",
         "broker/reconfiguration",

@@ -1,6 +1,4 @@
-"""Administration of a broker: removes durable subscriptions and destinations, disconnects clients. An operator is no
-client, so no rights are checked.
-"""
+"""Administration: removes durable subscriptions and destinations, disconnects clients. An operator needs no rights."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ DISCONNECTED: Final = "an operator has disconnected this client"
 
 
 class Administration:
-    """Removes what nobody uses any more, and ends connections. Messages are left to `Operations`."""
+    """Removes unused objects and ends connections. `Operations` handles messages."""
 
     def __init__(
         self,
@@ -39,8 +37,11 @@ class Administration:
         self._flow: Final[FlowControl] = flow
 
     def remove_subscription(self, client_id: str, name: str, now: Time) -> int:
-        """Delete a durable subscription whose subscriber is away; gives how many messages waited for it. Raises
-        `InvalidDestinationError` when there is none, `JmsError` while it is in use.
+        """Delete a durable subscription without subscriber and return the number of its messages.
+
+        Raises:
+            InvalidDestinationError: the subscription does not exist.
+            JmsError: the subscription is in use.
         """
         self._turn(now)
         pending = self._durables.pending(client_id, name)
@@ -49,8 +50,11 @@ class Administration:
         return pending
 
     def remove_destination(self, destination: Destination, now: Time) -> None:
-        """Remove a queue or topic that is empty and has no consumer. Raises `InvalidDestinationError` when there is
-        none, `JmsError` while it is in use.
+        """Remove an empty queue or topic without consumers.
+
+        Raises:
+            InvalidDestinationError: the destination does not exist.
+            JmsError: the destination is in use.
         """
         self._turn(now)
         if destination.is_temporary or destination.is_advisory:
@@ -60,7 +64,7 @@ class Administration:
         self._flow.unpark()
 
     def disconnect(self, name: str, now: Time) -> list[str]:
-        """Close the connections of this id, client id or remote address; gives the ids of their connections."""
+        """Close the connections with this connection id, client id or remote address. Return their connection ids."""
         self._turn(now)
         found = [
             state

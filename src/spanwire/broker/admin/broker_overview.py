@@ -1,4 +1,4 @@
-"""The operator's views of a whole broker, made when asked for. Changes nothing."""
+"""Views of the whole broker for an operator. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.transactions.xa_transactions import XaTransactions
 
-MAX_CONSUMERS: Final = 50_000  # in one answer: as many as destinations, so that the answer fits the control socket
+MAX_CONSUMERS: Final = 50_000  # consumers in one answer, so that the answer fits the control socket
 
 
 class Overview:
-    """What there is in one broker."""
+    """Makes views of one broker."""
 
     def __init__(
         self,
@@ -48,27 +48,27 @@ class Overview:
         self._xa: Final[XaTransactions] = xa
 
     def destination_views(self) -> list[DestinationView]:
-        """All queues and topics, advisory topics included."""
+        """Return all queues and topics, with advisory topics."""
         return [destination_view(home, home.consumer_count) for home in self._map.all()]
 
     def homes(self) -> list[BrokerDestination]:
-        """All queues and topics by name, for who looks at them in slices."""
+        """Return all queues and topics by name, for callers that work in slices."""
         return sorted(self._map.all(), key=_name)
 
     def destination_view(self, home: BrokerDestination) -> DestinationView:
-        """One queue or topic as it is now."""
+        """Return the view of a queue or topic."""
         return destination_view(home, home.consumer_count)
 
     def durable_views(self, monotonic: float) -> list[DurableView]:
-        """All durable subscriptions, active or away."""
+        """Return all durable subscriptions."""
         return [durable_view(durable, monotonic) for durable in self._map.durables.values()]
 
     def connection_views(self) -> list[ConnectionView]:
-        """All connections."""
+        """Return all connections."""
         return [connection_view(state) for state in self._connections.all()]
 
     def consumer_views(self) -> list[ConsumerView]:
-        """The consumers of all connections, the first `MAX_CONSUMERS`."""
+        """Return the consumers of all connections, `MAX_CONSUMERS` at most."""
         found: list[ConsumerView] = []
         for state in self._connections.all():
             for subscription in list(state.consumers.values())[: MAX_CONSUMERS - len(found)]:
@@ -76,7 +76,7 @@ class Overview:
         return found
 
     def statistics(self) -> BrokerStatistics:
-        """Totals over all destinations and durable subscriptions."""
+        """Return totals over all destinations and durable subscriptions."""
         homes = self._map.all()
         durables = list(self._map.durables.values())
         waiting_durably = sum([durable.line.waiting() + durable.line.in_flight for durable in durables])

@@ -1,7 +1,7 @@
-"""What an operator does to the messages of a queue: remove those that a selector chooses, retry dead letters.
+"""Operations on the messages of a queue: removal of selected messages, retry of dead letters.
 
-Each is one scan over what waits in the queue at the moment of the call, in memory and on the disk, a slice at a time.
-What consumers hold is left alone, and so is what comes in meanwhile. No rights are asked: an operator is no client.
+An operation scans the messages that are pending at the moment of the call, in memory and on the disk, in slices.
+Messages in flight and later ones stay. An operator needs no rights.
 """
 
 from __future__ import annotations
@@ -29,70 +29,68 @@ from spanwire.model.message import Message
 from spanwire.selector.expression import Selector
 from spanwire.selector.parser import parse_selector
 
-PAGE_MESSAGES: Final = 100  # messages read back at a time for one scan
-REMOVAL_BYTES: Final = 512  # of memory that a removal takes until it is written
-READ_POLL_SECONDS: Final = 0.02  # between two looks at a piece that the queue itself is reading
+PAGE_MESSAGES: Final = 100  # messages of one read for one scan
+REMOVAL_BYTES: Final = 512  # memory of a removal until it is written
+READ_POLL_SECONDS: Final = 0.02  # seconds between two checks of a page that the queue is reading
 
 
 class OperationObserver(Protocol):
-    """Who asked for an operation."""
+    """Gets the result of an operation."""
 
     def finished(self, count: int, passed: int) -> None:
-        """It is done: so many messages were chosen, and ``passed`` of the chosen were left because nothing could be
-        done with them.
-        """
+        """Take the result: ``count`` messages were processed, ``passed`` selected ones had to stay."""
         ...
 
 
 class Disposal(Protocol):
-    """What is done with a chosen message. One that ``is_blind`` needs to know nothing of it."""
+    """Action on a selected message. A blind action needs no knowledge of the message."""
 
     @property
     def is_blind(self) -> bool:
-        """Whether it does the same with every message, read or not."""
+        """True if the action is the same for every message, read or unread."""
         ...
 
     def prepare(self, message: Message) -> Message | None:
-        """The message in the form that `dispose` wants; None if it has to stay where it is."""
+        """Return the message in the form for `dispose`, None if the message must stay."""
         ...
 
     def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
-        """``reference`` has left the line of ``queue``: do it."""
+        """Act on ``reference``, which has left the pending list of ``queue``."""
         ...
 
     def is_behind(self) -> bool:
-        """Whether the disk is too far behind for more."""
+        """Return True if the disk must catch up first."""
         ...
 
 
 class Discarding(Disposal):
-    """Chosen messages are removed."""
+    """Removes selected messages."""
 
     def __init__(self, unstored: Unstored) -> None:
         self._unstored: Final[Unstored] = unstored
 
     @property
     def is_blind(self) -> bool:
-        """What goes need not be looked at."""
+        """True: messages are removed unread."""
         return True
 
     def prepare(self, message: Message) -> Message | None:
-        """Every message can be removed."""
+        """Return the message."""
         return message
 
     def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
-        """Out of memory and out of the store."""
+        """Remove the message from memory and store."""
         if reference.sequence > 0:
             self._unstored.add(REMOVAL_BYTES)
         queue.discard(reference)
 
     def is_behind(self) -> bool:
-        """Removals take memory until they are written; sends have the room before them."""
+        """Return True if removals use half of the unsynced bytes; the other half is for sends."""
         return self._unstored.is_half_full()
 
 
 class Retrying(Disposal):
-    """Chosen dead letters go back to where they were sent first; one unit in the store, so none is lost or doubled."""
+    """Returns selected dead letters to their first destination, each in one unit of the store."""
 
     def __init__(
         self, context: BrokerContext, destinations: Destinations, formats: MessageFormats, unstored: Unstored
@@ -104,12 +102,15 @@ class Retrying(Disposal):
 
     @property
     def is_blind(self) -> bool:
-        """Where a dead letter came from stands in it."""
+        """False: the first destination is a property of the message."""
         return False
 
     def prepare(self, message: Message) -> Message | None:
-        """The message as it was sent first; None for one that is no dead letter, or whose destination is gone or
-        takes nothing but what the broker or a program itself says there, and for all while the disk has no room.
+        """Return the message as first sent.
+
+        Returns:
+            None for a message that is no dead letter, whose destination is gone or takes no client messages, and while
+            the disk has no room.
         """
         store = self._context.store
         if store is not None and not store.has_room():
@@ -120,7 +121,7 @@ class Retrying(Disposal):
             target = view.original_destination
             if CAUSE not in view.properties or target is None or target.is_temporary or target == message.destination:
                 return None
-            if target.is_advisory or is_control(target):  # no message dies there: somebody has made it up
+            if target.is_advisory or is_control(target):  # no message dies there: the property is forged
                 return None
             restore(view, target, self._context.wall_ms)
             copy = message_format.encode_from_view(view)
@@ -130,7 +131,7 @@ class Retrying(Disposal):
         return copy
 
     def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
-        """Store and remove as one, then dispatch."""
+        """Store and remove in one unit, then dispatch."""
         homes = self._homes(prepared)
         copies: list[Message] = []
         for _ in homes:
@@ -142,12 +143,13 @@ class Retrying(Disposal):
             home.accept(copies[place], sequences[place])
 
     def is_behind(self) -> bool:
-        """Each is stored again."""
+        """Return True if the unsynced bytes are full: each message is stored again."""
         return self._unstored.is_full()
 
     def _homes(self, prepared: Message) -> list[BrokerDestination]:
-        """The destination itself and the durable subscriptions that it serves. What a virtual destination forwarded
-        is not forwarded again: a dead letter comes from the queue in which it died.
+        """Return the destination and the durable subscriptions it serves, without virtual destinations.
+
+        A dead letter comes from the queue in which it died, so it was forwarded already.
         """
         home = self._destinations.ensure_own(prepared.destination)
         homes: list[BrokerDestination] = [home]
@@ -160,7 +162,7 @@ class Retrying(Disposal):
     def _store(
         self, homes: list[BrokerDestination], copies: list[Message], queue: Queue, reference: MessageReference
     ) -> list[int]:
-        """The sequences of the copies, 0 for those that the store does not take."""
+        """Return the sequences of the copies, 0 for copies that are not stored."""
         sequences = [0 for _ in homes]
         store = self._context.store
         if store is None:
@@ -182,10 +184,9 @@ class Retrying(Disposal):
 
 
 class SelectiveWalk(BrokerDestination):
-    """Shows each waiting message of ``queue`` to the selector and hands those it chooses to ``disposal``.
+    """Scans the pending messages of ``queue`` with a selector and passes selected ones to ``disposal``.
 
-    A destination of its own, so that it has jobs and gets its own pages. Pieces on the disk stay there: only what is
-    chosen leaves them.
+    Paged-out messages stay on the disk; only selected ones leave the queue.
     """
 
     def __init__(
@@ -211,15 +212,15 @@ class SelectiveWalk(BrokerDestination):
         self._scans: Final[list[ListScan]] = [ListScan(line) for line in queue.pending.lists if line.count > 0]
         self._page_read: Page | None = None
         self._paged_out: PagedOut | None = None
-        self._read_indexes: list[int] = []  # indexes into the paged_out piece that is being read
-        self._expected: list[int] = []  # the numbers that stood there
+        self._read_indexes: list[int] = []  # indexes into the page being read
+        self._expected: list[int] = []  # the numbers at these indexes
         self._page_end = 0
         self._count = 0
         self._passed = 0
         self._done = False
 
     def work(self) -> bool:
-        """One slice; True while there is more that can be done now."""
+        """Run one slice. Return True while more can be done now."""
         if self._disposal.is_behind() and not self._queue.removed:
             self._context.wake_at(self, self._context.monotonic + READ_POLL_SECONDS)
             return False
@@ -247,7 +248,7 @@ class SelectiveWalk(BrokerDestination):
         return not self._done
 
     def wake(self) -> None:
-        """Look again whether a piece has come, or whether the disk has caught up."""
+        """Go on after a wait for a page or for the disk."""
         self._context.schedule(self)
 
     def _finish(self) -> None:
@@ -282,7 +283,7 @@ class SelectiveWalk(BrokerDestination):
         return end - start
 
     def _unread(self, scan: ListScan, page: Page, paged_out: PagedOut, budget: int) -> int:
-        """Messages on the disk that are removed whatever they are need not be read."""
+        """Remove paged-out messages without reading."""
         store = self._context.store
         queue = self._queue
         position = scan.position
@@ -305,7 +306,7 @@ class SelectiveWalk(BrokerDestination):
         return end - start
 
     def _ask(self, scan: ListScan, page: Page, paged_out: PagedOut) -> bool:
-        """Read the next page of a paged_out piece; False when there was nothing on the disk to read."""
+        """Read the next messages of a page. Return False if none are on the disk."""
         start = scan.position.offset
         end = self._queue.pending.extent(paged_out, start, scan.end(page, PAGE_MESSAGES)).end
         self._read_indexes = [index for index in range(start, end) if paged_out.numbers[index] != REMOVED]
@@ -321,14 +322,14 @@ class SelectiveWalk(BrokerDestination):
         return False
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """A page is here."""
+        """Take messages from the store."""
         self._queue.pending.note_read(messages)
         if not self._queue.removed and self._scans:
             self._show(messages)
         self._context.schedule(self)
 
     def _show(self, messages: list[Message | None]) -> None:
-        """Choose among a page, unless the piece has been read or cut meanwhile: then it is looked at again."""
+        """Select among messages that were read, unless the page has changed meanwhile; then it is read again."""
         scan = self._scans[0]
         page = self._page_read
         paged_out = self._paged_out
@@ -359,7 +360,7 @@ class SelectiveWalk(BrokerDestination):
             self._disposal.dispose(self._queue, reference, prepared[place])
 
     def _waiting(self, paged_out: PagedOut, index: int, message: Message | None) -> MessageReference | None:
-        """The message at ``index``: one that only memory has, or ``message`` as the store gave it."""
+        """Return the message at ``index``: an unstored one, or ``message`` from the store."""
         if paged_out.numbers[index] == UNSTORED:
             return paged_out.kept[index]
         if message is None:
@@ -387,7 +388,7 @@ class SelectiveWalk(BrokerDestination):
 
 
 class Operations:
-    """The operations on one broker's queues. What came of each is told to its observer, in a later turn."""
+    """Operations on the queues of one broker. Each observer gets its result in a later turn."""
 
     def __init__(
         self,
@@ -405,7 +406,7 @@ class Operations:
         self._retrying: Final[Retrying] = Retrying(context, destinations, formats, unstored)
 
     def queues(self, pattern: Destination) -> list[Destination]:
-        """The queues of this name or pattern, by name."""
+        """Return the queues that match a name or pattern, by name."""
         if not pattern.is_pattern:
             found = self._map.queue(pattern)
             return [] if found is None else [found.destination]
@@ -413,8 +414,10 @@ class Operations:
         return sorted(homes, key=_name_of)
 
     def pause(self, destination: Destination, pause: bool, now: Time) -> int:
-        """Let a queue dispatch nothing more, or again; gives how many messages wait in it. Raises
-        `InvalidDestinationError` when there is none of this name.
+        """Stop or resume the dispatch of a queue and return the number of its pending messages.
+
+        Raises:
+            InvalidDestinationError: the queue does not exist.
         """
         self._context.wall_ms = now.wall_ms
         self._context.monotonic = now.monotonic
@@ -428,28 +431,34 @@ class Operations:
         return queue.waiting()
 
     def durable_terms(self, client_id: str | None = None) -> list[SubscriptionTerms]:
-        """The durable subscriptions of one client, or of all, whether or not their subscribers are there."""
+        """Return the durable subscriptions of one client, or of all clients."""
         found = [durable.terms for durable in self._map.durables.values()]
         return [terms for terms in found if client_id is None or terms.client_id == client_id]
 
     def terms_of(self, keys: list[str]) -> list[SubscriptionTerms]:
-        """Return those of the durable subscriptions with these keys that there are."""
+        """Return the existing durable subscriptions among these keys."""
         durables = self._map.durables
         return [durables[key].terms for key in keys if key in durables]
 
     def remove(
         self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
     ) -> None:
-        """Remove the waiting messages that ``selector`` chooses, at most ``limit``. Raises `InvalidSelectorError` and
-        `InvalidDestinationError`.
+        """Remove at most ``limit`` pending messages that ``selector`` selects.
+
+        Raises:
+            InvalidSelectorError: the selector is invalid.
+            InvalidDestinationError: the queue does not exist.
         """
         self._scan(destination, selector, limit, self._discarding, observer, now)
 
     def retry(
         self, destination: Destination, selector: str | None, observer: OperationObserver, limit: int, now: Time
     ) -> None:
-        """Send the waiting dead letters that ``selector`` chooses back to where they came from, at most ``limit``.
-        Raises as `remove`.
+        """Return at most ``limit`` selected dead letters to their first destinations.
+
+        Raises:
+            InvalidSelectorError: the selector is invalid.
+            InvalidDestinationError: the queue does not exist.
         """
         self._scan(destination, selector, limit, self._retrying, observer, now)
 

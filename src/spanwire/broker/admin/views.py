@@ -1,4 +1,4 @@
-"""What an operator sees of a running broker: frozen views, made when asked for."""
+"""Views of a running broker for an operator: frozen copies, made on request."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from spanwire.broker.topic.topic import Topic
 
 @dataclass(frozen=True)
 class DestinationView:
-    """One queue or topic. ``pending`` counts waiting and unacknowledged messages (ActiveMQ's queue size), of a topic
-    also those of the durable subscriptions to it alone; a queue that is ``paused`` dispatches nothing."""
+    """A queue or topic.
+
+    ``pending`` counts waiting and unacknowledged messages (ActiveMQ's queue size), for a topic including durable
+    subscriptions to that topic alone. A ``paused`` queue dispatches nothing.
+    """
 
     destination: str
     pending: int
@@ -34,8 +37,11 @@ class DestinationView:
 
 @dataclass(frozen=True)
 class DurableView:
-    """One durable subscription. ``pending`` counts its waiting and unacknowledged messages, ``away_s`` the seconds
-    without a subscriber, from this start of the broker at the earliest; it is None while the subscription is active."""
+    """A durable subscription.
+
+    ``pending`` counts waiting and unacknowledged messages. ``away_s`` are the seconds without a subscriber, since the
+    start of the broker at most; None while a subscriber is connected.
+    """
 
     client_id: str
     name: str
@@ -53,8 +59,9 @@ class DurableView:
 
 @dataclass(frozen=True)
 class ConsumerView:
-    """One consumer of a connected client. ``in_flight`` messages are out and not acknowledged; ``durable`` is the name
-    of its durable subscription."""
+    """A consumer of a connected client. ``in_flight`` counts unacknowledged messages, ``durable`` names its
+    subscription.
+    """
 
     consumer_id: str
     client_id: str | None
@@ -72,7 +79,7 @@ class ConsumerView:
 
 @dataclass(frozen=True)
 class ConnectionView:
-    """One client connection; ``slow`` says that it has not taken what was sent to it."""
+    """A client connection; ``slow`` is True while the client does not read its bytes."""
 
     connection_id: str
     client_id: str | None
@@ -86,8 +93,10 @@ class ConnectionView:
 
 @dataclass(frozen=True)
 class BrokerStatistics:
-    """Totals since the broker started. ``pending`` counts what waits in queues, for consumers of topics and for durable
-    subscriptions. ``store_bytes`` are those of the store's files; a limit of 0 is as much as the disk has.
+    """Totals since the broker started.
+
+    ``pending`` counts messages in queues, for consumers of topics and for durable subscriptions. ``store_bytes`` is the
+    size of the store's files; a limit of 0 is the size of the disk.
     """
 
     connections: int
@@ -111,7 +120,7 @@ class BrokerStatistics:
 
 
 def destination_view(home: BrokerDestination, consumers: int) -> DestinationView:
-    """One queue or topic as it is now."""
+    """Return the view of a queue or topic."""
     in_flight = home.in_flight if isinstance(home, Queue) else 0
     durables = home.durables if isinstance(home, Topic) else []
     waiting = sum(_pending(durable) for durable in durables if durable.terms.topic == home.destination)
@@ -133,7 +142,7 @@ def destination_view(home: BrokerDestination, consumers: int) -> DestinationView
 
 
 def durable_view(durable: DurableSubscription, monotonic: float) -> DurableView:
-    """One durable subscription as it is now."""
+    """Return the view of a durable subscription."""
     line = durable.line
     terms = durable.terms
     return DurableView(
@@ -157,7 +166,7 @@ def _pending(durable: DurableSubscription) -> int:
 
 
 def consumer_view(state: ConnectionState, subscription: Subscription) -> ConsumerView:
-    """One consumer of a connection as it is now."""
+    """Return the view of a consumer."""
     info = subscription.info
     return ConsumerView(
         consumer_id=str(info.consumer_id),
@@ -176,7 +185,7 @@ def consumer_view(state: ConnectionState, subscription: Subscription) -> Consume
 
 
 def connection_view(state: ConnectionState) -> ConnectionView:
-    """One connection as it is now."""
+    """Return the view of a connection."""
     return ConnectionView(
         connection_id=state.connection_id,
         client_id=state.info.client_id,

@@ -1,5 +1,6 @@
-"""Dead letters that nobody wants: dropped as they come, by what they were sent to (ActiveMQ, "Message Redelivery and
-DLQ Handling", the discarding DLQ plugin).
+"""The discarding plug-in: drops dead letters by the destination that a message was sent to.
+
+Source: ActiveMQ, "Message Redelivery and DLQ Handling", the discarding DLQ plug-in.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ from spanwire.broker.routing.dead_letters import DROP, KEEP, DeathRule
 from spanwire.model.destination import TEMP_QUEUE, TEMP_TOPIC
 from spanwire.selector.regular_expression import RegularExpression
 
-DEFAULT_REPORT_INTERVAL: Final = 1_000  # of ActiveMQ
-MAX_PATTERNS: Final = 64  # of one plugin, each bounded by `spanwire.selector.regular_expression`
-MAX_KNOWN: Final = 1_000  # names for which it is remembered whether a pattern fits; all are forgotten when it is full
+DEFAULT_REPORT_INTERVAL: Final = 1_000  # as in ActiveMQ
+MAX_PATTERNS: Final = 64  # patterns of one plug-in; each is bounded by `spanwire.selector.regular_expression`
+MAX_KNOWN: Final = 1_000  # remembered names; all are forgotten at this number
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class DiscardingSettings:
-    """Which dead letters are dropped. ``drop_only`` are regular expressions of whole names; there is a line in the log
-    for each ``report_interval`` of them, none if that is 0.
+    """The dead letters to be dropped.
+
+    ``drop_only`` holds regular expressions for whole names. One log line reports each ``report_interval`` dropped
+    messages, 0 for none.
     """
 
     drop_all: bool = True
@@ -34,23 +37,31 @@ class DiscardingSettings:
 
 
 def name_pattern(pattern: str) -> RegularExpression:
-    """What fits a whole name that ``pattern`` describes; raises `InvalidSelectorError`."""
-    RegularExpression(pattern)  # alone, so that no bracket of it closes that of the next line
+    """Return a pattern for whole names that match ``pattern``.
+
+    Raises:
+        InvalidSelectorError: ``pattern`` is no regular expression.
+    """
+    RegularExpression(pattern)  # alone, so that no bracket closes the one below
     return RegularExpression(f"^({pattern})$")
 
 
 class Discarding(DeathRule):
-    """Drops dead letters. What is not dropped is left to the next rule and to the policy of the destination."""
+    """Drops dead letters. The next rule and the policy of the destination decide about others."""
 
     def __init__(self, settings: DiscardingSettings) -> None:
-        """Raises `InvalidSelectorError` for a pattern that is none."""
+        """Compile the patterns.
+
+        Raises:
+            InvalidSelectorError: a pattern is no regular expression.
+        """
         self._settings: Final[DiscardingSettings] = settings
         self._patterns: Final[list[RegularExpression]] = [name_pattern(text) for text in settings.drop_only]
         self.known: Final[dict[str, bool]] = {}
         self.dropped = 0
 
     def fate(self, reference: MessageReference, cause: str) -> int:
-        """`DROP` or `KEEP`, by the destination that the message was sent to."""
+        """Return `DROP` or `KEEP`, by the destination that the message was sent to."""
         destination = reference.message.destination
         settings = self._settings
         if not (
@@ -66,11 +77,11 @@ class Discarding(DeathRule):
         return DROP
 
     def deliver_later(self, reference: MessageReference, cause: str) -> bool:
-        """Never asked for."""
+        """Return False; never called."""
         return False
 
     def _names(self, name: str) -> bool:
-        """Whether a pattern fits; looking takes time that a name costs once."""
+        """Return True if a pattern matches ``name``. Results are remembered."""
         if not self._patterns:
             return False
         found = self.known.get(name)

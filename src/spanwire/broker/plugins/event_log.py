@@ -1,6 +1,6 @@
-"""A log of what clients do (ActiveMQ, "LoggingBrokerPlugin"): one line for each event of the kinds that are asked for.
+"""A log of client events (ActiveMQ, "LoggingBrokerPlugin"): one line for each event of the selected kinds.
 
-Bodies and passwords never stand in it; what a peer chose is cut and made printable.
+Bodies and passwords are never logged. Text chosen by a peer is shortened and made printable.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError
 from spanwire.model.message import Message
 
-LOGGER: Final = "spanwire.broker.event_log"  # as documented, wherever this module is
-MAX_LOGGERS: Final = 1_000  # loggers of single destinations; the others share one
+LOGGER: Final = "spanwire.broker.event_log"  # documented, independent of the module's name
+MAX_LOGGERS: Final = 1_000  # loggers of single destinations; other destinations share one
 FAMILIES: Final = ("Queue", "Topic", "TempQueue", "TempTopic")
 
 logger = logging.getLogger(LOGGER)
@@ -27,8 +27,10 @@ logger = logging.getLogger(LOGGER)
 
 @dataclass(frozen=True)
 class EventLogSettings:
-    """Which kinds of events are logged, with ActiveMQ's defaults. With ``per_destination`` a message that is sent is a
-    line of a logger for its destination: that of this module, then ``.Queue.NAME`` or ``.Topic.NAME``.
+    """The kinds of events to be logged, with ActiveMQ's defaults.
+
+    With ``per_destination`` each sent message is logged by a logger of its destination: the name of this module's
+    logger, then ``.Queue.NAME`` or ``.Topic.NAME``.
     """
 
     everything: bool = False
@@ -42,9 +44,7 @@ class EventLogSettings:
 
 
 class EventLog(EventObserver):
-    """Writes events. Which there are is for `spanwire.broker.plugins.logging_plugin` to notice, and for the parts of
-    the broker that tell their observer.
-    """
+    """Writes events. `spanwire.broker.plugins.logging_plugin` and observers in the broker report them."""
 
     def __init__(self, settings: EventLogSettings) -> None:
         self._settings: Final[EventLogSettings] = settings
@@ -57,24 +57,24 @@ class EventLog(EventObserver):
         self._names: Final[set[str]] = set()
 
     def write(self, event: str, who: str, what: str = "") -> None:
-        """``event`` is ours, ``who`` and ``what`` are a client's words."""
+        """Write a line: ``event`` is the broker's text, ``who`` and ``what`` are a client's."""
         if what:
             logger.info("%s: %s, %s", event, printable(who), printable(what))
         else:
             logger.info("%s: %s", event, printable(who))
 
     def branch_event(self, event: str, xid: str) -> None:
-        """Something is asked of an XA branch."""
+        """Write a request about an XA branch."""
         if self.transactions:
             self.write(event, xid)
 
     def destination_event(self, event: str, name: str) -> None:
-        """A destination comes or goes."""
+        """Write the creation or removal of a destination."""
         if self.internal:
             self.write(event, name)
 
     def sending(self, message: Message) -> None:
-        """A message comes in."""
+        """Write the arrival of a message."""
         line = f"{message.message_id}, {message.destination}"
         delivery = "persistent" if message.persistent else "not persistent"
         self._logger(message.destination).info(
@@ -93,7 +93,7 @@ class EventLog(EventObserver):
 
 
 class LoggedConsumer(MessageConsumer):
-    """Writes what is dispatched to a consumer."""
+    """Writes each dispatch to a consumer."""
 
     def __init__(self, consumer: MessageConsumer, name: str, log: EventLog) -> None:
         self._consumer: Final[MessageConsumer] = consumer
@@ -101,37 +101,37 @@ class LoggedConsumer(MessageConsumer):
         self._log: Final[EventLog] = log
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
-        """A line before it goes out."""
+        """Write a line, then dispatch."""
         self._log.write("dispatching message", str(message.message_id), f"to consumer {self._name}")
         self._consumer.dispatch(message, sequence, redelivery_count)
 
     def dispatch_end(self) -> None:
-        """Nothing further."""
+        """End a browse."""
         self._consumer.dispatch_end()
 
     def close(self, reason: JmsError) -> None:
-        """The broker ended this consumer."""
+        """Write that the broker ends the consumer, then end the consumer."""
         self._log.write("ending consumer", self._name, str(reason))
         self._consumer.close(reason)
 
     def told_to_pull(self) -> bool:
-        """The policy wants the client to pull."""
+        """Switch the client to pull mode."""
         return self._consumer.told_to_pull()
 
 
 class LoggedDeaths(DeathRule):
-    """Writes which messages expired or were given up. Decides nothing."""
+    """Writes each expired or rejected message and decides nothing."""
 
     def __init__(self, log: EventLog) -> None:
         self._log: Final[EventLog] = log
 
     def fate(self, reference: MessageReference, cause: str) -> int:
-        """`KEEP`."""
+        """Return `KEEP`."""
         message = reference.message
         event = "message has expired" if cause == EXPIRED else "message was given up"
         self._log.write(event, str(message.message_id), str(message.destination))
         return KEEP
 
     def deliver_later(self, reference: MessageReference, cause: str) -> bool:
-        """Never asked for."""
+        """Return False; never called."""
         return False

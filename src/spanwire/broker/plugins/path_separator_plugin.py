@@ -1,6 +1,4 @@
-"""A broker whose clients may write another separator than a dot in names of destinations (ActiveMQ's
-``destinationPathSeparatorPlugin``): ``orders/new`` is ``orders.new``.
-"""
+"""The path separator plug-in (ActiveMQ's ``destinationPathSeparatorPlugin``): ``orders/new`` means ``orders.new``."""
 
 from __future__ import annotations
 
@@ -19,11 +17,11 @@ from spanwire.model.ids import AnyTransactionId
 from spanwire.model.info import ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
-MAX_KNOWN: Final = 1_000  # names whose other form is remembered; then they are forgotten all at once
+MAX_KNOWN: Final = 1_000  # remembered names; all are forgotten at this number
 
 
 class SeparatedBroker(PluggedBroker):
-    """Gives every name that a client writes its dots, before anything else is done with it."""
+    """Replaces the separator in every name that a client writes, before all other work."""
 
     _separator: str
     _known: dict[str, Destination]
@@ -35,7 +33,7 @@ class SeparatedBroker(PluggedBroker):
         limits: UsageLimits,
         addresses: dict[str, str],
     ) -> None:
-        """As `PluggedBroker.plug_in`."""
+        """Install plug-ins as `PluggedBroker.plug_in` does."""
         super().plug_in(plugins, statistics_format, limits, addresses)
         self._separator = plugins.path_separator
         self._known = {}
@@ -54,7 +52,7 @@ class SeparatedBroker(PluggedBroker):
         return found
 
     def add_producer(self, state: ConnectionState, info: ProducerInfo, now: Time) -> None:
-        """As `Broker.add_producer`."""
+        """Add a producer as `Broker.add_producer` does."""
         destination = info.destination
         if destination is not None:
             other = self._dotted(destination)
@@ -70,24 +68,24 @@ class SeparatedBroker(PluggedBroker):
         now: Time,
         automatic: bool = False,
     ) -> Subscription:
-        """As `Broker.add_consumer`."""
+        """Add a consumer as `Broker.add_consumer` does."""
         other = self._dotted(info.destination)
         if other is not info.destination:
             info = replace(info, destination=other)
         return super().add_consumer(state, info, consumer, now, automatic)
 
     def add_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
-        """As `Broker.add_destination`."""
+        """Create a destination as `Broker.add_destination` does."""
         super().add_destination(state, self._dotted(destination), now)
 
     def remove_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
-        """As `Broker.remove_destination`."""
+        """Remove a destination as `Broker.remove_destination` does."""
         super().remove_destination(state, self._dotted(destination), now)
 
     def send(
         self, state: ConnectionState, message: Message, transaction_id: AnyTransactionId | None, token: int, now: Time
     ) -> bool:
-        """As `Broker.send`; the message has its new address when it is kept."""
+        """Send as `Broker.send` does, to the destination with dots."""
         other = self._dotted(message.destination)
         if other is not message.destination:
             try:
@@ -98,10 +96,12 @@ class SeparatedBroker(PluggedBroker):
 
 
 def dotted(destination: Destination, separator: str) -> Destination:
-    """``destination`` with dots for ``separator``; what is empty between two of them is left out, and so are blanks
-    around the parts. Temporary destinations keep the names that their connections gave them.
+    """Return ``destination`` with dots in place of ``separator``.
 
-    Raises `InvalidDestinationError` when nothing is left.
+    Empty parts and blanks around parts are dropped. Temporary destinations keep their names.
+
+    Raises:
+        InvalidDestinationError: nothing is left of a name.
     """
     if destination.is_temporary:
         return destination

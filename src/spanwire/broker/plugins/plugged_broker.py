@@ -1,4 +1,4 @@
-"""A broker with plug-ins. One without them is a plain `Broker` and pays nothing for them."""
+"""A broker with plug-ins. A broker without plug-ins is a plain `Broker` and pays nothing for them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ from spanwire.model.message import Message
 
 @dataclass(frozen=True)
 class PluginSettings:
-    """Which plug-ins a broker has. What becomes of dead letters is asked of the last of ``dead_letters`` first, as the
-    last plug-in of an ``activemq.xml`` is the outermost. A ``path_separator`` stands for a dot in names that
-    clients use. With ``names_user`` each message says as JMSXUserID who its sender logged in as.
+    """The plug-ins of a broker.
+
+    Of ``dead_letters`` the last rule decides first: the last plug-in of an ``activemq.xml`` is the outermost. Clients
+    may write ``path_separator`` in place of a dot. With ``names_user`` each message gets its sender's user name as
+    JMSXUserID.
     """
 
     dead_letters: tuple[DiscardingSettings | RedeliverySettings, ...] = ()
@@ -38,7 +40,7 @@ class PluginSettings:
 
     @property
     def any(self) -> bool:
-        """Whether there is one."""
+        """True if a plug-in is set."""
         return self != _NONE
 
 
@@ -46,7 +48,7 @@ _NONE: Final = PluginSettings()
 
 
 class PluggedBroker(Broker):
-    """A broker whose plug-ins look at what comes in and at what died. `plug_in` comes before everything else."""
+    """A broker whose plug-ins see incoming messages and dead letters. `plug_in` is called before everything else."""
 
     _statistics: StatisticsRequests | None
     _stamping: Stamping | None
@@ -58,8 +60,11 @@ class PluggedBroker(Broker):
         limits: UsageLimits,
         addresses: dict[str, str],
     ) -> None:
-        """Begin to do what ``plugins`` say. Statistics need their format; ``addresses`` are for
-        `spanwire.broker.plugins.statistics_entries.ADDRESSES`.
+        """Install plug-ins.
+
+        Args:
+            statistics_format: encodes statistics; required by the statistics plug-in.
+            addresses: texts for `spanwire.broker.plugins.statistics_entries.ADDRESSES`.
         """
         self._statistics = None
         self._stamping = None
@@ -93,7 +98,7 @@ class PluggedBroker(Broker):
     def send(
         self, state: ConnectionState, message: Message, transaction_id: AnyTransactionId | None, token: int, now: Time
     ) -> bool:
-        """Take a message as `Broker.send` does, as the plug-ins want it; requests for statistics are answered."""
+        """Accept a message as `Broker.send` does, after the plug-ins. Requests for statistics are answered."""
         self._turn(now)
         statistics = self._statistics
         if statistics is not None and statistics.intercept(state, message) is None:
@@ -105,7 +110,7 @@ class PluggedBroker(Broker):
 
 
 def _user_of(state: ConnectionState) -> str:
-    """Whom the connection acts for; nobody when it gave no name and nobody asked for one."""
+    """Return the user name of a connection, empty for an anonymous one."""
     principal = state.principal
     nameless = not state.info.user_name and principal.name == ANONYMOUS and not principal.groups
     return "" if nameless else principal.name

@@ -1,8 +1,9 @@
-"""Redelivery by the broker: a message that its consumer gave up on comes back to its destination after a while, instead
-of becoming a dead letter at once (ActiveMQ, "Message Redelivery and DLQ Handling", the redelivery plugin).
+"""Redelivery by the broker: a rejected message returns to its destination after a delay before it becomes a dead
+letter.
 
-It waits among the scheduled messages, in one unit of the store with its removal from where it was: there is one of it
-at any time, also after a crash. It carries how long it had to wait in the property ``redeliveryDelay``.
+Source: ActiveMQ, "Message Redelivery and DLQ Handling", the redelivery plug-in. The message waits among the scheduled
+messages. One unit of the store schedules it and removes the original, so exactly one exists at any time, even after a
+crash. The property ``redeliveryDelay`` tells the delay.
 """
 
 from __future__ import annotations
@@ -26,17 +27,19 @@ from spanwire.model.message import Message
 from spanwire.model.message_view import LONG_VALUE
 
 REDELIVERY_DELAY: Final = "redeliveryDelay"
-NO_MAXIMUM: Final = -1  # maximumRedeliveries: for ever
-LEAST_DELAY_MS: Final = 1_000  # what ActiveMQ asks of both delays
-MAX_STEPS: Final = 1_000  # of a delay that grows; by then any has reached its maximum
-OWN: Final = Principal("broker redelivery")  # whose messages they are while they wait
+NO_MAXIMUM: Final = -1  # maximumRedeliveries without end
+LEAST_DELAY_MS: Final = 1_000  # least value of both delays, as in ActiveMQ
+MAX_STEPS: Final = 1_000  # steps of a growing delay; by then any has reached its maximum
+OWN: Final = Principal("broker redelivery")  # owner of the waiting messages
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class RedeliveryPolicy:
-    """How often and when (ActiveMQ's RedeliveryPolicy, with its defaults). ``maximum_delay_ms`` -1 sets no limit."""
+    """Number and delays of redeliveries (ActiveMQ's RedeliveryPolicy, with its defaults). ``maximum_delay_ms`` -1 is no
+    limit.
+    """
 
     maximum_redeliveries: int = 6
     initial_delay_ms: int = 1_000
@@ -48,7 +51,7 @@ class RedeliveryPolicy:
     collision_percent: int = 15
 
     def waits_ms(self, redelivery_count: int) -> int:
-        """How long a message waits that was delivered again so often already."""
+        """Return the delay in milliseconds after ``redelivery_count`` redeliveries."""
         delay_ms = self.initial_delay_ms
         for _ in range(min(redelivery_count, MAX_STEPS)):
             next_ms = self.delay_ms
@@ -64,7 +67,7 @@ class RedeliveryPolicy:
 
 @dataclass(frozen=True)
 class RedeliveryEntry:
-    """What holds for the destinations that ``destination``, a name or pattern, matches."""
+    """The policy for the destinations that ``destination``, a name or pattern, matches."""
 
     destination: Destination
     policy: RedeliveryPolicy
@@ -72,8 +75,10 @@ class RedeliveryEntry:
 
 @dataclass(frozen=True)
 class RedeliverySettings:
-    """Who is redelivered how. Messages of destinations without a policy become dead letters with ``falls_back``, those
-    that were redelivered often enough with ``dead_letter_in_the_end``; else they are dropped.
+    """The policies of the plug-in.
+
+    Messages without a policy become dead letters with ``falls_back``, messages without further redeliveries with
+    ``dead_letter_in_the_end``; otherwise such messages are dropped.
     """
 
     entries: tuple[RedeliveryEntry, ...] = ()
@@ -83,7 +88,7 @@ class RedeliverySettings:
 
 
 class BrokerRedelivery(DeathRule):
-    """Decides which messages come back, and hands them to the scheduler."""
+    """Decides about redelivery and passes messages to the scheduler."""
 
     def __init__(
         self,
@@ -101,7 +106,7 @@ class BrokerRedelivery(DeathRule):
         self._environment: Final[Environment] = environment
 
     def fate(self, reference: MessageReference, cause: str) -> int:
-        """`LATER` while its policy allows; what expired is none of its business."""
+        """Return `LATER` while the policy allows a redelivery. Expired messages are not redelivered."""
         if cause == EXPIRED or reference.home.destination.kind == SCHEDULE:
             return KEEP
         policy = self._policy(reference)
@@ -113,7 +118,7 @@ class BrokerRedelivery(DeathRule):
         return KEEP if self._settings.dead_letter_in_the_end else DROP
 
     def deliver_later(self, reference: MessageReference, cause: str) -> bool:
-        """Out of its destination, into the schedule; False when there is no room there or it cannot be decoded."""
+        """Move a message from its destination into the schedule. Return False without room, or if decoding fails."""
         store = self._context.store
         policy = self._policy(reference)
         if policy is None or (store is not None and not store.has_room()):

@@ -1,4 +1,4 @@
-"""What stands in the answers of the statistics plugin: ActiveMQ's names and types, read from the broker's counters."""
+"""The entries of statistics answers: ActiveMQ's names and types, from the broker's counters."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ ADDRESSES: Final = ("openwire", "stomp", "ssl", "stomp+ssl", "vm", "dataDirector
 
 
 class DestinationEntries:
-    """The answer about one destination."""
+    """Makes answers about destinations."""
 
     def __init__(self, broker_name: str, broker_id: str) -> None:
         self.broker_name: Final[str] = broker_name
         self.broker_id: Final[str] = broker_id
 
     def begin(self) -> Entries:
-        """What every answer begins with."""
+        """Return the first entries of every answer."""
         return {"brokerName": (STRING_VALUE, self.broker_name), "brokerId": (STRING_VALUE, self.broker_id)}
 
     def entries(self, home: BrokerDestination) -> Entries:
-        """All of it but the time of the first message."""
+        """Return all entries for one destination, without the time of the first message."""
         found = self.begin()
         found["destinationName"] = (STRING_VALUE, home.destination.qualified_name)
         in_flight = in_flight_of(home)
@@ -59,7 +59,7 @@ class DestinationEntries:
 
 
 class BrokerEntries:
-    """The answer about the whole broker. ``addresses`` are texts for the names of `ADDRESSES`."""
+    """Makes answers about the broker. ``addresses`` holds texts for the names of `ADDRESSES`."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class BrokerEntries:
         self._resets = True
 
     def entries(self, homes: list[BrokerDestination], connections: list[ConnectionState]) -> Entries:
-        """All of it, over all destinations there are."""
+        """Return all entries for the broker, as totals over ``homes``."""
         found = self._start.begin()
         in_flight = sum([in_flight_of(home) for home in homes])
         counted = {
@@ -115,7 +115,7 @@ class BrokerEntries:
 
 
 def subscription_entries(start: DestinationEntries, subscription: Subscription, client_id: str | None) -> Entries:
-    """The answer about one consumer, of a connection with ``client_id``."""
+    """Return the entries for a consumer of a connection with ``client_id``."""
     info = subscription.info
     consumer_id = info.consumer_id
     found = start.begin()
@@ -138,24 +138,24 @@ def subscription_entries(start: DestinationEntries, subscription: Subscription, 
 
 
 def in_flight_of(home: BrokerDestination) -> int:
-    """Messages that consumers have and did not acknowledge."""
+    """Return the number of messages that consumers have not acknowledged."""
     return home.in_flight if isinstance(home, Queue) else 0
 
 
 def cached_of(home: BrokerDestination) -> int:
-    """Messages that wait in memory."""
+    """Return the number of pending messages in memory."""
     if isinstance(home, Queue):
         return sum([line.loaded for line in home.pending.lists])
     return home.waiting()
 
 
 def _average(total_bytes: int, count: int) -> int:
-    """Bytes of a message among those in memory."""
+    """Return the average bytes of a message in memory."""
     return total_bytes // count if count > 0 else 0
 
 
 def _limit_of(usage: MemoryUsage) -> int:
-    """The limit that holds: its own, or that of the broker."""
+    """Return the limit that applies: the usage's own or an ancestor's."""
     parent = usage.parent
     return usage.limit_bytes if usage.limit_bytes > 0 or parent is None else _limit_of(parent)
 
@@ -174,7 +174,7 @@ def _add_disk(found: Entries, kind: str, used_bytes: int, limit_bytes: int) -> N
 
 
 def _add_times(found: Entries) -> None:
-    """Nobody measures them: see `spanwire.broker.plugins.statistics_plugin`."""
+    """Add times of 0, which nobody measures (`spanwire.broker.plugins.statistics_plugin`)."""
     for name in ("averageEnqueueTime", "maxEnqueueTime", "minEnqueueTime"):
         found[name] = (DOUBLE_VALUE, 0.0)
 

@@ -1,10 +1,11 @@
-"""Statistics by message (ActiveMQ, "StatisticsPlugin"): what is sent to ``ActiveMQ.Statistics.Broker``,
-``ActiveMQ.Statistics.Destination<NAME or pattern>`` or ``ActiveMQ.Statistics.Subscription`` with a JMSReplyTo is
-answered there with map messages and goes nowhere itself.
+"""The statistics plug-in (ActiveMQ, "StatisticsPlugin"): answers requests for statistics with map messages.
 
-Who may write to these names may ask, and is answered where he may write; of many destinations he hears of those whose
-name behind ``ActiveMQ.Statistics.Destination.`` he may write to. What a broker does not measure, for it would
-cost each message something, stands in the answers as 0: the times that messages spent in the broker.
+A request is a message with JMSReplyTo to ``ActiveMQ.Statistics.Broker``, ``ActiveMQ.Statistics.Destination<NAME or
+pattern>`` or ``ActiveMQ.Statistics.Subscription``; it is not delivered.
+
+A user with the right to write to such a name may ask and gets answers where the user may write. A pattern is answered
+for destinations whose name behind ``ActiveMQ.Statistics.Destination.`` the user may write to. Times that messages spend
+in the broker are 0 in all answers: measuring would cost each message.
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ RESET: Final = "ActiveMQ.Statistics.Broker.Reset"
 END_WITH_NULL: Final = "ActiveMQ.Statistics.Destination.List.End.With.Null"
 FIRST_TIMESTAMP: Final = "ActiveMQ.Statistics.Destination.Include.First.Message.Timestamp"
 
-MAX_REQUESTS: Final = 16  # that wait for the rest of their answers
-ANSWERS_PER_SLICE: Final = 100  # of about 1 KiB each
-ROOM_SECONDS: Final = 1.0  # between two looks whether there is room for an answer
-MAX_WAITS: Final = 60  # looks until a request is given up, for others wait behind it
+MAX_REQUESTS: Final = 16  # requests under way
+ANSWERS_PER_SLICE: Final = 100  # answers of some 1 KiB each
+ROOM_SECONDS: Final = 1.0  # seconds between two checks for room for an answer
+MAX_WAITS: Final = 60  # checks until a request is dropped: others wait behind it
 
 _NOWHERE: Final = Destination(QUEUE, PREFIX)
 
 
 class Request:
-    """One request that is being answered: by what is in ``homes``, then by what ``parts`` match, by ``subscriptions``,
-    and an empty map in the end if it ``ends_with_null``.
+    """A request being answered: broker, destinations, matches of ``parts``, subscriptions, then an empty map if it
+    ``ends_with_null``.
     """
 
     def __init__(self, own: ConnectionState, reply_to: Destination, correlation_id: str | None) -> None:
@@ -64,15 +65,15 @@ class Request:
         self.parts: Final[deque[Destination]] = deque()
         self.homes: Final[deque[BrokerDestination]] = deque()
         self.subscriptions: Final[deque[Subscription]] = deque()
-        self.client_ids: Final[dict[str, str | None]] = {}  # of their connections
+        self.client_ids: Final[dict[str, str | None]] = {}  # by connection
         self.first_timestamp = False
         self.ends_with_null = False
         self.begins_with_broker = False
-        self.waits = 0  # how often there was no room for an answer
+        self.waits = 0  # checks without room for an answer
 
 
 class StatisticsRequests(BrokerDestination):
-    """Answers requests in their order, a slice of each at a time. A destination, so that it has jobs."""
+    """Answers requests in order, in slices."""
 
     def __init__(
         self,
@@ -100,13 +101,18 @@ class StatisticsRequests(BrokerDestination):
         self._outlet: Final[Outlet] = Outlet(NoConnection(), [], usage)
         self._requests: Final[deque[Request]] = deque()
         self._number = 0
-        self._waits = False  # for room, or for a message that is being read
-        self._asked: Queue | None = None  # whose oldest message was read, and what came
+        self._waits = False  # for room or for a message being read
+        self._asked: Queue | None = None  # the queue whose oldest message was read
         self._oldest: Message | None = None
 
     def intercept(self, state: ConnectionState, message: Message) -> Message | None:
-        """``message`` itself if it is no request; else None, and it is being answered. Raises `JmsError` when it is
-        refused.
+        """Begin to answer a request.
+
+        Returns:
+            ``message`` if it is no request, else None.
+
+        Raises:
+            JmsError: the request is refused.
         """
         name = message.destination.name
         if not name.startswith(PREFIX) or not (
@@ -159,7 +165,9 @@ class StatisticsRequests(BrokerDestination):
         self._look_up(request)
 
     def _look_up(self, request: Request) -> None:
-        """The destinations of the next parts up to a pattern, which may match many: the rest is for another turn."""
+        """Find the destinations of the next parts, up to a pattern: a pattern may match many, and takes a turn of its
+        own.
+        """
         while request.parts:
             part = request.parts.popleft()
             request.homes.extend(self._map.matching(part))
@@ -167,7 +175,7 @@ class StatisticsRequests(BrokerDestination):
                 return
 
     def _ask_subscriptions(self, request: Request) -> None:
-        """Those of queues first, then those of topics that are not durable, as ActiveMQ answers."""
+        """Collect subscriptions of queues, then non-durable ones of topics, in ActiveMQ's order."""
         topics: list[Subscription] = []
         for state in self._connections.all():
             request.client_ids[state.connection_id] = state.info.client_id
@@ -179,17 +187,17 @@ class StatisticsRequests(BrokerDestination):
         request.subscriptions.extend(topics)
 
     def work(self) -> bool:
-        """The next slice; True while there is more that can be done now."""
+        """Run one slice. Return True while more can be done now."""
         self._slice()
         return len(self._requests) > 0 and not self._waits
 
     def wake(self) -> None:
-        """There may be room again."""
+        """Try again after a wait for room."""
         self._waits = False
         self._context.schedule(self)
 
     def _slice(self) -> JmsError | None:
-        """Some answers; gives why a request got no further."""
+        """Send some answers. Return the refusal that ended a request, if any."""
         refusal: JmsError | None = None
         left = ANSWERS_PER_SLICE
         while self._requests and left > 0:
@@ -204,7 +212,7 @@ class StatisticsRequests(BrokerDestination):
                         request.homes.popleft()
                     elif not self._answer_next(request):
                         return refusal
-            except JmsError as error:  # whoever asked is gone, or may not write there
+            except JmsError as error:  # the client is gone or may not write there
                 refusal = error
                 self._requests.popleft()
                 continue
@@ -222,7 +230,7 @@ class StatisticsRequests(BrokerDestination):
         )
 
     def _may_hear_next(self, request: Request) -> bool:
-        """Whether the next answer is about a destination that whoever asks may ask about, or about something else."""
+        """Return True if the user may get the next answer."""
         if request.begins_with_broker or not request.homes:
             return True
         about = request.homes[0].destination
@@ -230,8 +238,10 @@ class StatisticsRequests(BrokerDestination):
         return self._rights.may_send(request.own.principal, asked)
 
     def _answer_next(self, request: Request) -> bool:
-        """False when there is no room for the next answer, or something is read for it; it is tried again later. Raises
-        `ResourceAllocationError` when that has been tried often enough.
+        """Send the next answer. Return False if room or a read must be waited for.
+
+        Raises:
+            ResourceAllocationError: the reply destination had no room for too long.
         """
         entries = self._entries(request)
         if entries is None:
@@ -260,7 +270,7 @@ class StatisticsRequests(BrokerDestination):
         return True
 
     def _entries(self, request: Request) -> dict[str, PropertyValue] | None:
-        """What the next answer says, nothing at the end of a list; None while something is read for it."""
+        """Return the entries of the next answer, empty at the end of a list, None while a message is read."""
         if request.begins_with_broker:
             homes = self._map.all()
             self._context.steps += len(homes) // COMPARED_PER_STEP
@@ -284,7 +294,7 @@ class StatisticsRequests(BrokerDestination):
         return entries
 
     def _knows_oldest(self, queue: Queue) -> bool:
-        """Find the oldest message that waits; False while it is read from the disk."""
+        """Find the oldest pending message. Return False while it is read from the disk."""
         if self._asked is queue:
             return True
         self._oldest = None
@@ -298,7 +308,7 @@ class StatisticsRequests(BrokerDestination):
         return True
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """The oldest message is here, or it has gone meanwhile."""
+        """Take the oldest message from the store, None if it was removed meanwhile."""
         self._oldest = messages[0]
         self._waits = False
         self._context.schedule(self)

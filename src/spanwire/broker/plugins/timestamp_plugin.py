@@ -1,5 +1,6 @@
-"""What the broker changes of a message when it comes in: its time (ActiveMQ, "TimeStampPlugin"), whether it is
-persistent (ActiveMQ, "ForcePersistencyModeBrokerPlugin"), whose it is (ActiveMQ, "UserIDBroker").
+"""Changes of incoming messages: time, delivery mode, user.
+
+ActiveMQ has "TimeStampPlugin", "ForcePersistencyModeBrokerPlugin" and "UserIDBroker" for these.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from spanwire.model.message import Message
 
 @dataclass(frozen=True)
 class TimeStampSettings:
-    """Messages get the broker's time, and live as long from then on as their senders wanted: at most
-    ``ttl_ceiling_ms`` if that is above 0; those that would live for ever so long as ``zero_expiration_ms``, if that is
-    above 0. With ``future_only`` a message is left alone that would expire no later. What another broker forwarded is
-    left alone unless ``network_messages``, and so is what has no time.
+    """Settings of the broker's time in place of the sender's.
+
+    A message keeps its time to live, up to ``ttl_ceiling_ms`` if above 0; a message without expiration gets
+    ``zero_expiration_ms`` if above 0. With ``future_only`` no message expires earlier than before. Messages from other
+    brokers are changed with ``network_messages`` only, messages without a time never.
     """
 
     zero_expiration_ms: int = 0
@@ -27,8 +29,8 @@ class TimeStampSettings:
 
 
 class Stamping:
-    """Changes messages of one broker; ``persistent`` None leaves that as it was sent; with ``names_user`` JMSXUserID
-    is the broker's.
+    """Changes messages of one broker. ``persistent`` None keeps each delivery mode; with ``names_user`` the broker sets
+    JMSXUserID.
     """
 
     def __init__(
@@ -44,8 +46,11 @@ class Stamping:
         self._formats: Final[MessageFormats] = formats
 
     def stamped(self, message: Message, wall_ms: int, user: str = "") -> Message:
-        """``message`` of ``user`` (empty: of nobody) as it is to be kept; itself when nothing changes. Raises
-        `MessageFormatError` when its head cannot be written anew.
+        """Return ``message`` with its changes, or ``message`` itself without any; ``user`` is empty for an anonymous
+        sender.
+
+        Raises:
+            MessageFormatError: the head of the message cannot be rewritten.
         """
         timestamp_ms = message.timestamp_ms
         expiration_ms = message.expiration_ms
