@@ -30,6 +30,7 @@ from spanwire.model.units import MIB
 from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.stomp.broker_connection import StompBrokerConnection
 from spanwire.protocols.stomp.message_format import stomp_formats
+from spanwire.service.machine.interpreter import settle_interpreter
 from spanwire.stores.journal_store import JournalStore
 from tests.support.loop import PostedCalls
 from tests.support.stomp_dialogue import DialogueEnvironment
@@ -133,6 +134,7 @@ def _failed(error: Exception) -> None:
 def run(count: int, directory: Path) -> float:
     """All phases; gives the longest turn of those that end a transaction."""
     world = World(directory)
+    settle_interpreter()
     sender, taker = world.client("sender"), world.client("taker")
     sends = b"".join(
         b"SEND\ndestination:/queue/Q\npersistent:true\ntransaction:t\n\n%0100d\0" % number for number in range(count)

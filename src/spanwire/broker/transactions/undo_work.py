@@ -5,13 +5,23 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.connections.connection_job import SlicedWork
-from spanwire.broker.connections.transaction import TransactedAck, Transaction
+from spanwire.broker.connections.transaction import Transaction
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.routing.message_return import ReturningJob
 
 FORGOTTEN: Final = 500  # sends or acknowledgements that are forgotten in one go
+
+
+class Returned:
+    """Messages that go back to one consumer, with the numbers under which they went out to it."""
+
+    __slots__ = ("numbers", "references")
+
+    def __init__(self) -> None:
+        self.references: Final[list[MessageReference]] = []
+        self.numbers: Final[list[int]] = []
 
 
 class UndoWork(SlicedWork):
@@ -26,7 +36,7 @@ class UndoWork(SlicedWork):
         self._context: Final[BrokerContext] = context
         self._next = 0  # transaction whose acknowledgements are looked at
         self._ack = 0  # so many of them, from the end
-        self._returned: Final[dict[Subscription, list[TransactedAck]]] = {}
+        self._returned: Final[dict[Subscription, Returned]] = {}
         self._left: list[MessageReference] = []
 
     def go_on(self, at_most: int) -> bool:
@@ -55,35 +65,29 @@ class UndoWork(SlicedWork):
                 self._ack += 1
                 ack = acks[-self._ack]
                 subscription = ack.subscription
-                if subscription is not None and not subscription.removed:
-                    self._returned.setdefault(subscription, []).append(ack)
-                else:
-                    self._leave(ack)
+                if subscription is None or subscription.removed:
+                    self._left.extend(ack.references)
+                    continue
+                own = self._returned.get(subscription)
+                if own is None:
+                    own = Returned()
+                    self._returned[subscription] = own
+                own.references.extend(ack.references)
+                own.numbers.extend(ack.numbers())
             self._next += 1
             self._ack = 0
         return True
 
-    def _leave(self, ack: TransactedAck) -> None:
-        self.steps += len(ack.references)
-        self._left.extend(ack.references)
-
-    def _put_back(self, subscription: Subscription, acks: list[TransactedAck]) -> None:
+    def _put_back(self, subscription: Subscription, own: Returned) -> None:
+        """Give a consumer all that it had, in one pass."""
+        self.steps += len(own.references)
         if subscription.removed:  # in the meantime
-            for ack in acks:
-                self._leave(ack)
-            return
-        references: list[MessageReference] = []
-        numbers: list[int] = []
-        for ack in acks:
-            references.extend(ack.references)
-            if not subscription.leaving:
-                numbers.extend(ack.numbers())
-        self.steps += len(references)
-        if subscription.leaving:
-            subscription.take_back(references)
-            return
-        subscription.put_back(references, numbers)
-        subscription.transaction_ended(len(references))
+            self._left.extend(own.references)
+        elif subscription.leaving:
+            subscription.take_back(own.references)
+        else:
+            subscription.put_back(own.references, own.numbers)
+            subscription.transaction_ended(len(own.references))
 
     def _forget(self, end: int) -> bool:
         """What was sent counts no more; the last part of the memory is freed slice by slice."""
