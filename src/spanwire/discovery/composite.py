@@ -89,7 +89,7 @@ def split_parts(scheme: str, text: str) -> tuple[str, ...]:
     if not parts:
         raise ConfigurationError(f"the {scheme}: uri names no broker; write {scheme}:(tcp://host:port)")
     if len(parts) > MAX_PARTS:
-        raise ConfigurationError(f"the {scheme}: uri names {len(parts)} brokers, {MAX_PARTS} are the most")
+        raise ConfigurationError(f"the {scheme}: uri names {len(parts)} brokers; at most {MAX_PARTS} are allowed")
     return parts
 
 

@@ -86,7 +86,7 @@ class Sightings:
     def _add(self, uri: str, now: float) -> None:
         if len(self._sightings) >= MAX_SIGHTINGS:
             if not self._crowd_is_logged:
-                logger.warning("%d brokers were discovered, which is the most; others are ignored", MAX_SIGHTINGS)
+                logger.warning("%d brokers were discovered, the limit; others are ignored", MAX_SIGHTINGS)
                 self._crowd_is_logged = True
             return
         self._sightings[uri] = _Sighting(now, Reconnect(self._retry), now)

@@ -213,10 +213,10 @@ class NetworkPlan:
             reason = f"both brokers have the id {near.broker_id}, so each takes the other for itself"
             return Refusal(link, reason, RULE_SAME_ID)
         if settings.static_bridge:
-            return Refusal(link, "it is a static bridge, which asks for no consumers", RULE_STATIC)
+            return Refusal(link, "it is a static bridge, which ignores consumers", RULE_STATIC)
         if not far.advisories or not near.advisories:
             silent = far if not far.advisories else near
-            reason = f"broker {silent.name} has advisorySupport=false, so nobody hears of consumers"
+            reason = f"broker {silent.name} has advisorySupport=false, so consumers are not announced"
             return Refusal(link, reason, RULE_ADVISORIES)
         if not within(len(path), settings.consumer_ttl):
             reason = f"the consumer is {len(path) + 1} hops away and consumerTTL is {settings.consumer_ttl}"

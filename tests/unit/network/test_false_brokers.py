@@ -236,7 +236,7 @@ def test_s39_the_duplex_link_of_another_user_cannot_be_replaced(caplog: pytest.L
     _, site = hub()
     owner = Impostor(site, "bridge", "one").logs_in().introduces("X", "brokerX", PULLS)
     thief = Impostor(site, "thief", "two").logs_in().introduces("X", "brokerX", PULLS)
-    assert "duplex link pull@X is there already and another user's" in thief.errors()
+    assert "duplex link pull@X exists already and belongs to another user" in thief.errors()
     assert not owner.connection.closed
     assert site.acceptor.bridges["pull@X"].user == "bridge"
     caplog.set_level(logging.WARNING)
@@ -348,7 +348,7 @@ def test_of_two_brokers_with_one_id_and_name_the_second_gets_no_duplex_link_whil
     for life in range(10):
         network.environment.advance(1.0)
         second = clone(site, 2, life)
-        assert "duplex link pull@X is there already, to another process at tcp://10.0.0.9:4000" in second.errors()
+        assert "duplex link pull@X exists already, to another process at tcp://10.0.0.9:4000" in second.errors()
         assert "give each broker a brokerId and a brokerName of its own" in caplog.text
         caplog.clear()
         first.hears()

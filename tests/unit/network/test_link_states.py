@@ -429,8 +429,8 @@ def test_a_remote_broker_that_tells_of_nobody_is_told_once(
     landscape.wires[-1].other.close()
     landscape.goes_on(ADVISORY_DEADLINE + 5)
     assert landscape.view.state == "running"
-    lines = [record.getMessage() for record in caplog.records if "has told of no consumer" in record.getMessage()]
-    assert len(lines) == 1 and lines[0].startswith("network connector link: broker brokerB has told of no consumer")
+    lines = [record.getMessage() for record in caplog.records if "has announced no consumer" in record.getMessage()]
+    assert len(lines) == 1 and lines[0].startswith("network connector link: broker brokerB has announced no consumer")
 
 
 def test_a_remote_broker_that_tells_of_somebody_is_not_suspected(
@@ -438,7 +438,7 @@ def test_a_remote_broker_that_tells_of_somebody_is_not_suspected(
 ) -> None:
     landscape = running(made, False)
     landscape.goes_on(ADVISORY_DEADLINE + 5)
-    assert [record for record in caplog.records if "has told of no consumer" in record.getMessage()] == []
+    assert [record for record in caplog.records if "has announced no consumer" in record.getMessage()] == []
 
 
 def test_an_error_of_our_own_is_told_and_the_link_goes_on(

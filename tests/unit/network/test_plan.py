@@ -62,12 +62,12 @@ def test_each_rule_says_why_it_is_no_way() -> None:
     other = BridgeSettings(included=(parse_destination("queue://OTHER"),))
     assert reasons(plan("AB", other), "A", "B") == ["it is not among the included destinations"]
     static = BridgeSettings(static_bridge=True)
-    assert reasons(plan("AB", static), "A", "B") == ["it is a static bridge, which asks for no consumers"]
+    assert reasons(plan("AB", static), "A", "B") == ["it is a static bridge, which ignores consumers"]
     assert reasons(plan("BA"), "A", "B") == []
     silent = NetworkPlan(
         [PlannedBroker("A", "A"), PlannedBroker("B", "B", advisories=False)], [PlannedLink("A", "B", BridgeSettings())]
     )
-    assert reasons(silent, "A", "B") == ["broker B has advisorySupport=false, so nobody hears of consumers"]
+    assert reasons(silent, "A", "B") == ["broker B has advisorySupport=false, so consumers are not announced"]
 
 
 def test_a_static_destination_goes_where_nobody_asks_for_it() -> None:

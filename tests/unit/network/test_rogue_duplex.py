@@ -74,7 +74,7 @@ def test_what_comes_before_a_login_ends_the_link(command: DataStructure) -> None
     remote = duplex()
     remote.says(command)
     assert remote.bridge.closed
-    assert "is nothing that a bridge is sent" in remote.bridge.reason
+    assert "a bridge accepts no " in remote.bridge.reason
     assert remote.site.broker.connection_views() == []
 
 
@@ -82,7 +82,7 @@ def test_a_login_before_the_brokers_have_met_ends_the_link() -> None:
     remote = Remote(BridgeSettings(duplex=True))
     remote.octets(_offer())
     remote.says(connection())
-    assert "a ConnectionInfo came before the brokers had met" in remote.bridge.reason
+    assert "a ConnectionInfo arrived before the BrokerInfo" in remote.bridge.reason
 
 
 def _offer() -> bytes:
@@ -137,7 +137,7 @@ def test_after_its_goodbye_the_other_end_says_nothing_more() -> None:
 def test_a_one_way_link_takes_no_login_of_the_remote_broker() -> None:
     remote = Remote().runs()
     remote.says(connection())
-    assert "a ConnectionInfo is nothing that a bridge is sent" in remote.bridge.reason
+    assert "a bridge accepts no ConnectionInfo" in remote.bridge.reason
 
 
 def test_a_client_id_that_is_in_use_ends_the_link_with_the_reason() -> None:

@@ -70,7 +70,7 @@ def test_a_static_destination_that_is_excluded_stays_and_the_log_says_so(caplog:
     send(a, "queue://TEST.X1", "one")
     network.settles()
     assert (a.queue("TEST.X1")[2], b.queue("TEST.X1")[2]) == (1, 0)
-    assert "queue://TEST.X1 is static and excluded, so it stays here" in caplog.text
+    assert "queue://TEST.X1 is static and excluded, so it is not forwarded" in caplog.text
 
 
 def test_a_wildcard_among_static_destinations_takes_what_matches_now_and_later() -> None:

@@ -67,7 +67,9 @@ class FabricAgent:
         client.add_listener(self._on_state)
         connected = client.start_async()
         if not await asyncio.to_thread(connected.wait, WAIT_SECONDS):
-            logger.warning("fabric: no connection to the registry at %s; is ZooKeeper started? Trying on", hosts)
+            logger.warning(
+                "fabric: no connection to the registry at %s; is ZooKeeper running? Connecting is repeated", hosts
+            )
 
     def announce(self, uri: str) -> None:
         """Register a connector at ``uri``. Raises `ConfigurationError` for too many connectors."""
@@ -151,7 +153,7 @@ def _connect(client: KazooClient, hosts: str) -> None:
     except (KazooTimeoutError, KazooException, OSError) as error:
         client.stop()
         client.close()
-        raise JmsError(f"no connection to the registry at {hosts}; is ZooKeeper started?") from error
+        raise JmsError(f"no connection to the registry at {hosts}; is ZooKeeper running?") from error
 
 
 def _close(client: KazooClient, worker: ThreadPoolExecutor) -> None:

@@ -266,7 +266,9 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
                 self._fail(Event.INACTIVE, reason, now)
             return
         if monitor.is_silent(now.monotonic):
-            self._fail(Event.INACTIVE, "the remote broker was silent for too long", now)
+            self._fail(
+                Event.INACTIVE, "the remote broker was silent for longer than wireFormat.maxInactivityDuration", now
+            )
             return
         if monitor.is_keep_alive_due(now.monotonic):
             self._remote.send(wire.KeepAliveInfo())
@@ -320,7 +322,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         """Execute a command of the remote broker's bridge on a duplex link; False for other commands."""
         if isinstance(command, wire.ConnectionInfo):
             if self.state is not State.STARTING:
-                raise OpenWireProtocolError("a ConnectionInfo came before the brokers had met")
+                raise OpenWireProtocolError("a ConnectionInfo arrived before the BrokerInfo")
             inbound.log_in(command, now)
             return True
         if isinstance(command, wire.MessageFrame):
@@ -354,7 +356,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
             command, (wire.ConnectionControl, wire.ConsumerControl)
         ):
             name = wire.TYPE_NAMES.get(command.type_id(), str(command.type_id()))
-            raise OpenWireProtocolError(f"a {name} is nothing that a bridge is sent")
+            raise OpenWireProtocolError(f"a bridge accepts no {name}")
 
     def _shutdown_reason(self) -> str:
         """Return the reason for the remote broker's shutdown command.
@@ -444,8 +446,8 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
         self.has_no_demand = True
         if self.logs_no_demand:
             logger.warning(
-                "network connector %s: broker %s has told of no consumer in %g s: it has none, or it has "
-                "advisorySupport=\"false\", and then only static destinations are forwarded",
+                "network connector %s: broker %s has announced no consumer in %g s: it has none, or it has "
+                "advisorySupport=\"false\"; then only static destinations are forwarded",
                 self.settings.name, self._remote.name, ADVISORY_DEADLINE,
             )  # fmt: skip
 
@@ -458,7 +460,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
 
     def _on_advisory(self, subject: DataStructure | None, now: Time) -> None:
         if self._forwarder is None:
-            raise OpenWireProtocolError("an advisory came before the bridge asked for any")
+            raise OpenWireProtocolError("an advisory arrived before the subscription to advisories")
         self._has_advisory = True
         self._awaits_advisories = False
         self._forwarder.on_advisory(subject, now)
@@ -466,7 +468,7 @@ class NetworkBridge(ClientConnection, ProtocolConnection):
     def _transition(self, event: Event) -> None:
         successor = TRANSITIONS.get((self.state, event))
         if successor is None:
-            raise OpenWireProtocolError(f"{event.value} came in state {self.state.name}")
+            raise OpenWireProtocolError(f"unexpected in state {self.state.name}: {event.value}")
         self.state = successor
 
     def _fail(self, event: Event, reason: str, now: Time) -> None:

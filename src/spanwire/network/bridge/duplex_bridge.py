@@ -256,12 +256,12 @@ class DuplexAcceptor(NetworkAcceptor):
         """
         key = printable(older.key)
         if older.user != state.principal.name:
-            raise JmsError(f"duplex link {key} is there already and another user's")
+            raise JmsError(f"duplex link {key} exists already and belongs to another user")
         if process != older.process and process and older.process and older.probe(now):
             self._broker.mark_dirty(older.forwarder.local.client)
             raise JmsError(
-                f"duplex link {key} is there already, to another process at {older.address}: give each broker a "
-                f"brokerId and a brokerName of its own (one that came back has to wait until that link is silent)"
+                f"duplex link {key} exists already, to another process at {older.address}: give each broker a "
+                f"brokerId and a brokerName of its own (a restarted broker waits until that link times out)"
             )
         del self.bridges[older.key]
         logger.warning("duplex link %s is replaced by a newer one", key)

@@ -55,7 +55,7 @@ class InboundBridge:
     def log_in(self, command: wire.ConnectionInfo, now: Time) -> None:
         """Log in the remote broker's bridge. Raises `JmsError` if it cannot be a client here."""
         if self._client is not None:
-            raise OpenWireProtocolError("a second ConnectionInfo came over one link")
+            raise OpenWireProtocolError("a second ConnectionInfo arrived on one link")
         connection_id = connection_id_of(command.connection_id)
         client_id = command.client_id or connection_id
         if len(connection_id) > MAX_ID_LENGTH or len(client_id) > MAX_ID_LENGTH:

@@ -88,7 +88,9 @@ class LocalDemand:
                 self._subscribe_standing(self.demand.static_info(destination), now)
             else:
                 logger.warning(
-                    "network connector %s: %s is static and excluded, so it stays here", settings.name, destination
+                    "network connector %s: %s is static and excluded, so it is not forwarded",
+                    settings.name,
+                    destination,
                 )
         if settings.dynamic_only:
             return
@@ -189,7 +191,7 @@ class LocalDemand:
             return
         consumer.destination = part
         if demand.is_full():
-            raise JmsError(f"the remote broker has more than {MAX_DEMAND} consumers; the demand of more is left out")
+            raise JmsError(f"the remote broker has more than {MAX_DEMAND} consumers; further ones are not served")
         farther = demand.farther(consumer)
         worse = list(farther)
         made = demand.local_info(consumer)

@@ -125,7 +125,7 @@ def _list(entries: dict[str, str], name: str, forced: list[Destination] | None) 
     text = entries.get(name, "").strip().removeprefix("[").removesuffix("]")
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if len(parts) > MAX_LISTED:
-        raise JmsError(f"{name} of a network connector has {len(parts)} entries, {MAX_LISTED} are the most")
+        raise JmsError(f"{name} of a network connector has {len(parts)} entries; at most {MAX_LISTED} are allowed")
     destinations: list[Destination] = []
     for part in parts:
         named, _, options = part.partition("?")
@@ -179,7 +179,9 @@ def _escaped(text: str) -> str:
 def _entries(text: str) -> dict[str, str]:
     """Return names and values; lines with a leading # or ! are comments. Raises `JmsError` for long texts."""
     if len(text) > MAX_TEXT:
-        raise JmsError(f"the settings of a network connector have {len(text)} characters, {MAX_TEXT} are the most")
+        raise JmsError(
+            f"the settings of a network connector have {len(text)} characters; at most {MAX_TEXT} are allowed"
+        )
     entries: dict[str, str] = {}
     for line in text.replace("\r", "\n").split("\n"):
         stripped = line.strip()

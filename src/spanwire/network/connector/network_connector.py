@@ -55,8 +55,8 @@ class NetworkConnector:
         bridge = self.settings.bridge
         if self._broker.advisories is None and not bridge.static_bridge:
             logger.warning(
-                "network connector %s: this broker has advisorySupport=\"false\": no other broker hears of consumers "
-                "here or beyond; remove it, or set staticBridge", bridge.name,
+                "network connector %s: this broker has advisorySupport=\"false\", so other brokers learn of no "
+                "consumers here; remove the attribute, or set staticBridge", bridge.name,
             )  # fmt: skip
         for link in self._links:
             link.start()

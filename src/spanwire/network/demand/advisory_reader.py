@@ -87,7 +87,7 @@ class AdvisoryReader:
         if ids is None:
             return ()
         if len(ids) > MAX_PATH:
-            raise JmsError(f"a subscription stands for {len(ids)} consumers in a row, {MAX_PATH} are the most")
+            raise JmsError(f"a subscription has a path of {len(ids)} consumers; at most {MAX_PATH} are allowed")
         return tuple([self._consumer_id(one) for one in ids])
 
 
@@ -112,5 +112,5 @@ def path_of(ids: list[wire.BrokerId] | None) -> tuple[str, ...]:
     if ids is None:
         return ()
     if len(ids) > MAX_PATH:
-        raise JmsError(f"a subscription came through {len(ids)} brokers, {MAX_PATH} are the most")
+        raise JmsError(f"a subscription has a path of {len(ids)} brokers; at most {MAX_PATH} are allowed")
     return tuple([broker_id.value or "" for broker_id in ids])

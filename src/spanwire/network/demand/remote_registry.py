@@ -75,7 +75,7 @@ class RemoteBrokerRegistry:
         if label != name:
             logger.warning(
                 "the broker of brokerId %s has no brokerName, like another one that is linked, and is called %s here: "
-                "their durable subscriptions may change places at a restart; give each broker a brokerName of its own",
+                "after a restart their durable subscriptions may be mixed up; give each broker a brokerName of its own",
                 printable(broker_id), label,
             )  # fmt: skip
 

@@ -75,7 +75,7 @@ class RouteLint:
                 self._findings.fault(
                     link.place, 2,
                     f"a consumer at {name} is {hops} hops from {link.near} and consumerTTL is {settings.consumer_ttl}, "
-                    f"so it is never heard of",
+                    f"so its subscription does not arrive",
                     f'set networkTTL="{hops}", if messages are to go that far',
                 )  # fmt: skip
             if (link, False) in needed:

@@ -84,7 +84,7 @@ class NetworkLint:
             if word in text:
                 self._findings.fault(place, number, why, text)
                 return
-        self._findings.fault(place, 0, text, "the file cannot be looked at before")
+        self._findings.fault(place, 0, text, "correct the file first")
 
     def _identities(self) -> None:
         """Check 10: brokers have different ids and names."""
@@ -115,7 +115,7 @@ class NetworkLint:
                 silent = link.far if not self._plan.brokers[link.far].advisories else link.near
                 self._findings.fault(
                     link.place, 1,
-                    f"broker {silent} has advisorySupport=false, so connector {link.settings.name} never hears of "
+                    f"broker {silent} has advisorySupport=false, so connector {link.settings.name} learns of no "
                     f"consumers",
                     'set advisorySupport="true" there, or staticBridge="true" with staticallyIncludedDestinations',
                 )  # fmt: skip
@@ -129,7 +129,7 @@ class NetworkLint:
             if one is not None and one.broker_id is None:
                 self._findings.fault(
                     place_of(near, connector), 11,
-                    f"suppressDuplicateQueueSubscriptions goes by broker ids, and broker {name} has another one after "
+                    f"suppressDuplicateQueueSubscriptions compares broker ids, and the id of broker {name} changes at "
                     f"each start",
                     f"set brokerId in {one.source}",
                 )  # fmt: skip
@@ -177,8 +177,8 @@ class NetworkLint:
         if unnamed and probe(settings, TOPIC) is not None:
             self._findings.hint(
                 place_of(near, connector), 9,
-                f"the {' and the '.join(unnamed)} is not set and becomes part of durable subscriptions: who names it "
-                f"later leaves them behind, with messages that nobody takes",
+                f"the {' and the '.join(unnamed)} is not set and becomes part of durable subscriptions: naming it "
+                f"later leaves them behind, with their pending messages",
                 "name it before durable subscribers come",
             )  # fmt: skip
 
@@ -194,7 +194,7 @@ class NetworkLint:
             if links and client_id not in [durable_client(one) for one in links]:
                 self._findings.fault(
                     links[0].place, 9,
-                    f"durable subscriptions of {client_id} at {near} stay behind with messages that nobody takes: now "
+                    f"durable subscriptions of {client_id} at {near} stay behind with their pending messages: now "
                     f"it is {durable_client(links[0])}",
                     "keep the names of brokers and connectors, or end these subscriptions when they are empty",
                 )  # fmt: skip
@@ -250,7 +250,7 @@ class NetworkLint:
             if user is None:
                 if not far.authentication.lets_anybody_in:
                     self._findings.fault(
-                        link.place, 19, f"broker {link.far} lets nobody in without a login",
+                        link.place, 19, f"broker {link.far} refuses clients without a login",
                         "set userName and password, or remoteUserName and remotePassword",
                     )  # fmt: skip
             elif not _can_log_in(far, user):
@@ -262,7 +262,7 @@ class NetworkLint:
                 self._findings.fault(
                     link.place, 19,
                     f"user {user!r} may not read ActiveMQ.Advisory.Consumer.> at broker {link.far}, so the bridge "
-                    f"never hears of consumers",
+                    f"learns of no consumers",
                     f'give its group read on <authorizationEntry topic="ActiveMQ.Advisory.&gt;"> in {far.source}',
                 )  # fmt: skip
 
