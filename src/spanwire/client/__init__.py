@@ -1,4 +1,4 @@
-"""OpenWire client: a core without I/O and two shells, `spanwire.client.aio` and `spanwire.client.blocking`.
+"""OpenWire client: a core without I/O, a blocking shell and an asyncio shell.
 
 Programs import from here `connect` and the classes of the blocking shell, messages, types and errors. The asyncio shell
 is ``from spanwire.client import aio``. Names are loaded on first use, so that a worker process pays only for the

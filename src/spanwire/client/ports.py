@@ -15,7 +15,10 @@ class InProcessFeed(Protocol):
     """The client's end, called by the transport from any thread. No method blocks or raises."""
 
     def received(self, data: bytes) -> None:
-        """Take bytes from the broker, in order. The client calls `InProcessTransport.taken` after processing them."""
+        """Take bytes from the broker, in order.
+
+        The client calls `InProcessTransport.taken` after processing them.
+        """
         ...
 
     def writable(self) -> None:
@@ -23,7 +26,10 @@ class InProcessFeed(Protocol):
         ...
 
     def closed(self, reason: str | None) -> None:
-        """Note that the broker has closed the connection, or that there is no broker. Called once, as the last call."""
+        """Note that the broker has closed the connection, or that there is no broker.
+
+        Called once, as the last call.
+        """
         ...
 
 
@@ -35,7 +41,10 @@ class InProcessTransport(Protocol):
         ...
 
     def write(self, data: bytes) -> bool:
-        """Take bytes for the broker. After False the client waits for `InProcessFeed.writable` before the next call."""
+        """Take bytes for the broker.
+
+        After False the client waits for `InProcessFeed.writable` before the next call.
+        """
         ...
 
     def taken(self, count: int) -> None:

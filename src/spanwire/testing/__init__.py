@@ -1,4 +1,4 @@
-"""Brokers for tests: `Broker` and `Network` without pytest, and the fixtures of `spanwire.testing.plugin`.
+"""Brokers and networks for tests, with and without pytest.
 
 pytest imports this package in every run, so the broker is loaded on first use of a name only.
 """

@@ -46,10 +46,10 @@ T = TypeVar("T")
 
 
 class Broker:
-    """A broker for tests, with free ports of the loopback and messages in memory: `start` and `stop`, or a ``with``
-    block.
+    """A broker for tests, with free ports of the loopback and messages in memory.
 
-    Methods may be called from any thread. After a fork every call raises `IllegalStateError`.
+    Call `start` and `stop`, or use a ``with`` block. Methods may be called from any thread. After a fork every call
+    raises `IllegalStateError`.
 
     Arguments:
         source: An ``activemq.xml`` or TOML configuration as text or path; None for the default configuration.
@@ -141,10 +141,10 @@ class Broker:
             self.start()
 
     def kill(self) -> None:
-        """End the broker as a power cut does: connections break, and the journal keeps only bytes that were written
-        before.
+        """End the broker as a power cut does.
 
-        `start` recovers from that journal.
+        Connections break, and the journal keeps only bytes that were written before. `start` recovers from that
+        journal.
         """
         thread = self._running()
         if self.directory is None:
@@ -210,7 +210,10 @@ class Broker:
 
     @property
     def running_port(self) -> int:
-        """Port for OpenWire clients of the running broker. Raises `IllegalStateError` while the broker is stopped."""
+        """Port for OpenWire clients of the running broker.
+
+        Raises `IllegalStateError` while the broker is stopped.
+        """
         self._running()
         return self.port
 
@@ -246,7 +249,10 @@ class Broker:
         return [view for view in self.connections() if not _is_bridge(view)]
 
     def links(self) -> list[dict[str, object]]:
-        """Return the links of network connectors: name, uri, remote, state, reason, demand, enqueued, dequeued."""
+        """Return the links of network connectors.
+
+        Keys are name, uri, remote, state, reason, demand, enqueued and dequeued.
+        """
         return self._call(lambda broker: broker.service.links())
 
     def purge(self) -> int:

@@ -16,7 +16,10 @@ KINDS: Final = ("message", "text", "bytes", "map", "stream", "object", "blob")
 
 @dataclass(frozen=True, slots=True)
 class WaitingMessage:
-    """A decoded message. ``body`` is text, bytes, a dict (map), a list (stream) or None; an object stays bytes."""
+    """A decoded message.
+
+    ``body`` is text, bytes, a dict (map), a list (stream) or None; an object stays bytes.
+    """
 
     kind: str
     body: object

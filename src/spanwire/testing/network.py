@@ -116,7 +116,10 @@ class Network:
             broker.notice_time()
 
     def wait_until_linked(self, timeout: float = LINK_TIMEOUT) -> None:
-        """Wait until every link between running brokers is up. Raises `SpanwireError` with the links that are not."""
+        """Wait until every link between running brokers is up.
+
+        Raises `SpanwireError` with the links that are not.
+        """
         if not wait_until(lambda: not self._missing(), timeout):
             raise SpanwireError(f"not linked within {timeout:g} s: {'; '.join(self._missing())}")
 
@@ -159,7 +162,10 @@ class Network:
 
 
 def parse_links(text: str) -> list[Link]:
-    """Parse ``A->B->C, C<->D`` to pairs (from, to), in order. Raises `ConfigurationError` for any other text."""
+    """Parse ``A->B->C, C<->D`` to pairs (from, to), in order.
+
+    Raises `ConfigurationError` for any other text.
+    """
     links: dict[Link, None] = {}
     for chain in text.split(","):
         parts = [part.strip() for part in ARROW.split(chain)]

@@ -15,7 +15,7 @@ HEADS: Final = ("pending", "in flight", "enqueued", "dequeued", "consumers")
 
 
 def describe(broker: Broker, messages: int) -> str:
-    """Describe a broker: counters of its queues and topics, the first ``messages`` of each queue, its clients.
+    """Describe a broker: counters of its destinations, the first ``messages`` of each queue, its clients.
 
     Never raises: the text says if the broker does not answer.
     """

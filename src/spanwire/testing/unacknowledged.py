@@ -1,4 +1,4 @@
-"""Messages outside of queues' pending lists: in flight at consumers, and pending for durable subscriptions."""
+"""Messages in flight at consumers, and pending for durable subscriptions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ class HeldMessages:
 
 @dataclass(frozen=True, slots=True)
 class DurableBacklog:
-    """Pending messages of a durable subscription, messages in flight included, and the oldest that are not in
-    flight.
+    """Pending messages of a durable subscription, messages in flight included.
+
+    ``oldest`` are the oldest messages that are not in flight.
     """
 
     client_id: str

@@ -47,8 +47,9 @@ class _End:
 
 
 class Wire:
-    """A proxy to one port: `start` and `stop`, or a ``with`` block. ``port_of`` returns the broker's port for each
-    connection.
+    """A proxy to one port: `start` and `stop`, or a ``with`` block.
+
+    ``port_of`` returns the broker's port for each connection.
     """
 
     def __init__(self, port_of: Callable[[], int]) -> None:

@@ -149,7 +149,10 @@ class Login:
 def parse_url(
     text: str, user_name: str | None = None, password: str | None = None, client_id: str | None = None
 ) -> BrokerUrl:
-    """Parse a broker URL. Credentials override those in the URL. Raises `ConfigurationError` with one line."""
+    """Parse a broker URL.
+
+    Credentials override those in the URL. Raises `ConfigurationError` with one line.
+    """
     if len(text) > MAX_URL:
         raise ConfigurationError(f"a broker URL of {len(text)} characters is longer than {MAX_URL}")
     login = Login(user_name, password, client_id)
@@ -197,8 +200,9 @@ def each_options(options: dict[str, str]) -> tuple[dict[str, str], dict[str, str
 
 
 def list_url(composite_url: Composite, text: str, login: Login, known: Known, scheme: str) -> BrokerUrl:
-    """Return a URL ``failover:(a,b)?options`` or a list of the same meaning; ``scheme`` decides the order of the
-    addresses.
+    """Return a URL ``failover:(a,b)?options``, or a list of the same meaning.
+
+    ``scheme`` decides the order of the addresses.
     """
     each, outer = each_options(composite_url.options)
     options = Options(redacted(text), outer, {**known, **JMS})
@@ -230,7 +234,10 @@ def discovery_url(composite_url: Composite, text: str, login: Login) -> BrokerUr
 
 
 def fanout_url(composite_url: Composite, text: str, login: Login) -> BrokerUrl:
-    """Return a URL ``fanout:(agent)?options``: a single address for the connection, with all brokers as ``inner``."""
+    """Return a URL ``fanout:(agent)?options``.
+
+    For the connection the URL is a single address, whose ``inner`` are all brokers.
+    """
     each, outer = each_options(composite_url.options)
     group: AgentSettings | None = None
     addresses: tuple[BrokerAddress, ...] = ()
@@ -277,9 +284,7 @@ def check_options_of_each(each: dict[str, str], text: str) -> None:
 
 
 def discovered_address(uri: str, url: BrokerUrl) -> BrokerAddress | None:
-    """Return an announced address with the options of the URL, or None for a protocol that the client does not
-    speak.
-    """
+    """Return an announced address with the options of the URL, or None for an unsupported protocol."""
     address = read_address(uri)
     if address is None:
         return None
@@ -310,7 +315,10 @@ def list_addresses(composite_url: Composite, each: dict[str, str], text: str, de
 
 
 def broker_address(composite_url: Composite, options_by_name: dict[str, str], text: str, outer: Known) -> BrokerAddress:
-    """Return one address with its options. ``outer`` are options that may stand beside them, for hints in errors."""
+    """Return one address with its options.
+
+    ``outer`` are options that may stand beside them, for hints in errors.
+    """
     where = redacted(text)
     scheme, rest = composite_url.scheme, composite_url.address
     if scheme in ("vm", "peer"):
@@ -333,8 +341,9 @@ def broker_address(composite_url: Composite, options_by_name: dict[str, str], te
 
 
 def authority(scheme: str, rest: str, where: str) -> tuple[str, int]:
-    """Return host and port of ``//host:port``, with the protocol's usual port by default. Raises
-    `ConfigurationError`.
+    """Return host and port of ``//host:port``, with the protocol's usual port by default.
+
+    Raises `ConfigurationError`.
     """
     if "@" in rest or "…@" in where:
         raise ConfigurationError(
@@ -351,8 +360,9 @@ def authority(scheme: str, rest: str, where: str) -> tuple[str, int]:
 
 
 def in_process_address(composite_url: Composite, options_by_name: dict[str, str], where: str) -> BrokerAddress:
-    """Return the address ``vm://NAME``, ``vm:(broker:(…)?…)`` or ``peer://group/NAME``; the broker reads the
-    options.
+    """Return the address ``vm://NAME``, ``vm:(broker:(…)?…)`` or ``peer://group/NAME``.
+
+    The options are for the broker.
     """
     wire_options, transport = split_options(options_by_name, "wireFormat.")
     settings = socket_settings(Options(where, wire_options, WIRE_FORMAT), "")

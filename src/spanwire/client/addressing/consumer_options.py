@@ -44,8 +44,9 @@ class ConsumerOptions:
 def consumer_info(
     destination: Destination | str, requested: ConsumerOptions, settings: ClientSettings
 ) -> wire.ConsumerInfo:
-    """Return the ConsumerInfo without its id. Options behind the name, as in ``queue://Q?consumer.prefetchSize=10``,
-    apply.
+    """Return the ConsumerInfo without its id.
+
+    Options behind the name, as in ``queue://Q?consumer.prefetchSize=10``, apply.
 
     Raises:
         InvalidDestinationError: The destination does not suit a durable subscription or a browser.
@@ -87,7 +88,10 @@ def consumer_info(
 
 
 def parsed(destination: Destination | str) -> tuple[Destination, Options]:
-    """Return a destination and the options behind its name. Options of a composite destination stay with its parts."""
+    """Return a destination and the options behind its name.
+
+    Options of a composite destination stay with its parts.
+    """
     if isinstance(destination, Destination):
         return destination, Options(str(destination), {}, DESTINATION_OPTIONS)
     name, _, query = destination.partition("?")

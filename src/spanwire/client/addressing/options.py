@@ -140,8 +140,9 @@ SOCKET_PREFIX: Final = "socket."
 
 @dataclass(frozen=True)
 class PrefetchPolicy:
-    """Messages that the broker may dispatch ahead of their acknowledgement, by kind of consumer; 0 to pull each
-    message.
+    """Messages that the broker may dispatch ahead of their acknowledgement, by kind of consumer.
+
+    With 0 each message is pulled.
     """
 
     queue: int = 1_000
@@ -199,7 +200,10 @@ class SocketSettings:
 
 
 class Options:
-    """Options of one URL, checked against the known options. ``where`` is the URL without secrets, for errors."""
+    """Options of one URL, checked against the known options.
+
+    ``where`` is the URL without secrets, for errors.
+    """
 
     def __init__(self, where: str, texts: dict[str, str], known: Known) -> None:
         self.where: Final[str] = where
@@ -301,7 +305,10 @@ def client_settings(
 
 
 def id_prefix(options: Options, name: str) -> str | None:
-    """Return the prefix of generated ids. Raises `ConfigurationError` for characters that no id may contain."""
+    """Return the prefix of generated ids.
+
+    Raises `ConfigurationError` for characters that no id may contain.
+    """
     prefix = options.text(name)
     if prefix is not None and (len(prefix) > MAX_PREFIX or not prefix.isascii() or not prefix.isprintable()):
         raise ConfigurationError(f"{options.where}: {name} has up to {MAX_PREFIX} printable ASCII characters")
@@ -309,8 +316,9 @@ def id_prefix(options: Options, name: str) -> str | None:
 
 
 def prefetch_policy(options: Options) -> PrefetchPolicy:
-    """Return the options ``jms.prefetchPolicy.…``, limited to `MAX_PREFETCH`; ``all`` overrides the others, as in
-    ActiveMQ.
+    """Return the options ``jms.prefetchPolicy.…``, limited to `MAX_PREFETCH`.
+
+    ``all`` overrides the others, as in ActiveMQ.
     """
     base = PrefetchPolicy()
     name = "jms.prefetchPolicy."

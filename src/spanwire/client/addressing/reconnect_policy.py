@@ -79,8 +79,9 @@ NO_RECONNECT: Final = ReconnectPolicy(
 
 @dataclass(frozen=True)
 class FanoutPolicy:
-    """Options of ``fanout:``. ``min_ack_count`` brokers must be connected before a send, and must answer each
-    request.
+    """Options of ``fanout:``.
+
+    ``min_ack_count`` brokers must be connected before a send, and must answer each request.
     """
 
     min_ack_count: int = 2

@@ -11,7 +11,10 @@ MAX_DELAY_MS: Final = 2.0**53
 
 @dataclass(frozen=True)
 class RedeliveryPolicy:
-    """Redelivery policy with ActiveMQ's defaults. Delays are milliseconds; a maximum of -1 stands for no limit."""
+    """Redelivery policy with ActiveMQ's defaults.
+
+    Delays are milliseconds; a maximum of -1 stands for no limit.
+    """
 
     maximum_redeliveries: int = 6
     initial_redelivery_delay_ms: int = 1_000

@@ -1,4 +1,7 @@
-"""State of an asyncio connection that its sessions share: the protocol core, the wire and the waiting calls."""
+"""State of an asyncio connection that its sessions share.
+
+That is the protocol core, the wire and the waiting calls.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,9 @@ KEEP_ALIVE_SHARE: Final = 2 / 3  # of the negotiated inactivity limit
 
 
 class CoreConnection(WireOwner, KeepAliveConnection):
-    """Connects a `ClientConnection` with a wire. All methods run in the event loop that opened the connection.
+    """Connects a `ClientConnection` with a wire.
+
+    All methods run in the event loop that opened the connection.
 
     `lock`, `ready`, `write_soon` and `flush` exist in both shells: the modules that use them are generated for threads.
     """
@@ -87,7 +92,7 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         self.core.correlator.check_open()
 
     def ready(self) -> Ready:
-        """Return the context ``async with connection.ready():``, whose entry waits until the connection is online."""
+        """Return the context ``async with connection.ready():``; its entry waits for a broker."""
         return self._ready
 
     async def wait_online(self) -> None:
@@ -136,8 +141,9 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             self._after_input()  # wakes the calls that wait for the removed object
 
     async def wait_writable(self, timeout: float | None) -> None:
-        """Wait before a send until the socket takes bytes. Raises `ResourceAllocationError` after ``timeout``
-        seconds.
+        """Wait before a send until the socket takes bytes.
+
+        Raises `ResourceAllocationError` after ``timeout`` seconds.
         """
         wire = self.wire
         if wire is None or wire.is_writable:
@@ -152,8 +158,9 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         await self.wait_online()
 
     async def yield_after_send(self) -> None:
-        """Write soon after a one-way send. Yields to other tasks after `FLUSH_BYTES`, and waits while the socket is
-        full.
+        """Write soon after a one-way send.
+
+        Yields to other tasks after `FLUSH_BYTES`, and waits while the socket is full.
         """
         if self.core.pending_bytes() >= FLUSH_BYTES:
             self.write()
@@ -165,9 +172,10 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             await wire.writable()
 
     def on_delivered(self) -> None:
-        """Note that a message was delivered to the application; its acknowledgement is written at the end of the turn.
+        """Note that a message was delivered to the application.
 
-        Before the next message `next_turn` is due after `MAX_DELIVERED_PER_TURN` messages, or while the socket is full.
+        Its acknowledgement is written at the end of the turn. Before the next message `next_turn` is due after
+        `MAX_DELIVERED_PER_TURN` messages, or while the socket is full.
         """
         self.delivered_count += 1
         if self.delivered_count == 1:
@@ -185,8 +193,9 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             self.write()
 
     def flush(self) -> None:
-        """Write pending commands at the end of the turn, as `write_soon`. The blocking shell waits for the socket
-        here.
+        """Write pending commands at the end of the turn, as `write_soon`.
+
+        The blocking shell waits for the socket here.
         """
         self.write_soon()
 
@@ -477,7 +486,10 @@ class CoreConnection(WireOwner, KeepAliveConnection):
             waiter.wake()
 
     async def close(self) -> None:
-        """Close the connection after the broker has processed all earlier commands. A second call does nothing."""
+        """Close the connection after the broker has processed all earlier commands.
+
+        A second call does nothing.
+        """
         self.check_process()
         for task in (self._reconnecting, self._probe_task):
             if task is not None:

@@ -21,7 +21,10 @@ class KeepAliveConnection:
 
     @abstractmethod
     def send_overdue_keep_alive(self, now: float) -> float:
-        """Send a keep-alive if one is overdue; called by the thread. Returns the next check in monotonic seconds."""
+        """Send a keep-alive if one is overdue; called by the thread.
+
+        Returns the next check in monotonic seconds.
+        """
 
 
 class KeepAliveThread:

@@ -120,8 +120,9 @@ class Session:
         prefetch: int | None = None,
         timeout: float | None = None,
     ) -> Consumer:
-        """Create the consumer of a durable subscription: the broker stores messages of the topic while the consumer is
-        away.
+        """Create the consumer of a durable subscription.
+
+        The broker stores messages of the topic while the consumer is away.
 
         Arguments:
             destination: The topic.
@@ -141,8 +142,9 @@ class Session:
         return await self.subscribe(target, options, timeout)
 
     def create_browser(self, destination: Destination | str, selector: str | None = None) -> Browser:
-        """Create a queue browser: ``async for message in session.create_browser(…)``. The messages stay in the
-        queue.
+        """Create a queue browser: ``async for message in session.create_browser(…)``.
+
+        The messages stay in the queue.
         """
         self._shared.check()
         return Browser(self.subscribe, destination, selector)
@@ -166,20 +168,32 @@ class Session:
         return Consumer(self.core, core, shared, self._turns)
 
     async def unsubscribe(self, name: str, timeout: float | None = None) -> None:
-        """Delete a durable subscription of this client id. Raises `JmsError` while the subscription has a consumer."""
+        """Delete a durable subscription of this client id.
+
+        Raises `JmsError` while the subscription has a consumer.
+        """
         async with self._shared.ready():
             await self._shared.answer(self._shared.core.remove_subscription(name), timeout)
 
     async def create_temporary_queue(self, timeout: float | None = None) -> Destination:
-        """Create a queue that exists until the connection closes. Only this connection may consume from the queue."""
+        """Create a queue that exists until the connection closes.
+
+        Only this connection may consume from the queue.
+        """
         return await self._temporary(TEMP_QUEUE, timeout)
 
     async def create_temporary_topic(self, timeout: float | None = None) -> Destination:
-        """Create a topic that exists until the connection closes. Only this connection may consume from the topic."""
+        """Create a topic that exists until the connection closes.
+
+        Only this connection may consume from the topic.
+        """
         return await self._temporary(TEMP_TOPIC, timeout)
 
     async def delete_temporary(self, destination: Destination, timeout: float | None = None) -> None:
-        """Delete a temporary destination of this connection. Raises `IllegalStateError` for any other destination."""
+        """Delete a temporary destination of this connection.
+
+        Raises `IllegalStateError` for any other destination.
+        """
         async with self._shared.ready():
             await self._shared.answer(self._shared.core.remove_temporary(destination), timeout)
 

@@ -158,8 +158,9 @@ class SocketWire(Wire, asyncio.Protocol):
                 self._transport.write(data)
 
     def interject(self, octets: bytes) -> bool:
-        """Write to the file descriptor if the transport has nothing to write. Returns False with TLS, whose state the
-        loop owns.
+        """Write to the file descriptor if the transport has nothing to write.
+
+        Returns False with TLS, whose state the loop owns.
         """
         with self._writing:
             transport = self._transport
@@ -196,7 +197,10 @@ class SocketWire(Wire, asyncio.Protocol):
 
 
 class InProcessWire(Wire):
-    """A broker of this process, on the same or another event loop. One wake-up passes all bytes that have arrived."""
+    """A broker of this process, on the same or another event loop.
+
+    One wake-up passes all bytes that have arrived.
+    """
 
     def __init__(self, owner: WireOwner, transport: InProcessTransport, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(owner)

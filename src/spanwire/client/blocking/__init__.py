@@ -1,4 +1,4 @@
-"""Blocking client of ActiveMQ and Spanwire brokers: the names of `spanwire.client.aio` without ``await``.
+"""Blocking client: the names of `spanwire.client.aio` without ``await``.
 
     with blocking.connect("tcp://localhost:61616") as connection, connection.session() as session:
         producer = session.create_producer("queue://ORDERS")

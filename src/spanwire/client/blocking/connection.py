@@ -61,7 +61,9 @@ class Connection:
         return Session(shared, core, self._requestor)
 
     def close(self) -> None:
-        """Close the connection after the broker has processed all earlier commands. A second call does nothing.
+        """Close the connection after the broker has processed all earlier commands.
+
+        A second call does nothing.
 
         Waits at most ``jms.closeTimeout`` for the broker.
         """

@@ -141,7 +141,7 @@ class Consumer:
         return messages
 
     def acknowledge_stored(self, timeout: float | None = None) -> bool:
-        """Acknowledge all delivered messages of a consumer after `discard_delivered`, and wait for the broker's sync.
+        """Acknowledge all delivered messages after `discard_delivered`, and wait for the broker's sync.
 
         Returns:
             False if there was no message to acknowledge, or the connection broke after their delivery.
@@ -159,8 +159,9 @@ class Consumer:
             return True
 
     def take_next(self, take: Callable[[Message], bool], is_done: Callable[[], bool], end: float | None) -> bool:
-        """Pass the next message to ``take``, or wait for a message or for ``is_done``. The caller holds the
-        connection's lock.
+        """Pass the next message to ``take``, or wait for a message or for ``is_done``.
+
+        The caller holds the connection's lock.
 
         ``take`` returns True if another waiting call may be done with the message. Returns False at ``end``, in
         monotonic seconds.

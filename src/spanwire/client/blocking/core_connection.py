@@ -1,4 +1,6 @@
-"""State of a blocking connection that its threads share: the protocol core, the channel and the waiting calls.
+"""State of a blocking connection that its threads share.
+
+That is the protocol core, the channel and the waiting calls.
 
 A thread that waits becomes the *driver* if there is none: without the lock it waits for the channel, then takes the
 lock, reads, and wakes the other threads. While no thread waits, the *keeper* thread reads once a second, so that a busy
@@ -46,8 +48,9 @@ POLL_INTERVAL: Final = 1.0  # seconds between two reads of the keeper; bounds ho
 
 
 class CoreConnection:
-    """Connects a `ClientConnection` with a channel. The lock is held for all methods but `open`, `close` and the
-    checks.
+    """Connects a `ClientConnection` with a channel.
+
+    The lock is held for all methods but `open`, `close` and the checks.
     """
 
     def __init__(self, core: ClientConnection, machine: Machine, tls: ClientTlsSettings | None) -> None:
@@ -79,7 +82,7 @@ class CoreConnection:
         self.core.correlator.check_open()
 
     def ready(self) -> Ready:
-        """Return the context ``with connection.ready():``, which holds the lock while the connection is online."""
+        """Return the context ``with connection.ready():``; its entry takes the lock and waits for a broker."""
         return self._ready
 
     def wait_online(self) -> None:
@@ -107,7 +110,10 @@ class CoreConnection:
         request.raise_error()
 
     def _wait_for_send(self, request: Request, end: float | None) -> None:
-        """Wait for the response to a send until ``end``, and give up a send whose failover ``timeout`` is over."""
+        """Wait for the response to a send until ``end``.
+
+        Gives a send up when the ``timeout`` of the failover URL is over.
+        """
         core = self.core
         while not request.done:
             epoch = core.correlator.epoch
@@ -147,7 +153,10 @@ class CoreConnection:
         return True
 
     def wait(self, is_done: Callable[[], bool], end: float | None) -> bool:
-        """Wait for a condition as the driver, or beside the driver. Returns False at ``end``, in monotonic seconds."""
+        """Wait for a condition as the driver, or beside the driver.
+
+        Returns False at ``end``, in monotonic seconds.
+        """
         while not is_done():
             remaining = None if end is None else end - self.machine.now().monotonic
             if remaining is not None and remaining <= 0:
@@ -237,7 +246,10 @@ class CoreConnection:
             self._write()
 
     def write_acknowledgements(self) -> None:
-        """Write acknowledgements as `write_soon`, without waiting. `wait_written` waits before the next message."""
+        """Write acknowledgements as `write_soon`, without waiting.
+
+        `wait_written` waits before the next message.
+        """
         size = self.core.pending_bytes()
         if size == 0:
             return
@@ -257,8 +269,9 @@ class CoreConnection:
         return not self.unsent
 
     def wait_writable(self, timeout: float | None) -> None:
-        """Wait before a send until all bytes are written. Raises `ResourceAllocationError` after ``timeout``
-        seconds.
+        """Wait before a send until all bytes are written.
+
+        Raises `ResourceAllocationError` after ``timeout`` seconds.
         """
         if not self.unsent:
             return
@@ -269,7 +282,10 @@ class CoreConnection:
             self.wait_online()
 
     def flush(self, end: float | None = None) -> None:
-        """Write all bytes. While the socket is full, wait until ``end`` in monotonic seconds, and read meanwhile."""
+        """Write all bytes.
+
+        While the socket is full, wait until ``end`` in monotonic seconds, and read meanwhile.
+        """
         self.batching.on_written(self.machine.now().monotonic)
         self._write()
         while self.unsent:
@@ -475,7 +491,10 @@ class CoreConnection:
         self.notify_waiters()
 
     def close(self) -> None:
-        """Close the connection after the broker has processed all earlier commands. A second call does nothing."""
+        """Close the connection after the broker has processed all earlier commands.
+
+        A second call does nothing.
+        """
         check_process(self.process)
         with self.lock:
             if self._is_over:

@@ -121,8 +121,9 @@ class Session:
         prefetch: int | None = None,
         timeout: float | None = None,
     ) -> Consumer:
-        """Create the consumer of a durable subscription: the broker stores messages of the topic while the consumer is
-        away.
+        """Create the consumer of a durable subscription.
+
+        The broker stores messages of the topic while the consumer is away.
 
         Arguments:
             destination: The topic.
@@ -142,8 +143,9 @@ class Session:
         return self.subscribe(target, options, timeout)
 
     def create_browser(self, destination: Destination | str, selector: str | None = None) -> Browser:
-        """Create a queue browser: ``for message in session.create_browser(…)``. The messages stay in the
-        queue.
+        """Create a queue browser: ``for message in session.create_browser(…)``.
+
+        The messages stay in the queue.
         """
         self._shared.check()
         return Browser(self.subscribe, destination, selector)
@@ -167,20 +169,32 @@ class Session:
         return Consumer(self.core, core, shared, self._turns)
 
     def unsubscribe(self, name: str, timeout: float | None = None) -> None:
-        """Delete a durable subscription of this client id. Raises `JmsError` while the subscription has a consumer."""
+        """Delete a durable subscription of this client id.
+
+        Raises `JmsError` while the subscription has a consumer.
+        """
         with self._shared.ready():
             self._shared.answer(self._shared.core.remove_subscription(name), timeout)
 
     def create_temporary_queue(self, timeout: float | None = None) -> Destination:
-        """Create a queue that exists until the connection closes. Only this connection may consume from the queue."""
+        """Create a queue that exists until the connection closes.
+
+        Only this connection may consume from the queue.
+        """
         return self._temporary(TEMP_QUEUE, timeout)
 
     def create_temporary_topic(self, timeout: float | None = None) -> Destination:
-        """Create a topic that exists until the connection closes. Only this connection may consume from the topic."""
+        """Create a topic that exists until the connection closes.
+
+        Only this connection may consume from the topic.
+        """
         return self._temporary(TEMP_TOPIC, timeout)
 
     def delete_temporary(self, destination: Destination, timeout: float | None = None) -> None:
-        """Delete a temporary destination of this connection. Raises `IllegalStateError` for any other destination."""
+        """Delete a temporary destination of this connection.
+
+        Raises `IllegalStateError` for any other destination.
+        """
         with self._shared.ready():
             self._shared.answer(self._shared.core.remove_temporary(destination), timeout)
 

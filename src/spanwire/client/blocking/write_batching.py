@@ -17,7 +17,10 @@ GATHER_DELAY: Final = 0.001  # seconds that a command of a burst may wait
 
 
 class WriteBatching:
-    """Decides when pending commands are written. ``is_on``: a burst is under way, and commands wait for `on_due`."""
+    """Decides when pending commands are written.
+
+    ``is_on``: a burst is under way, and commands wait for `on_due`.
+    """
 
     def __init__(self) -> None:
         self.is_on = False

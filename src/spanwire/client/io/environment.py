@@ -76,7 +76,9 @@ def host_name() -> str:
 
 
 def tls_context(address: BrokerAddress, tls: ClientTlsSettings | None) -> ssl.SSLContext | None:
-    """Return the TLS context for an address, or None for an address without TLS. Options of the URL override ``tls``.
+    """Return the TLS context for an address, or None for an address without TLS.
+
+    Options of the URL override ``tls``.
 
     Raises:
         ConfigurationError: A file, protocol or cipher suite cannot be used.

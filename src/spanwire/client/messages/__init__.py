@@ -1,1 +1,1 @@
-"""Messages of the client: received messages, decoded on demand, and the encoding of messages to send. Pure."""
+"""Received messages, decoded on demand, and the encoding of messages to send. Pure."""

@@ -1,5 +1,6 @@
-"""Encoding of MessageAcks. Apart from ids, type and count, all acknowledgements of a consumer and destination are
-equal.
+"""Encoding of MessageAcks.
+
+Apart from ids, type and count, all acknowledgements of a consumer and destination are equal:
 
 type 22 | command id 4 | response required 1 | destination | transaction | consumer | ack type 1 | first id | last id
 | count 4 | 0 (poison cause, version 7 and later)

@@ -85,11 +85,13 @@ class Message:
         self._properties: dict[str, PropertyValue] | None = None
 
     def acknowledge(self) -> Done:
-        """Acknowledge: in a client session all messages delivered by the session, in an individual session this
-        message.
+        """Acknowledge this message, or in a client session all messages that the session has delivered.
 
-        Does nothing in other modes, or after the connection broke: the broker redelivers the message. Raises
-        `IllegalStateError` for a message that no consumer has received, or of a closed session.
+        In an individual session only this message is acknowledged. Other modes ignore the call, as does a connection
+        that has broken since the delivery: the broker redelivers the message.
+
+        Raises:
+            IllegalStateError: No consumer has received the message, or the session is closed.
         """
         if self.acknowledger is None:
             raise IllegalStateError("only a message that a consumer received can be acknowledged")
@@ -268,7 +270,10 @@ class Message:
 
 
 def reply_destination(message: Message) -> Destination:
-    """Return the destination for the reply to a message. Raises `InvalidDestinationError` if there is none."""
+    """Return the destination for the reply to a message.
+
+    Raises `InvalidDestinationError` if there is none.
+    """
     destination = message.reply_to
     if destination is None:
         raise InvalidDestinationError("the message has no reply_to, so it cannot be answered")

@@ -90,7 +90,7 @@ class Outgoing:
 
 
 class Envelope:
-    """Fields that the producer adds: ids, destination and transaction as octets, delivery mode, priority and times."""
+    """Fields that the producer adds: ids, destination, transaction, delivery mode, priority and times."""
 
     def __init__(self, producer: bytes, sequence: int, destination: bytes, transaction: bytes) -> None:
         self.producer: Final[bytes] = producer
@@ -134,8 +134,9 @@ class MessageEncoder:
         return content
 
     def octets(self, outgoing: Outgoing, envelope: Envelope, command_id: int, response_required: bool) -> bytes:
-        """Return the message from its type id on. Raises `MessageFormatError` for a body or header that cannot be
-        encoded.
+        """Return the message from its type id on.
+
+        Raises `MessageFormatError` for a body or header that cannot be encoded.
         """
         type_id = type_id_of(outgoing.body)
         writer = self._writer

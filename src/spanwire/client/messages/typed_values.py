@@ -1,5 +1,6 @@
-"""Conversion between Python values and typed values of JMS: properties, map and stream bodies (JMS 1.1 §3.5.4,
-§3.11.3).
+"""Conversion between Python values and typed values of JMS (JMS 1.1 §3.5.4, §3.11.3).
+
+Applies to properties, and to map and stream bodies.
 
 | Python              | JMS type                                                                        |
 |---------------------|---------------------------------------------------------------------------------|
@@ -138,7 +139,9 @@ class Serialized:
 
 
 class EncodedText:
-    """Body of a TextMessage in Java's modified UTF-8, equal to ASCII for ASCII texts. The content is not checked.
+    """Body of a TextMessage in Java's modified UTF-8, equal to ASCII for ASCII texts.
+
+    The content is not checked.
 
     None is the null text, which Java distinguishes from an empty text.
     """
@@ -150,7 +153,10 @@ class EncodedText:
 
 
 def typed_properties(properties: Mapping[str, object]) -> dict[str, PropertyValue]:
-    """Return properties with their JMS types. Raises `MessageFormatError` for a name or value that is not allowed."""
+    """Return properties with their JMS types.
+
+    Raises `MessageFormatError` for a name or value that is not allowed.
+    """
     typed: dict[str, PropertyValue] = {}
     for name, value in properties.items():
         if not isinstance(name, str) or not name:

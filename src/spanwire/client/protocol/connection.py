@@ -1,4 +1,6 @@
-"""The client's side of an OpenWire connection, without a socket: takes bytes and time, returns bytes and messages.
+"""The client's side of an OpenWire connection, without a socket.
+
+Takes bytes and time, returns bytes and messages:
 
     connection.on_connected(address, now)                  # after the shell has opened a socket
     connection.receive_data(data, now)                     # bytes from the broker
@@ -60,7 +62,10 @@ class State(Enum):
 
 
 class ClientConnection(LinkReceiver):
-    """One connection of an application, over one link after another. The shells own sockets and waiting calls."""
+    """One connection of an application, over one link after another.
+
+    The shells own sockets and waiting calls.
+    """
 
     def __init__(self, url: BrokerUrl, environment: Environment) -> None:
         seed = int.from_bytes(environment.random_bytes(4), "big")
@@ -169,8 +174,9 @@ class ClientConnection(LinkReceiver):
         return due
 
     def handle_timeout(self, now: Time) -> None:
-        """Send a keep-alive or scheduled acknowledgements if due. Raises `JmsError` if the broker was silent for too
-        long.
+        """Send a keep-alive or scheduled acknowledgements if due.
+
+        Raises `JmsError` if the broker was silent for too long.
         """
         self._now = now
         link = self.correlator.link
@@ -184,7 +190,9 @@ class ClientConnection(LinkReceiver):
                 consumer.acknowledge_scheduled()
 
     def on_disconnected(self, error: JmsError, now: Time) -> bool:
-        """Note the end of a link. Returns True if the shell is to connect again; otherwise the connection has failed.
+        """Note the end of a link.
+
+        Returns True if the shell is to connect again; otherwise the connection has failed.
 
         Before the first login the result is True: the shell is trying addresses.
         """
@@ -287,8 +295,9 @@ class ClientConnection(LinkReceiver):
         self._consumers.pop(consumer.number, None)
 
     def add_temporary(self, kind: int) -> tuple[Destination, Request]:
-        """Create a temporary destination, of a type in `spanwire.model.destination`. Returns the destination and the
-        request.
+        """Create a temporary destination, of a type in `spanwire.model.destination`.
+
+        Returns the destination and the request.
         """
         self.correlator.check_open()
         self._last_temporary += 1
@@ -298,8 +307,9 @@ class ClientConnection(LinkReceiver):
         return destination, request
 
     def remove_temporary(self, destination: Destination) -> Request:
-        """Delete a temporary destination. Raises `IllegalStateError` if the destination belongs to another
-        connection.
+        """Delete a temporary destination.
+
+        Raises `IllegalStateError` if the destination belongs to another connection.
         """
         if self.temporary.pop(destination.qualified_name, None) is None:
             raise IllegalStateError(f"{destination} is no temporary destination of this connection")

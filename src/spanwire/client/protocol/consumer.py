@@ -1,4 +1,4 @@
-"""Consumer of the client core: dispatched messages, their delivery to the application, and acknowledgements.
+"""Consumer of the client core: dispatched messages, their delivery and acknowledgement.
 
 Follows ActiveMQ's client. `AUTO` acknowledges each delivered message, `DUPS_OK` half a prefetch at a time. In the other
 modes the session acknowledges, and DELIVERED_ACK keeps the prefetch window open meanwhile. Rolled back messages are
@@ -203,9 +203,9 @@ class ClientConsumer:
         return None
 
     def next_messages(self, max_count: int, max_bytes: int, now: Time) -> list[Message]:
-        """Return the next messages, at most ``max_count``, until they have ``max_bytes``; sets `last_batch_bytes`.
+        """Return the next messages, at most ``max_count``, until they have ``max_bytes``.
 
-        Raises what `next_message` raises if there is no message.
+        Sets `last_batch_bytes`. Raises what `next_message` raises if there is no message.
         """
         messages: list[Message] = []
         octets = 0
@@ -431,7 +431,10 @@ class ClientConsumer:
         return self._correlator.remove(command, self.info.consumer_id.session_id)
 
     def leave_with_owner(self) -> None:
-        """Close with the session or connection. Reports the last delivered message, so that redeliveries are marked."""
+        """Close with the session or connection.
+
+        Reports the last delivered message, so that redeliveries are marked.
+        """
         self._acknowledge_last()
         if (
             not self.is_closed

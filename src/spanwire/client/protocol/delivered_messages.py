@@ -73,7 +73,7 @@ class DeliveredMessages:
             self._committing = len(messages)
 
     def acknowledge_stored(self) -> Request | None:
-        """Acknowledge an `AckRange` with a request that is answered once the broker has synced the acknowledgements.
+        """Acknowledge an `AckRange` with a request, which the broker answers after its sync.
 
         Only one message, the last, is acknowledged with a request. ActiveMQ syncs its disk once for each message of an
         answered range, and a sync covers everything written before (KahaDB: enableJournalDiskSyncs).

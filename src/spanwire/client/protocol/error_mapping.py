@@ -49,8 +49,9 @@ def refusal(thrown: Throwable | None, logging_in: bool = False) -> JmsError:
 
 
 def branch_refusal(error: JmsError | None) -> JmsError | None:
-    """Return the error for a step of a distributed transaction: some brokers report IllegalStateException for an
-    unknown id.
+    """Return the error for a step of a distributed transaction.
+
+    Some brokers report IllegalStateException for an unknown branch; it becomes `XaError`.
     """
     return XaError(str(error)) if isinstance(error, IllegalStateError) else error
 

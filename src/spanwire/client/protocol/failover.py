@@ -1,4 +1,4 @@
-"""Choice of the next address and of the delay before it: ActiveMQ's failover transport without sockets.
+"""Choice of the next address and of the delay before it: ActiveMQ's failover, without sockets.
 
 One attempt tries each address of the list once. The delay between attempts grows from the initial to the maximum delay.
 After a lost connection the delay is random, so that the clients of a restarted broker do not reconnect at once; the
@@ -99,7 +99,7 @@ class Failover:
         self._probe_at = now + self._probe_ms / 1000
 
     def sends_deadline(self) -> float | None:
-        """Return the time in monotonic seconds at which pending sends are given up without a connection, or None."""
+        """Return the time at which pending sends are given up, in monotonic seconds, or None."""
         return None if self.policy.timeout_ms < 0 else self.started_at + self.policy.timeout_ms / 1000
 
     def timeout_error(self) -> JmsError:
@@ -197,8 +197,9 @@ class Failover:
         return bool(self._addresses) and address == self._addresses[0]
 
     def probe_at(self) -> float | None:
-        """Return the time in monotonic seconds to try a preferred broker, or None if the connection has a preferred
-        one.
+        """Return the time to try a preferred broker, in monotonic seconds.
+
+        None if the connection has a preferred broker.
         """
         if self._connected_at is None or not self.policy.prefers or self._is_preferred(self.address):
             return None
@@ -215,7 +216,10 @@ class Failover:
         return preferred[self._probed % len(preferred)]
 
     def prefer(self, address: BrokerAddress) -> JmsError:
-        """Choose a preferred address for the next connection. Returns the error that ends the present connection."""
+        """Choose a preferred address for the next connection.
+
+        Returns the error that ends the present connection.
+        """
         self._next_target = address
         return JmsError(f"{address.url} is preferred, and accepts connections again")
 
@@ -264,8 +268,9 @@ class Failover:
         return True
 
     def _suggestion(self, uri: str) -> BrokerAddress | None:
-        """Return a suggested address with the options of the caller's own addresses, or None for another kind of
-        socket.
+        """Return a suggested address with the options of the caller's own addresses.
+
+        None for an address with another kind of socket.
         """
         parsed = read_address(uri)
         if parsed is None:

@@ -84,7 +84,9 @@ class Pending:
 
 
 class FanoutHub:
-    """Connects one client with several brokers: takes bytes and time, returns bytes. The shell owns sockets.
+    """Connects one client with several brokers: takes bytes and time, returns bytes.
+
+    The shell owns sockets.
 
     `queued_bytes` counts commands of the client that wait for enough brokers.
     """
@@ -235,9 +237,10 @@ class FanoutHub:
             self._pulls.pop(key, None)
 
     def _transaction(self, command: wire.TransactionInfo) -> None:
-        """Forward a transaction command to the brokers that were connected at the beginning of the transaction.
+        """Forward a transaction command to the brokers of the transaction.
 
-        A commit fails if fewer than ``minAckCount`` of these brokers are left.
+        These are the brokers that were connected at its beginning. A commit fails if fewer than ``minAckCount`` are
+        left.
         """
         key = str_id(command.transaction_id)
         if command.type == BEGIN:

@@ -40,7 +40,10 @@ class LinkReceiver(Protocol):
     def on_dispatch(
         self, consumer: wire.ConsumerId | None, destination: bytes, raw: bytes, redelivery_count: int
     ) -> None:
-        """Handle a message for a consumer, loosely encoded without cache; empty ``raw`` ends a browse or a pull."""
+        """Handle a message for a consumer, loosely encoded without cache.
+
+        Empty ``raw`` ends a browse or a pull.
+        """
         ...
 
     def on_command(self, command: DataStructure) -> None:

@@ -1,4 +1,7 @@
-"""Detects another protocol at a port by the first octets, because a wrong port is the most frequent first mistake."""
+"""Detects another protocol at a port by the first octets.
+
+A wrong port is the most frequent first mistake.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ BEGINNINGS: Final[tuple[tuple[bytes, str], ...]] = (
 
 
 class OtherProtocolError(RemoteProtocolError):
-    """Error for a peer that speaks another protocol; its text continues a sentence that begins with the URL."""
+    """Error for a peer that speaks another protocol.
+
+    The text continues a sentence that begins with the URL.
+    """
 
 
 def check_first(octets: bytes) -> None:

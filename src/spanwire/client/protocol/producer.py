@@ -1,4 +1,4 @@
-"""Producer of the client core: encodes messages and decides which sends wait for a response (JMS 1.1 §4.6)."""
+"""Producer of the client core: encoding of messages, and waits for responses (JMS 1.1 §4.6)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,10 @@ class ClientProducer:
         self._template_destination = b""
 
     def announcement(self) -> wire.ProducerInfo:
-        """Return the ProducerInfo, and empty the window: messages of an earlier link get no ProducerAck any more."""
+        """Return the ProducerInfo, and empty the window.
+
+        Messages of an earlier link get no ProducerAck any more.
+        """
         destination = None if self.destination is None else wire_destination(self.destination)
         self._in_window.clear()
         self._in_window_bytes = 0
@@ -228,8 +231,9 @@ class ClientProducer:
         return self._append(link, template, content, octets, self._defaults.time_to_live_ms, wall_ms)
 
     def _append_addressed(self, link: Link, outgoing: Outgoing, persistent: bool, wall_ms: int) -> bool:
-        """Encode a message that may have its own destination, priority and time to live. Returns False if it needs
-        `send`.
+        """Encode a message that may have its own destination, priority and time to live.
+
+        Returns False if it needs `send`.
         """
         if not outgoing.is_plain or not self._is_ready(link):
             return False

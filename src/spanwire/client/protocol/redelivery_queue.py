@@ -10,7 +10,9 @@ from spanwire.client.messages.message import Message
 
 
 class RedeliveryQueue:
-    """Rolled back messages by due time. ``resume_at`` is the next due time in monotonic seconds, 0 for none.
+    """Rolled back messages by due time.
+
+    ``resume_at`` is the next due time in monotonic seconds, 0 for none.
 
     Without ``jms.nonBlockingRedelivery`` later messages wait, too: all have one due time, and the order stays.
     """

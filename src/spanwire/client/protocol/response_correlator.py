@@ -25,7 +25,10 @@ XA: Final = 3
 
 
 class Request:
-    """A command that the broker answers. ``error`` is the broker's refusal; ``done`` is True after the response."""
+    """A command that the broker answers.
+
+    ``error`` is the broker's refusal; ``done`` is True after the response.
+    """
 
     def __init__(self, number: int, kind: int, owner: int) -> None:
         self.number: Final[int] = number

@@ -1,4 +1,4 @@
-"""Session of the client core: producers, consumers, acknowledgement mode and transaction (JMS 1.1 §4.4)."""
+"""Session of the client core: acknowledgement mode and transaction (JMS 1.1 §4.4)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ BROKEN_TRANSACTION: Final = "the connection broke inside the transaction, which 
 
 
 class ClientSession:
-    """A session. The connection numbers producers and consumers; the response correlator sends the commands."""
+    """A session.
+
+    The connection numbers producers and consumers; the response correlator sends the commands.
+    """
 
     def __init__(
         self,
@@ -113,8 +116,9 @@ class ClientSession:
         return consumer
 
     def close_consumer(self, consumer: ClientConsumer) -> Request | None:
-        """Close a consumer. Returns None if the broker need not be told, or the open transaction has messages of the
-        consumer.
+        """Close a consumer.
+
+        Returns None if the broker need not be told, or the open transaction has messages of the consumer.
         """
         if self.mode == TRANSACTED and consumer.has_delivered and not consumer.is_closed:
             consumer.closes_with_transaction = True

@@ -1,4 +1,4 @@
-"""State of a connection that is repeated to a broker after a reconnect (ActiveMQ's ConnectionStateTracker).
+"""State that is repeated to a broker after a reconnect (ActiveMQ's ConnectionStateTracker).
 
 The order is temporary destinations, sessions, producers, consumers, open transactions, and pending requests with their
 old ids. A transaction that has received messages, or whose commit is pending, is not repeated: the broker has rolled
@@ -47,7 +47,10 @@ def settle_interrupted(correlator: ResponseCorrelator, sessions: list[ClientSess
 
 
 def in_doubt(request: Request) -> JmsError | None:
-    """Return the error of a request with an unknown outcome that must not be repeated to another broker, or None."""
+    """Return the error of a request with an unknown outcome, or None.
+
+    Such a request must not be repeated to another broker.
+    """
     if request.kind == COMMIT:
         return TransactionRolledBackError("the connection broke during the commit, whose outcome is not known")
     if request.kind == XA:

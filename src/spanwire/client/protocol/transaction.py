@@ -1,4 +1,4 @@
-"""Local transaction of a session: begins with the first message, ends with commit or rollback (JMS 1.1 §4.4.7)."""
+"""Local transaction of a session (JMS 1.1 §4.4.7)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ class LocalTransaction:
         return True
 
     def keep(self, raw: bytes, version: int, number: int, producer: int) -> None:
-        """Keep a sent message for a replay. Above `MAX_REPLAY_BYTES` the transaction is not replayable any more."""
+        """Keep a sent message for a replay.
+
+        Above `MAX_REPLAY_BYTES` the transaction is not replayable any more.
+        """
         self._replay_bytes += len(raw)
         if self._replay_bytes > MAX_REPLAY_BYTES:
             self.forget()
@@ -98,8 +101,9 @@ class LocalTransaction:
                 return
 
     def on_producer_closed(self, number: int, info: wire.ProducerInfo, is_remembered: bool) -> None:
-        """Keep the ProducerInfo of a closed producer for a replay, or stop the replay if closed producers are not
-        kept.
+        """Keep the ProducerInfo of a closed producer for a replay.
+
+        If infos of closed producers are not kept, the transaction is not replayable any more.
         """
         if not self.is_replayable or number not in self._senders:
             return

@@ -1,4 +1,4 @@
-"""Branches of distributed transactions in which a session works (X/Open XA; `javax.transaction.xa.XAResource`).
+"""Branches of distributed transactions (X/Open XA; `javax.transaction.xa.XAResource`).
 
     start(xid)      sends and receives of the session belong to the branch from now on
     end(xid)        they do not any more; the branch may be resumed, here or in another session
