@@ -463,7 +463,7 @@ def new_structure(type_id: int) -> DataStructure:
 {hot}
     structure_class = STRUCTURES.get(type_id)
     if structure_class is None:
-        raise OpenWireProtocolError(f"there is no data structure of type {{type_id}}")
+        raise OpenWireProtocolError(f"unknown data structure type {{type_id}}")
     return structure_class()
 
 

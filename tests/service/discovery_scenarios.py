@@ -218,7 +218,7 @@ def whatever_a_rogue_announces_no_login_reaches_it(directory: Path) -> None:
     with Announced(directory / "b", "B", more=more, inside=LET_IN) as b, Rogue() as rogue:
         rogue.announces(f"tcp://127.0.0.1:{rogue.port}")
         assert eventually(lambda: rogue.connections == 1), b.errors
-        b.awaits("whoever is in reach of the group can ask for the login")
+        b.awaits("any host in reach of the group can request the login")
 
 
 def a_login_reaches_a_verified_broker(directory: Path) -> None:

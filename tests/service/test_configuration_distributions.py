@@ -57,7 +57,7 @@ def transport(scheme: str, address: str, feature: str) -> str:
 
 
 def bean(class_name: str) -> str:
-    advice = f"remove it, use the element that does its work, {SKIP}"
+    advice = f"remove it, use the corresponding element, {SKIP}"
     return f"the bean of class {class_name} is not built: Spanwire runs no Java classes; {advice}"
 
 
@@ -74,7 +74,7 @@ def told(shift: int) -> list[str]:
     """What its owner is told although it means nothing here."""
     heap = "percentOfJvmHeap is taken as 70 % of 1 gb, ActiveMQ's usual heap; write limit instead"
     hook = "org.apache.activemq.hooks.SpringContextHook"
-    log = "io.fabric8.insight.log.log4j.Log4jLogQuery has no effect: what the broker logs goes to standard error"
+    log = "io.fabric8.insight.log.log4j.Log4jLogQuery has no effect: the broker logs to standard error"
     return [
         *([f"32: the bean of class {log}"] if shift else []),
         f"{88 + shift}: {heap}",

@@ -66,7 +66,7 @@ def test_two_brokers_are_listed_and_a_killed_one_is_not(tmp_path: Path, environm
         assert f"{one.pid} " in listed and str(other.configuration) in listed
         refused = spanwire("status")
         assert refused.returncode == 1
-        assert "2 brokers run; say which one" in refused.stderr
+        assert "2 brokers run; name one" in refused.stderr
         assert str(one.configuration) in refused.stderr
         other.kill()
         assert str(other.pid) not in spanwire("list").stdout

@@ -161,7 +161,7 @@ def test_a_connector_without_auto_start_waits_for_an_operator_who_may_also_stop_
             assert send_and_receive(near.broker_url, far.broker_url, "FORTH", ["g"]) == ["g"]
             refused = spanwire("network", "stop", "other", *here)
             assert refused.returncode != 0
-            assert refused.stderr == "spanwire network: there is no network connector other; there are link\n"
+            assert refused.stderr == "spanwire network: unknown network connector other; known are link\n"
 
 
 def test_a_remote_broker_that_is_down_is_one_line_and_a_state(tmp_path: Path) -> None:

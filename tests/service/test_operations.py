@@ -87,7 +87,7 @@ def test_a_dead_letter_is_sent_back(broker: Started) -> None:
 def test_what_is_no_dead_letter_is_told(broker: Started) -> None:
     sends(broker, "MY.DLQ", "n:1", "n:2")
     assert told(broker, "dlq", "retry", "MY.DLQ", "--msgsel", "n = '1'") == [
-        "queue://MY.DLQ: 0 messages retried, 1 left that have no place to go back to"
+        "queue://MY.DLQ: 0 messages retried, 1 left without an original destination"
     ]
 
 
@@ -145,7 +145,7 @@ def test_a_bad_selector_is_refused_and_nothing_is_removed(broker: Started) -> No
 def test_dlq_alone_says_what_there_is(broker: Started) -> None:
     done = asked(broker, "dlq")
     assert done.returncode == 2
-    assert "say what: retry" in done.stderr
+    assert "name an action: retry" in done.stderr
 
 
 def test_a_paused_queue_takes_messages_in_and_dispatches_none_until_it_is_resumed(broker: Started) -> None:

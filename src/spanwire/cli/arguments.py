@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with an error of one line."""
-        sys.stderr.write(f"{self.prog}: {message}; {self.prog} --help shows what there is\n")
+        sys.stderr.write(f"{self.prog}: {message}; {self.prog} --help lists the options\n")
         raise SystemExit(USAGE_ERROR)
 
     def option(self, name: str, help_text: str, default: str | None = None, metavar: str = "TEXT") -> None:
@@ -133,7 +133,7 @@ def start_options(parser: Parser) -> None:
         "--skip-unsupported",
         "--skipUnsupported",
         action="store_true",
-        help="leave out what this version does not support yet, with one log line each; never what guards access",
+        help="skip unsupported settings, with one log line each; settings that guard access are never skipped",
     )
 
 
@@ -143,7 +143,7 @@ def _directory_and_definitions(parser: Parser) -> None:
         "--dataDirectory",
         type=Path,
         metavar="DIRECTORY",
-        help="the broker's data directory, where it differs from the file's",
+        help="the broker's data directory, if not the one in the file",
     )
     parser.add_argument(
         "-D",

@@ -43,7 +43,7 @@ def login_options(parser: Parser) -> None:
         "--trustStore",
         type=Path,
         metavar="FILE",
-        help="for ssl://: certificates to believe, PEM or PKCS#12; without it those of the system",
+        help="for ssl://: trusted certificates, PEM or PKCS#12; default: the system's certificates",
     )
     parser.option("trustStorePassword", f"its password, better in ${TRUST_VARIABLE}", metavar="SECRET")
     parser.add_argument(

@@ -87,7 +87,7 @@ def _only(running: Sequence[ListedBroker], environment: Mapping[str, str]) -> Pa
 
 def _several(running: Sequence[ListedBroker]) -> str:
     shown = [_choice(broker) for broker in running[:MAX_SHOWN]]
-    return "\n".join([f"{len(running)} brokers run; say which one, by its name, its file or --data-directory:", *shown])
+    return "\n".join([f"{len(running)} brokers run; name one by its name, its file or --data-directory:", *shown])
 
 
 def _choice(broker: ListedBroker) -> str:
@@ -97,8 +97,8 @@ def _choice(broker: ListedBroker) -> str:
 
 def _advice(running: Sequence[ListedBroker]) -> str:
     if running:
-        return f"there are {', '.join(sorted({broker.name for broker in running[:MAX_SHOWN]}))}"
+        return f"running brokers are {', '.join(sorted({broker.name for broker in running[:MAX_SHOWN]}))}"
     return (
-        "no broker of this user runs; start one with spanwire start, or name the directory of one that is not listed "
-        "with --data-directory"
+        "no broker of this user runs; start one with spanwire start, or name the directory of an unlisted broker with "
+        "--data-directory"
     )

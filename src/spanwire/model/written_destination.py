@@ -60,7 +60,7 @@ def written_destination(text: str, default_kind: int = QUEUE) -> Destination:
             shown = name[:MAX_SHOWN]
             raise InvalidDestinationError(
                 f"the destination {shown!r} begins with a slash: did you mean {form}{shown.lstrip('/')}? "
-                f"({form}{shown} is one whose name has the slash)"
+                f"({form}{shown} has a name with the slash)"
             )
     return parse_destination(text, default_kind)
 
@@ -92,6 +92,6 @@ def check_form(text: str, forms: tuple[str, ...]) -> None:
         )
     rest = name[scheme.end() :].lstrip("/")[:MAX_SHOWN] or "NAME"
     raise InvalidDestinationError(
-        f"{shown!r} is no destination, there is no scheme {scheme.group(1)[:MAX_SHOWN]!r}: did you mean "
+        f"{shown!r} is no destination: unknown scheme {scheme.group(1)[:MAX_SHOWN]!r}: did you mean "
         f"{forms[QUEUE]}{rest} or {forms[TOPIC]}{rest}?"
     )

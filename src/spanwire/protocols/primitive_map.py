@@ -68,7 +68,7 @@ class EntryReader(OctetReader):
 
 def too_many_entries(max_entries: int) -> MessageFormatError:
     """Return the error for a map, list or stream with more than ``max_entries`` entries."""
-    return MessageFormatError(f"more than {max_entries} entries, those of maps and lists inside counted; send fewer")
+    return MessageFormatError(f"more than {max_entries} entries, nested maps and lists included; send fewer")
 
 
 def decode_map(data: bytes, max_entries: int = MAX_PROPERTIES) -> dict[str, PropertyValue]:
@@ -214,7 +214,7 @@ def _read_rare_value(reader: EntryReader, kind: int, depth: int) -> PropertyValu
         return (MAP_VALUE, _read_map(reader, depth + 1))
     if kind == LIST_VALUE:
         return (LIST_VALUE, _read_list(reader, depth + 1))
-    raise MessageFormatError(f"there is no value type {kind}")
+    raise MessageFormatError(f"unknown value type {kind}")
 
 
 def _write_map(writer: OctetWriter, entries: dict[str, PropertyValue], depth: int) -> None:

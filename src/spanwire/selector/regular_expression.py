@@ -236,7 +236,7 @@ class _Compiler:
         if letter == "\\":
             return [Instruction(_LETTER, 1, 0, self._escaped())]
         if letter in ("*", "+", "?", "{"):
-            raise self._error("a quantifier after nothing")
+            raise self._error("a quantifier without an operand")
         return [Instruction(_LETTER, 1, 0, CharacterSet(letter, False))]
 
     def _group(self, depth: int) -> list[Instruction]:

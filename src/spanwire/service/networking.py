@@ -195,7 +195,7 @@ class Networking:
         for name in names:
             if name not in self._connectors:
                 known = ", ".join(self._connectors) or "none"
-                raise ConfigurationError(f"there is no network connector {str(name)[:100]}; there are {known}")
+                raise ConfigurationError(f"unknown network connector {str(name)[:100]}; known are {known}")
         return [self._connectors[name] for name in dict.fromkeys(names)]
 
     def status(self) -> dict[str, object]:

@@ -70,7 +70,7 @@ def _unread_log_settings(configuration: BrokerConfiguration) -> list[str]:
     """Return a line for each file with ActiveMQ's log settings beside the configuration."""
     directory = Path(configuration.source).absolute().parent
     return [
-        f"{directory / name} is not read: the log goes to standard error, --log-level sets what is in it"
+        f"{directory / name} is not read: the log goes to standard error, --log-level sets its level"
         for name in LOG_SETTINGS
         if Path(configuration.source).is_file() and (directory / name).is_file()
     ]

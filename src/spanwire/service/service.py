@@ -278,7 +278,7 @@ class BrokerService:
             self._runtime = RuntimeConfiguration(self.configuration, self._reread, running)
             self._runtime.start()
         elif self.configuration.runtime is not None:
-            logger.warning("runtimeConfigurationPlugin has no effect in this process: nothing reads its file again")
+            logger.warning("runtimeConfigurationPlugin has no effect in this process: its file is never reloaded")
 
     @property
     def runtime(self) -> RuntimeConfiguration | None:

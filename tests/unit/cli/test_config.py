@@ -51,4 +51,4 @@ def test_a_file_that_is_not_there_is_an_obstacle(tmp_path: Path, capsys: pytest.
 
 def test_without_check_the_usage_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["config"]) == 2
-    assert capsys.readouterr().err == "spanwire config: say what: check; spanwire config --help\n"
+    assert capsys.readouterr().err == "spanwire config: name an action: check; spanwire config --help\n"

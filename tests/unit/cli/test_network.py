@@ -42,7 +42,7 @@ def test_each_way_that_was_not_open_is_told(tmp_path: Path, capsys: pytest.Captu
 
 def test_an_unknown_broker_is_named(chain: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["network", "route", "--from", "X", "--queue", "Q", *chain]) == 1
-    assert "none of these files is that of broker 'X'; there are brokerA, brokerB, brokerC" in capsys.readouterr().err
+    assert "none of these files is that of broker 'X'; known are brokerA, brokerB, brokerC" in capsys.readouterr().err
 
 
 def test_lint_of_a_sound_network_ends_well(chain: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,7 +72,7 @@ def test_lint_names_what_keeps_a_broker_of_the_network_from_starting(
 
 def test_without_a_word_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["network"]) == 2
-    assert "say what: lint, route, map, simulate, start or stop" in capsys.readouterr().err
+    assert "name an action: lint, route, map, simulate, start or stop" in capsys.readouterr().err
 
 
 def test_lint_knows_clients_that_are_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,7 +52,7 @@ def test_a_broker_is_read_from_top_to_bottom() -> None:
 def test_what_a_broker_does_not_tell_is_said() -> None:
     assert lines(told(ANSWERS[:1])) == [
         "broker B (id ID:b) at tcp://b:1: 120 messages, 4 consumers",
-        '  tells nothing of its links; an ActiveMQ does with useJmx="true"',
+        '  does not report its links; an ActiveMQ does with useJmx="true"',
     ]
     assert lines(BrokerReport("tcp://b:1", silence="is down")) == ["broker at tcp://b:1 is down"]
 

@@ -24,8 +24,8 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("", "say which network: --topology KIND --brokers N, or --edges FILE, or the files of its brokers"),
-        ("--topology hub --edges x.csv", "say which network"),
+        ("", "name a network: --topology KIND --brokers N, or --edges FILE, or the files of its brokers"),
+        ("--topology hub --edges x.csv", "name a network"),
         ("--topology hub", "--topology needs --brokers N"),
         ("--edges x.csv --degree 3", "--brokers and --degree belong to --topology"),
         ("--topology wheel --brokers 3", "invalid choice: 'wheel'"),
@@ -48,7 +48,7 @@ def test_a_wrong_command_line_is_told_in_one_line(capsys: pytest.CaptureFixture[
 def test_what_stands_in_files_is_not_said_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [broker(tmp_path, "A", to("B")), broker(tmp_path, "B")]
     for words in (["--network-ttl", "3"], ["--conduitSubscriptions", "true"], ["--one-way"]):
-        assert "stands in the files of brokers, not here" in refusal(capsys, *paths, *words)
+        assert "belongs in the brokers' files, not here" in refusal(capsys, *paths, *words)
 
 
 def test_files_that_cannot_be_simulated_say_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,7 @@ def test_of_several_running_brokers_none_is_guessed(estate: Estate) -> None:
     estate.runs("b", Path("/data/b"))
     refusal = estate.refusal().splitlines()
     assert refusal == [
-        "2 brokers run; say which one, by its name, its file or --data-directory:",
+        "2 brokers run; name one by its name, its file or --data-directory:",
         "  a (process 4711), file /etc/a.xml, --data-directory /data/a",
         "  b (process 4711), --data-directory /data/b",
     ]
@@ -93,7 +93,7 @@ def test_a_name_means_the_running_broker_of_that_name(estate: Estate) -> None:
     estate.runs("a", Path("/data/a"))
     estate.runs("b", Path("/data/b"))
     assert estate.finds("b") == Path("/data/b")
-    assert estate.refusal("c") == "no running broker is named c; there are a, b"
+    assert estate.refusal("c") == "no running broker is named c; running brokers are a, b"
 
 
 def test_two_brokers_of_one_file_are_told_apart_by_placeholders(estate: Estate, tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_two_brokers_of_one_file_elsewhere_are_not_guessed(estate: Estate) -> No
     file = estate.file("a")
     estate.runs("a", Path("/data/1"), file)
     estate.runs("a", Path("/data/2"), file)
-    assert "2 brokers run; say which one" in estate.refusal(str(file))
+    assert "2 brokers run; name one" in estate.refusal(str(file))
 
 
 def test_the_data_directory_goes_before_everything(estate: Estate) -> None:

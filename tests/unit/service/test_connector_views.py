@@ -152,7 +152,7 @@ def test_addresses_of_which_one_is_taken_are_seen_together() -> None:
         (
             URI + "?duplex=true",
             'duplex="false"',
-            "duplex stands in the uri of <networkConnector> and beside it; keep one",
+            "duplex is in the uri of <networkConnector> and beside it; keep one",
         ),
         (URI + "?networkTTL=x", "", "networkTTL of <networkConnector> is 'x', it must be a whole number from -1 to 64"),
         (URI + "?networkTLL=3", "", "unknown option of static: 'networkTLL'"),

@@ -43,8 +43,8 @@ def run(arguments: Sequence[str]) -> int:
     """Print one line per message and the number of messages."""
     parser = Parser(
         prog="spanwire browse",
-        description="Print the messages of a queue without taking them. Without --brokerUrl and --user, the first 400 "
-        "that wait in a running broker of this user are shown; with them, all that the user may read.",
+        description="Print the messages of a queue without removing them. Without --brokerUrl and --user, the first "
+        "400 pending messages in a running broker of this user; otherwise all messages that the user may read.",
     )
     parser.add_argument("queue", nargs="?", metavar="QUEUE", help="the queue; the same as --destination")
     endpoint_options(parser)

@@ -30,7 +30,7 @@ def disconnect(arguments: Sequence[str]) -> int:
     """Print a line for each closed connection."""
     parser = Parser(
         prog="spanwire disconnect",
-        description="Close the connections of a client. What it had not acknowledged goes to other consumers. A client "
+        description="Close the connections of a client. Unacknowledged messages go to other consumers. A client "
         "with failover: connects again at once; to keep it out, change its password or rights and reload.",
     )
     parser.add_argument(

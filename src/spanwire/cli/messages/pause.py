@@ -11,8 +11,8 @@ from spanwire.cli.running import control_client
 from spanwire.model.text import escaped
 
 PAUSING: Final = (
-    "Dispatch nothing more from queues of a running broker. They go on taking messages, what consumers hold may be "
-    "acknowledged, and browsers see everything. A restart of the broker ends it."
+    "Stop dispatching from queues of a running broker. The queues still accept messages, messages in flight can be "
+    "acknowledged, and browsers see all messages. A restart of the broker resumes the queues."
 )
 RESUMING: Final = "Let queues that were paused dispatch again."
 

@@ -19,7 +19,7 @@ def run(arguments: Sequence[str]) -> int:
     """Print the number of removed messages of each queue."""
     parser = Parser(
         prog="spanwire purge",
-        description="Remove the messages that wait in queues of a running broker; what consumers hold stays.",
+        description="Remove the pending messages of queues of a running broker; messages in flight stay.",
     )
     parser.add_argument("queues", nargs="+", metavar="QUEUE", help="a name, or a pattern such as 'ORDERS.>'")
     parser.option("msgsel", "only messages that this SQL-92 expression selects", metavar="EXPRESSION")
@@ -36,22 +36,21 @@ def dead_letters(arguments: Sequence[str]) -> int:
     words = list(arguments)
     parser = Parser(
         prog="spanwire dlq retry",
-        description="Send dead letters back to the destinations where they were sent first, with their time to live "
-        "begun anew.",
+        description="Send dead letters back to their original destinations, with a new time to live.",
     )
     parser.add_argument("queues", nargs="*", metavar="QUEUE", help=f"a dead letter queue; else {SHARED_DEAD_LETTERS}")
     parser.option("msgsel", "only messages that this SQL-92 expression selects", metavar="EXPRESSION")
     parser.whole_number("messageCount", "at most so many of each queue; 0 for all", 0)
     placement(parser, names_others=True)
     if not words or words[0] not in ("retry", "-h", "--help"):
-        sys.stderr.write("spanwire dlq: say what: retry; spanwire dlq --help\n")
+        sys.stderr.write("spanwire dlq: name an action: retry; spanwire dlq --help\n")
         return USAGE_ERROR
     options = parser.parse(words[1:] if words[0] == "retry" else words)
     client = control_client(options, PATIENCE_S)
     limit = {"limit": options.message_count} if options.message_count else {}
     queues = options.queues or [SHARED_DEAD_LETTERS]
     for row in _rows(client.ask("retry", destinations=queues, selector=options.msgsel, **limit)):
-        remaining = f", {row['left']} left that have no place to go back to" if row["left"] else ""
+        remaining = f", {row['left']} left without an original destination" if row["left"] else ""
         sys.stdout.write(f"{escaped(str(row['destination']))}: {row['retried']} messages retried{remaining}\n")
     return 0
 

@@ -45,7 +45,10 @@ def run(arguments: Sequence[str]) -> int:
 
 def bstat(arguments: Sequence[str]) -> int:
     """Print the broker, connectors, connections, durable subscriptions, queues and topics without advisory topics."""
-    parser = Parser(prog="spanwire bstat", description="Statistics of a running broker and all it holds.")
+    parser = Parser(
+        prog="spanwire bstat",
+        description="Statistics of a running broker, its connections, subscriptions and destinations.",
+    )
     placement(parser)
     parser.add_argument("--json", action="store_true", help="print the objects as JSON")
     options = parser.parse(arguments)

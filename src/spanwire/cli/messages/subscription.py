@@ -17,11 +17,11 @@ USAGE_ERROR: Final = 2
 USAGE: Final = """usage: spanwire subscription ACTION [OPTIONS]
 
 The durable subscriptions of a running broker. Each keeps a copy of every message for its topic until its subscriber
-acknowledges it, also while that is away: a forgotten one fills the disk.
+acknowledges the message, also while the subscriber is away: a forgotten subscription fills the disk.
 
 actions:
   list    show client id, name, state, backlog, topic and selector of each
-  remove  delete one whose subscriber is away, with the messages that wait for it
+  remove  delete a subscription whose subscriber is away, with its pending messages
 
 spanwire subscription ACTION --help shows its options.
 """
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
         raise SystemExit(0)
     action = {"list": _list, "remove": _remove}.get(words[0]) if words else None
     if action is None:
-        sys.stderr.write("spanwire subscription: say what: list or remove; spanwire subscription --help\n")
+        sys.stderr.write("spanwire subscription: name an action: list or remove; spanwire subscription --help\n")
         return USAGE_ERROR
     return action(words[1:])
 
@@ -62,7 +62,7 @@ def _list(arguments: Sequence[str]) -> int:
 def _remove(arguments: Sequence[str]) -> int:
     parser = Parser(
         prog="spanwire subscription remove",
-        description="Delete a durable subscription whose subscriber is away, with all messages that wait for it.",
+        description="Delete a durable subscription whose subscriber is away, with all its pending messages.",
     )
     parser.add_argument("client_id", metavar="CLIENT_ID", help="the client id, as spanwire subscription list shows it")
     parser.add_argument("name", metavar="NAME", help="the name of the subscription")

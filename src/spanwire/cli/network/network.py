@@ -32,16 +32,16 @@ USAGE: Final = """usage: spanwire network lint [--clients FILE] [--before FILE].
        spanwire network start NAME...
        spanwire network stop NAME...
 
-lint   looks at the configurations of all brokers of a network: faults and hints, each with file, line, why and mend;
-       --clients describes what clients do there, --before names the files as they were until now
-route  tells which way a message goes to a consumer at another broker, and why it goes no other way
-map    shows the links of a running broker: state, demand by destination, what waits and what is on its way, and as
-       far as consumers there tell of them the brokers behind, by their ids; --ask has the brokers of these links, and
-       --at any others, tell of theirs, with the statistics plugin of Spanwire and ActiveMQ
+lint   checks the configurations of all brokers of a network and lists faults and hints, each with file, line, reason
+       and remedy; --clients describes the clients, --before names the previous files
+route  shows the route of a message to a consumer at another broker, and why other routes are closed
+map    shows the links of a running broker: state, demand by destination, pending messages, messages in flight, and
+       the ids of the brokers beyond, as far as consumers there announce them; --ask asks the brokers of these links,
+       and --at other brokers, for their links by the statistics plugin of Spanwire or ActiveMQ
 simulate  shows with Spark how demand, messages and advisories spread in a network of up to a million brokers;
        spanwire network simulate --help
-start  lets network connectors connect that were stopped, or that have autoStart="false"
-stop   ends the links of network connectors until somebody starts them, or the broker is started again
+start  starts network connectors that were stopped, or that have autoStart="false"
+stop   ends the links of network connectors until they are started, or the broker is started again
 """
 
 
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
     action = actions.get(words[0]) if words else None
     if action is None:
         sys.stderr.write(
-            "spanwire network: say what: lint, route, map, simulate, start or stop; spanwire network --help\n"
+            "spanwire network: name an action: lint, route, map, simulate, start or stop; spanwire network --help\n"
         )
         return USAGE_ERROR
     return action(words[1:])
@@ -72,7 +72,7 @@ def _lint(arguments: Sequence[str]) -> int:
         "--skip-unsupported",
         "--skipUnsupported",
         action="store_true",
-        help="the brokers are started with this option: what they leave out is no fault",
+        help="the brokers are started with this option, so skipped settings are no faults",
     )
     options = parser.parse(arguments)
     files = read_network(options.files)
@@ -91,7 +91,7 @@ def _lint(arguments: Sequence[str]) -> int:
     for line in left_out:
         _print(f"{line.replace(': skipped: ', ': fault 0: spanwire start refuses ', 1)}; see spanwire config check")
     for stranger in files.strangers:
-        _print(f"{stranger}, so nothing is known of what lies behind it")
+        _print(f"{stranger}, so the brokers behind it are unknown")
     faults = sum(finding.is_fault for finding in findings) + len(left_out)
     hints = sum(not finding.is_fault for finding in findings)
     links = sum(not link.reverse for link in files.plan.links)
@@ -102,7 +102,7 @@ def _lint(arguments: Sequence[str]) -> int:
 
 
 def _route(arguments: Sequence[str]) -> int:
-    parser = Parser(prog="spanwire network route", description="Tell which way messages go, without sending any.")
+    parser = Parser(prog="spanwire network route", description="Show the route of messages without sending any.")
     parser.add_argument("--from", dest="start", required=True, metavar="BROKER", help="where the producer is")
     parser.add_argument("--to", dest="goal", metavar="BROKER", help="where the consumer is; else each broker in turn")
     kind = parser.add_mutually_exclusive_group(required=True)
@@ -132,7 +132,7 @@ def _known(files: NetworkFiles, name: str) -> str:
         if broker.broker_id == name:
             return broker.name
     known = ", ".join(files.plan.brokers)
-    raise ConfigurationError(f"none of these files is that of broker {name!r}; there are {known}")
+    raise ConfigurationError(f"none of these files is that of broker {name!r}; known are {known}")
 
 
 def _told(plan: NetworkPlan, route: Route, start: str, goal: str) -> list[str]:
@@ -155,7 +155,7 @@ def _map(arguments: Sequence[str]) -> int:
     parser = Parser(prog="spanwire network map", description="Show the links of a running broker, and of others.")
     placement(parser)
     parser.add_argument(
-        "--ask", action="store_true", help="ask the brokers of its links for theirs, and what waits there"
+        "--ask", action="store_true", help="ask the brokers of its links for their links and pending messages"
     )
     parser.add_argument("--at", action="append", default=[], metavar="URL", help="ask the broker there, too")
     login_options(parser)

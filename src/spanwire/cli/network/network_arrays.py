@@ -29,7 +29,7 @@ def read_plan(plan: NetworkPlan, destination: Destination) -> tuple[Graph, Rules
         if settings.is_permitted(destination) and any(pattern.matches(destination) for pattern in settings.static):
             raise ConfigurationError(
                 f"{link.place}: {destination} is a static destination of connector {settings.name}, which goes there "
-                "whether or not anybody consumes; only spanwire network route follows such"
+                "also without consumers; only spanwire network route supports this"
             )
     graph = graph_of(
         len(numbers),
@@ -46,7 +46,7 @@ def _rules(plan: NetworkPlan, links: Sequence[PlannedLink], destination: Destina
     if len(bases) > 1:
         raise ConfigurationError(
             "these connectors differ in decreaseNetworkConsumerPriority or consumerPriorityBase; only spanwire network "
-            "route follows such"
+            "route supports this"
         )
     decreases, base = bases.pop() if bases else (True, Rules().priority_base)
 

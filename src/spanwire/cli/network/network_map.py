@@ -165,7 +165,7 @@ def lines(report: BrokerReport) -> list[str]:
         f"{report.consumers} consumers"
     ]
     if not report.tells_links:
-        report_lines.append('  tells nothing of its links; an ActiveMQ does with useJmx="true"')
+        report_lines.append('  does not report its links; an ActiveMQ does with useJmx="true"')
     for link in report.links:
         if link.incoming:
             report_lines.append(f"  <-- {link.remote} by {link.connector}")

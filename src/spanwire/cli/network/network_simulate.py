@@ -33,16 +33,15 @@ COMMAND: Final = "spanwire.pipeline.simulation.command"
 RULES: Final = "spanwire.pipeline.simulation.rules"
 READ_PLAN: Final = "spanwire.cli.network.network_arrays:read_plan"
 
-DESCRIPTION: Final = """Simulate a network of brokers on paper: which brokers hear of consumers at others, where
-messages arrive or are stuck, and how many advisories go over each link.
+DESCRIPTION: Final = """Simulate a network of brokers: which brokers learn of remote consumers, where messages arrive
+or get stuck, and how many advisories go over each link.
 
     spanwire network simulate --topology regular --brokers 100000 --degree 4 --network-ttl 3
     spanwire network simulate --edges links.csv --one-way --message-ttl 4 --consumer-ttl 1 --out DIRECTORY
     spanwire network simulate a.xml b.xml c.xml --queue ORDERS --subscribers ALL
 
-A generated network and a list of connectors have the same settings at each connector, which are those of
-networkConnector with the same defaults; files have their own. All numbers are exact unless they say "at most" or
-"sampled"."""
+In a generated network and in a list of connectors, all connectors have the same settings, with the defaults of
+networkConnector; files have their own settings. All numbers are exact unless marked "at most" or "sampled"."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -57,7 +56,7 @@ def asked(arguments: Sequence[str]) -> tuple[object, object]:
     parser = _parser()
     options = parser.parse(arguments)
     if sum((options.topology is not None, options.edges is not None, bool(options.files))) != 1:
-        parser.error("say which network: --topology KIND --brokers N, or --edges FILE, or the files of its brokers")
+        parser.error("name a network: --topology KIND --brokers N, or --edges FILE, or the files of its brokers")
     if options.topology is None and (options.brokers is not None or options.degree is not None):
         parser.error("--brokers and --degree belong to --topology")
     if options.topology is not None and options.brokers is None:
@@ -120,8 +119,8 @@ def _parser() -> Parser:
         help=f"else {DEFAULT_PRIORITY_BASE}",
     )
     kind = parser.add_mutually_exclusive_group()
-    kind.add_argument("--queue", metavar="NAME", help=f"the queue that is consumed; else {DESTINATION}")
-    kind.add_argument("--topic", metavar="NAME", help="the topic that is consumed, instead")
+    kind.add_argument("--queue", metavar="NAME", help=f"the consumed queue; else {DESTINATION}")
+    kind.add_argument("--topic", metavar="NAME", help="the consumed topic, instead of a queue")
     parser.option("subscribers", "at how many brokers, drawn at random, or ALL; else 1000 or all", metavar="N|ALL")
     parser.whole_number("consumers", "how many at each of them", 1, 1)
     parser.whole_number("seed", "another one draws others", 1)
@@ -178,7 +177,7 @@ def _of_files(parser: Parser, options: argparse.Namespace, destination: Destinat
     names = [name for name in SETTINGS if getattr(options, name) not in (None, UNSET)]
     if names or options.one_way:
         word = names[0] if names else "one_way"
-        parser.error(f"--{word.replace('_', '-')} stands in the files of brokers, not here")
+        parser.error(f"--{word.replace('_', '-')} belongs in the brokers' files, not here")
     files = read_network(options.files)
     if files.errors:
         raise ConfigurationError("\n".join(files.errors))

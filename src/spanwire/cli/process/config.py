@@ -19,8 +19,8 @@ REFUSED: Final = 1
 USAGE_ERROR: Final = 2
 USAGE: Final = """usage: spanwire config check [CONFIGURATION] [OPTIONS]
 
-check  shows everything that would keep spanwire start from starting a broker with this configuration, and everything
-       that it would warn of; it starts nothing. Status 1 if the configuration is refused.
+check  shows all obstacles and warnings of spanwire start for a configuration without starting a broker. Status 1 if
+       the configuration is refused.
        spanwire config check --help shows the options
 """
 
@@ -32,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.write(USAGE)
         raise SystemExit(0)
     if not words or words[0] != "check":
-        sys.stderr.write("spanwire config: say what: check; spanwire config --help\n")
+        sys.stderr.write("spanwire config: name an action: check; spanwire config --help\n")
         return USAGE_ERROR
     return _check(words[1:])
 

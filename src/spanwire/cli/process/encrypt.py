@@ -45,7 +45,7 @@ def decrypt(arguments: Sequence[str]) -> int:
 def _prepared(command: str, description: str, arguments: Sequence[str]) -> tuple[_Encryption, str]:
     parser = Parser(prog=f"spanwire {command}", description=description)
     parser.option("input", "the text; without it one line of standard input, which no list of processes shows")
-    parser.option("password", f"what it is encrypted with; without it ${PASSWORD_VARIABLE}, else it is asked for")
+    parser.option("password", f"the encryption password; without it ${PASSWORD_VARIABLE}, else it is asked for")
     parser.option("algorithm", "PBEWITHHMACSHA256ANDAES_256 (default) or, for old brokers, PBEWithMD5AndDES")
     options = parser.parse(arguments)
     password = options.password or os.environ.get(PASSWORD_VARIABLE) or _asked()
@@ -59,5 +59,5 @@ def _prepared(command: str, description: str, arguments: Sequence[str]) -> tuple
 
 def _asked() -> str:
     if not sys.stdin.isatty():
-        raise ConfigurationError(f"there is no password; set {PASSWORD_VARIABLE} or give --password")
+        raise ConfigurationError(f"the password is missing; set {PASSWORD_VARIABLE} or give --password")
     return getpass.getpass("Encryption password: ")

@@ -11,9 +11,8 @@ from spanwire.cli.running import control_client
 from spanwire.model.text import escaped
 
 DESCRIPTION: Final = (
-    "Have a running broker read its configuration again. It takes over policies, virtual destinations, network "
-    "connectors, users, rights and new destinations; what it cannot take over is told. A fault in the file changes "
-    "nothing."
+    "Let a running broker reload its configuration. Changes of policies, virtual destinations, network connectors, "
+    "users, rights and new destinations apply at once; other changes are listed. A fault in the file changes nothing."
 )
 
 

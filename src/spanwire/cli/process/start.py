@@ -39,7 +39,9 @@ def run(arguments: Sequence[str]) -> int:
     parser = Parser(prog="spanwire start", description="Start a broker in the foreground.")
     placement(parser, starts=True)
     start_options(parser)
-    parser.add_argument("--log-level", "--logLevel", choices=LEVELS, default="info", help="what goes to standard error")
+    parser.add_argument(
+        "--log-level", "--logLevel", choices=LEVELS, default="info", help="the lowest level of log lines"
+    )
     parser.add_argument("--log-json", "--logJson", action="store_true", help="write each log line as a JSON object")
     options = parser.parse(arguments)
     begin_log(str(options.log_level), bool(options.log_json))

@@ -44,15 +44,15 @@ def run(arguments: Sequence[str]) -> int:
         if words and words[0] in ("-h", "--help"):
             sys.stdout.write(USAGE)
             raise SystemExit(0)
-        sys.stderr.write("spanwire store: say what: check, repair, export or import; spanwire store --help\n")
+        sys.stderr.write("spanwire store: name an action: check, repair, export or import; spanwire store --help\n")
         return USAGE_ERROR
     action = words.pop(0)
     description, act = ACTIONS[action]
     parser = Parser(prog=f"spanwire store {action}", description=description)
     parser.add_argument("directory", type=Path, metavar="DIRECTORY", help="the broker's data directory")
-    parser.add_argument("--progress", action="store_true", help="tell how far it is even when nobody looks on")
+    parser.add_argument("--progress", action="store_true", help="show the progress even without a terminal")
     if action == "repair":
-        parser.add_argument("--yes", action="store_true", help="go on although something cannot be saved")
+        parser.add_argument("--yes", action="store_true", help="repair even if some data cannot be saved")
     elif action == "export":
         parser.option("destination", "only destinations under this name or pattern, and no facts", metavar="PATTERN")
         parser.add_argument(
@@ -62,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
         )
         parser.add_argument("--output", type=Path, metavar="FILE", help="instead of standard output; must not exist")
     elif action == "import":
-        parser.add_argument("file", type=Path, metavar="FILE", help="what spanwire store export wrote")
+        parser.add_argument("file", type=Path, metavar="FILE", help="a file written by spanwire store export")
     options = parser.parse(words)
     try:
         return act(options)
@@ -114,12 +114,12 @@ def _repair_on(disk: Disk, options: argparse.Namespace) -> int:
     if salvage is None or not inspection.findings:
         sys.stdout.write("there is nothing to repair\n")
         return 0
-    sys.stdout.write(damages(inspection) + "what is saved:\n" + report(inspection, _segments(disk)))
+    sys.stdout.write(damages(inspection) + "contents that can be saved:\n" + report(inspection, _segments(disk)))
     lost = [f"  {line.lost} of {escaped(line.name)}" for line in inspection.lines if line.lost]
     if lost:
-        sys.stdout.write("messages that are lost, as far as that can be told:\n" + "\n".join(lost) + "\n")
+        sys.stdout.write("lost messages, as far as known:\n" + "\n".join(lost) + "\n")
     if inspection.loses and not options.yes:
-        raise StoreError("not all of it can be saved; nothing was changed, add --yes to save the rest")
+        raise StoreError("some data cannot be saved; nothing was changed, add --yes to save the rest")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     quarantine_directory = repairing.make_quarantine(options.directory, now)
     quarantine = FileDisk(quarantine_directory)
@@ -173,10 +173,10 @@ def _import(options: argparse.Namespace) -> int:
 
 
 ACTIONS: Final[dict[str, tuple[str, Callable[[argparse.Namespace], int]]]] = {
-    "check": ("Read everything in a store and tell what is there and what is damaged. Changes nothing.", _check),
-    "repair": ("Put a damaged store right. Nothing is deleted: see DIRECTORY/quarantine.", _repair),
+    "check": ("Check a store and report its contents and damage. Changes nothing.", _check),
+    "repair": ("Repair a damaged store. The original files stay in DIRECTORY/quarantine.", _repair),
     "export": ("Write a store's messages and facts as JSON Lines.", _export),
-    "import": ("Read such a file into a new store, or behind what a store holds.", _import),
+    "import": ("Import an exported file into a new store, or append it to an existing one.", _import),
 }
 USAGE: Final = (
     "usage: spanwire store ACTION DIRECTORY [OPTIONS]\n\nThe store of a broker that does not run.\n\nactions:\n"

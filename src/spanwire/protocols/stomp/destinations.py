@@ -134,7 +134,7 @@ class DestinationNames:
         check_name(text[len(prefix) :])
         if len(self._by_text) >= MAX_TEMPORARY_NAMES:
             raise ResourceAllocationError(
-                f"the connection has {MAX_TEMPORARY_NAMES} temporary destinations, which is the most it may have"
+                f"the connection has {MAX_TEMPORARY_NAMES} temporary destinations, the highest allowed number"
             )
         destination = Destination(kind, f"{self._connection_id}:{len(self._by_text) + 1}")
         self._by_text[text] = destination

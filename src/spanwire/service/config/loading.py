@@ -119,7 +119,7 @@ def read_configuration(
         ).broker()
     if broker is None:
         findings.raise_if_any()
-        raise ConfigurationError(f"{path}: there is no broker in it")
+        raise ConfigurationError(f"{path}: it contains no broker")
     presumed = _presumed_base(path, defined, environment)
     return _interpreted(broker, findings, variables, decryption, inspect, presumed)
 

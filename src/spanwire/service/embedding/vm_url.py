@@ -107,7 +107,7 @@ def described_vm_url(own_options: Mapping[str, str], options: Mapping[str, str])
     """Parse ``vm:(broker:(…)?…)?options``; the part in parentheses describes the broker and its name."""
     reference = options[BROKER_URI]
     if not reference.startswith(DESCRIPTIONS):
-        raise JmsError("in the parentheses of a vm: URL stands a broker; write vm:(broker:(tcp://host:port)/NAME?…)")
+        raise JmsError("the parentheses of a vm: URL must contain a broker; write vm:(broker:(tcp://host:port)/NAME?…)")
     for option in own_options:
         if option.startswith(BROKER_PREFIX) or option == "brokerConfig":
             raise JmsError(f"vm:(…): the option {option[:60]} belongs to vm://NAME; write it inside of the parentheses")

@@ -220,7 +220,7 @@ def test_a_word_nobody_knows_is_named_with_its_line_and_the_closest_known_one() 
         ("", 'name="a" brokerName="b"', "name and brokerName of <broker> differ"),
         ("", 'dataDirectory=""', "dataDirectory of <broker> is no directory name"),
         ("", 'startAsync="true"', "startAsync of <broker> with another value than false is not yet"),
-        ("some text", "", "<broker> holds text"),
+        ("some text", "", "<broker> contains text"),
         ('<destinations><queue physicalName=""/></destinations>', "", "physicalName of <queue> is empty"),
         ("<destinations><queue/></destinations>", "", "<queue> has no physicalName"),
         ('<destinations><queue physicalName="A,B"/></destinations>', "", "must name one destination"),
@@ -339,7 +339,7 @@ def test_start_false_is_for_programs_that_start_the_broker_themselves() -> None:
 )
 def test_what_finds_brokers_is_nothing_to_listen_at(uri: str) -> None:
     (line,) = obstacles(f'<transportConnectors><transportConnector uri="{uri}"/></transportConnectors>')
-    assert "nothing listens there; write tcp://host:port" in line
+    assert "no connector can listen there; write tcp://host:port" in line
 
 
 def test_a_placeholder_without_a_value_is_named_with_the_closest_one() -> None:

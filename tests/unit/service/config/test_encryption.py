@@ -140,4 +140,4 @@ def test_the_commands_encrypt_and_decrypt(capsys: pytest.CaptureFixture[str], mo
     monkeypatch.delenv(VARIABLE)
     assert main(["encrypt", "--input", CANARY]) == 1
     captured = capsys.readouterr()
-    assert captured.err == f"spanwire encrypt: there is no password; set {VARIABLE} or give --password\n"
+    assert captured.err == f"spanwire encrypt: the password is missing; set {VARIABLE} or give --password\n"

@@ -71,7 +71,7 @@ def test_an_element_for_java_programs_beside_the_broker_can_be_left_out() -> Non
         (
             '<destinationInterceptors><bean xmlns="http://www.springframework.org/schema/beans" class="my.Guard"/>'
             "</destinationInterceptors>",
-            "<bean> is not yet supported (later feature: interceptors of one's own; Spanwire runs no Java classes)",
+            "<bean> is not yet supported (later feature: custom interceptors; Spanwire runs no Java classes)",
         ),
         (
             "<plugins><authorizationPlugin><map><simpleAuthorizationMap/></map></authorizationPlugin></plugins>",
@@ -82,7 +82,7 @@ def test_an_element_for_java_programs_beside_the_broker_can_be_left_out() -> Non
 def test_what_may_guard_access_is_never_left_out(inside: str, told: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read(inside, skips=True)
-    assert told in str(caught.value) and "nothing skips it" in str(caught.value)
+    assert told in str(caught.value) and "it is never skipped" in str(caught.value)
 
 
 def test_the_filter_that_holds_anyway_asks_for_nothing() -> None:

@@ -171,8 +171,8 @@ def test_hops_and_windows_above_the_limits_are_taken_as_the_limits_with_warnings
     bridge = configuration.network_connectors[0].bridge
     assert (bridge.message_ttl, bridge.consumer_ttl, bridge.prefetch_size) == (64, 3, 32766)
     assert [line.partition(":1: ")[2] for line in configuration.warnings] == [
-        "networkTTL of <networkConnector> is 100; 64 is taken, the most there is",
-        "prefetchSize of <networkConnector> is 100000; 32766 is taken, the most there is",
+        "networkTTL of <networkConnector> is 100; the highest value 64 is used",
+        "prefetchSize of <networkConnector> is 100000; the highest value 32766 is used",
     ]
 
 
@@ -274,7 +274,7 @@ def test_a_login_for_whoever_is_there_is_asked_for_by_name_and_warned_of(tmp_pat
     configuration = load(tmp_path, '<networkConnector uri="multicast://default" sendLoginToDiscovered="true"/>')
     discovery = configuration.network_connectors[0].discovery
     assert discovery is not None and discovery.sends_login
-    assert "whoever is in reach of the group can ask for the login" in configuration.warnings[0]
+    assert "any host in reach of the group can request the login" in configuration.warnings[0]
 
 
 def test_one_link_leads_to_whichever_of_several_is_master(tmp_path: Path) -> None:

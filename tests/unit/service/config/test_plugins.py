@@ -127,7 +127,7 @@ def test_the_order_of_what_decides_about_dead_letters_is_kept() -> None:
     ("inside", "expected"),
     [
         ("<redeliveryPlugin/>", '<redeliveryPlugin> needs the scheduler: write schedulerSupport="true" at <broker>'),
-        ("<statisticsBrokerPlugin/><statisticsBrokerPlugin/>", "<statisticsBrokerPlugin> stands there twice; keep one"),
+        ("<statisticsBrokerPlugin/><statisticsBrokerPlugin/>", "<statisticsBrokerPlugin> is present twice; keep one"),
         ('<discardingDLQBrokerPlugin dropOnly="A("/>', "dropOnly of <discardingDLQBrokerPlugin>"),
         ('<discardingDLQBrokerPlugin dropOnly="A)|(B"/>', "dropOnly of <discardingDLQBrokerPlugin>"),
         (f'<discardingDLQBrokerPlugin dropOnly="{"A " * 65}"/>', "has more than 64 patterns"),

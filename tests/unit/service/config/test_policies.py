@@ -127,7 +127,7 @@ def test_a_prefetch_above_the_limit_is_taken_as_the_limit_with_a_warning() -> No
     configuration = policies('<policyEntry queue=">" queuePrefetch="100000"/>')
     assert configuration.policies[0].queue_prefetch == 32766
     assert [line.partition(": ")[2] for line in configuration.warnings] == [
-        "queuePrefetch of <policyEntry> is 100000; 32766 is taken, the most there is"
+        "queuePrefetch of <policyEntry> is 100000; the highest value 32766 is used"
     ]
 
 
@@ -199,7 +199,7 @@ def test_a_queue_keeps_its_messages_whatever_limit_waits_for_slow_consumers() ->
         ),
         ("<slowConsumerStrategy><bean class='x.Y'/></slowConsumerStrategy>", "limits of slow consumers"),
         ("<messageEvictionStrategy><bean class='x.Y'/></messageEvictionStrategy>", "limits of slow consumers"),
-        ("<deadLetterStrategy><bean class='x.Y'/></deadLetterStrategy>", "strategies of one's own"),
+        ("<deadLetterStrategy><bean class='x.Y'/></deadLetterStrategy>", "custom strategies"),
     ],
 )
 def test_a_policy_of_a_later_version_names_its_feature(inside: str, feature: str) -> None:

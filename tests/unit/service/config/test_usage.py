@@ -79,7 +79,7 @@ def test_jobs_have_no_store_whose_limit_could_hold() -> None:
         ("<tempUsage limit='1 mb'/>", "the limit of <tempUsage> must be at least 8 mb"),
         ("<storeUsage percentLimit='101'/>", "percentLimit of <storeUsage> is '101'"),
         ("<storeUsage percentLimit='10' limit='1 gb'/>", "has limit and percentLimit; keep one"),
-        ("<storeUsage total='10 gb'/>", "is what percentLimit is a share of; write that"),
+        ("<storeUsage total='10 gb'/>", "has an effect with percentLimit only; write percentLimit"),
         ("<storeUsage limti='10 gb'/>", "did you mean limit?"),
     ],
 )

@@ -40,7 +40,7 @@ class ReaderCache:
         if slot == NO_SLOT:
             return
         if value is not None and not MIN_CACHEABLE_TYPE <= value.type_id() <= MAX_CACHEABLE_TYPE:
-            raise OpenWireProtocolError(f"type {value.type_id()} cannot stand in the object cache")
+            raise OpenWireProtocolError(f"type {value.type_id()} cannot be in the object cache")
         self._total_octets += octets - self._octets.get(slot, 0)
         if self._total_octets > MAX_CACHED_OCTETS:
             raise OpenWireProtocolError(f"the object cache holds more than {MAX_CACHED_OCTETS} bytes")

@@ -158,7 +158,7 @@ def answer_preferences(preferences: WireFormatPreferences, remote: WireFormatInf
 def negotiate(local: WireFormatPreferences, remote: WireFormatInfo) -> WireFormat:
     """Return the wire format for both offers; raises `OpenWireProtocolError` for an invalid WireFormatInfo."""
     if remote.magic != MAGIC:
-        raise OpenWireProtocolError("the peer's first frame does not say ActiveMQ")
+        raise OpenWireProtocolError("the peer's first frame has no ActiveMQ magic")
     properties = WireFormatProperties(remote)
     cache = properties.flag("CacheEnabled") and local.cache
     cache_size = _smaller(local.cache_size, properties.number("CacheSize")) or DEFAULT_CACHE_SIZE

@@ -44,7 +44,7 @@ class _Parser:
             self._skip_blanks()
         root = self._element(1)
         if self._position != len(self._text):
-            raise ValueError("something follows the element")
+            raise ValueError("text follows the element")
         return root
 
     def _element(self, level: int) -> Element:

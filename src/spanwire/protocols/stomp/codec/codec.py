@@ -159,7 +159,7 @@ class FrameDecoder:
             return NO_LENGTH
         frame = self._new_frame(data[position:end])
         if end == nul and frame.content_length > 0:
-            raise StompProtocolError("a NUL stands in the header block of a frame with content-length")
+            raise StompProtocolError("the header block of a frame with content-length contains a NUL")
         if self._cacheable and frame.receipt is None and end < nul:
             self._last_head = data[position:body_start]
             self._last_block = frame.block

@@ -22,9 +22,7 @@ def announcement(connector: Element, findings: Findings) -> str:
     line, text = attribute.line, attribute.value.strip()
     scheme = text.partition(":")[0].lower()
     if scheme in LISTS:
-        findings.warn(
-            line, f"{WORD}={scheme}: has no effect: a list of brokers is told to clients, nobody announces it"
-        )
+        findings.warn(line, f"{WORD}={scheme}: has no effect: a list of brokers is for clients and not announced")
         return ""
     if scheme in LATER:
         findings.not_yet(line, f"the agent {scheme}: of {WORD}", "more discovery agents", "write multicast://default")

@@ -32,7 +32,7 @@ def take_settings(element: Element, known: Words, findings: Findings) -> None:
         if not equals or name in NOT_IN_A_URI or not (known.settings.get(name) == YES or name in LISTS):
             other_options.append(pair)
         elif name in element.attributes or element.child(name) is not None:
-            findings.error(uri.line, f"{name} stands in the uri of <{element.name}> and beside it; keep one")
+            findings.error(uri.line, f"{name} is in the uri of <{element.name}> and beside it; keep one")
         elif name in LISTS:
             element.children.append(_list(name, unquote(value), uri.line, findings))
         else:

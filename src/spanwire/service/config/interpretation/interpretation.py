@@ -142,7 +142,7 @@ class Interpreter:
             elif rule.kind == NO_EFFECT:
                 self.findings.warn(child.line, f"<{child.name}> has no effect: {rule.note}")
         if element.text.strip():
-            self.findings.error(element.line, f"<{element.name}> holds text, which nothing reads; remove it")
+            self.findings.error(element.line, f"<{element.name}> contains text, which has no meaning; remove it")
 
     def _unknown_setting(self, element: Element, name: str, setting: Attribute, known: Words) -> None:
         if name in known.children and setting.value.startswith("#"):
@@ -229,7 +229,7 @@ class Interpreter:
                     self.findings.warn(hook.line, f"the bean of class {class_name} has no effect: {NO_CONTEXT}")
                 else:
                     shown = class_name[:MAX_CLASS] or "?"
-                    self.findings.not_yet(hook.line, f"the shutdown hook {shown}", "shutdown hooks of one's own")
+                    self.findings.not_yet(hook.line, f"the shutdown hook {shown}", "custom shutdown hooks")
 
     def _start(self, broker: Element) -> None:
         if not Settings(broker, self.findings).flag("start", True):

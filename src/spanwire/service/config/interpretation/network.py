@@ -49,7 +49,7 @@ ADVISED: Final = Rule(NO_EFFECT, note="a bridge reads advisories at a fixed pace
 JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
 
 
-OWN_BRIDGES: Final = "bridges of one's own; Spanwire runs no Java classes"
+OWN_BRIDGES: Final = "custom bridges; Spanwire runs no Java classes"
 CONNECTOR: Final = Words(
     settings={
         **dict.fromkeys(
@@ -202,7 +202,7 @@ class NetworkInterpreter:
         if sends_login:
             self.findings.warn(
                 element.attributes["sendLoginToDiscovered"].line,
-                "sendLoginToDiscovered of <networkConnector>: whoever is in reach of the group can ask for the login",
+                "sendLoginToDiscovered of <networkConnector>: any host in reach of the group can request the login",
             )
         address, _, query = text.partition("?")
         pairs = [pair for pair in query.split("&") if pair.partition("=")[0] in RECONNECT_OPTIONS]

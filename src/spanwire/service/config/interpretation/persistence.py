@@ -66,7 +66,7 @@ KAHA_DB: Final = Words(
         ),
         "archiveDataLogs": Rule(ONLY, ("false",), "an archive of the journal"),
         "purgeStoreOnStartup": Rule(ONLY, ("false",), "an empty store at start", "use deleteAllMessagesOnStartup"),
-        "stopOnError": Rule(LATER, note="a choice of what a failing disk does"),
+        "stopOnError": Rule(LATER, note="configurable reactions to disk failures"),
         "rewriteOnRedelivery": Rule(NO_EFFECT, note="the journal keeps redelivery counts beside the messages"),
     },
     children={

@@ -138,7 +138,7 @@ class PluginInterpreter:
         """Return the only element with this name; report further ones."""
         elements = [element for group in groups for element in self.inner(group, name, known)]
         for element in elements[1:]:
-            self.findings.error(element.line, f"<{name}> stands there twice; keep one")
+            self.findings.error(element.line, f"<{name}> is present twice; keep one")
         return elements[0] if elements else None
 
     def _separator(self, element: Element) -> str:

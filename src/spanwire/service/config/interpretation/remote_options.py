@@ -24,8 +24,8 @@ MAX_BUFFER: Final = 2**30  # bytes; systems allow far less
 VERIFY_HOST_NAME: Final = "verifyHostName"
 INACTIVITY: Final = "wireFormat.maxInactivityDuration"
 MONITOR: Final = "useInactivityMonitor"
-AS_THEY_COME: Final = "messages cross as they came, neither tight nor cached"
-SILENCE: Final = f"{INACTIVITY} says when a silent link ends"
+AS_THEY_COME: Final = "messages are forwarded unchanged, neither tight nor cached"
+SILENCE: Final = f"{INACTIVITY} decides when a silent link ends"
 JAVA: Final = "it tunes the Java implementation"
 # name → (kind of value, fulfilled value or "" for any, reason why other values have no effect)
 FIXED: Final[dict[str, tuple[str, str, str]]] = {
@@ -36,16 +36,16 @@ FIXED: Final[dict[str, tuple[str, str, str]]] = {
     "ioBufferSize": (NUMBERS, "", ""),
     "jmxPort": (NUMBERS, "", ""),
     "minmumWireFormatVersion": (NUMBERS, "0", "the highest version that both ends know is spoken"),
-    "soLinger": (NUMBERS, "-1", "what is unsent when a link ends is sent again over the next"),
+    "soLinger": (NUMBERS, "-1", "unsent messages of a link are sent again over the next"),
     "soTimeout": (NUMBERS, "0", SILENCE),
     "soWriteTimeout": (NUMBERS, "0", SILENCE),
-    "trace": (FLAG, "false", "nothing writes down what crosses"),
+    "trace": (FLAG, "false", "frames are not traced"),
     "typeOfService": (NUMBERS, "0", "the system chooses the class of traffic"),
-    "useKeepAlive": (FLAG, "true", "an idle link says that it lives"),
+    "useKeepAlive": (FLAG, "true", "an idle link sends keep-alives"),
     "useLocalHost": (FLAG, "false", "the system chooses the address at this end"),
     "wireFormat.cacheEnabled": (FLAG, "false", AS_THEY_COME),
     "wireFormat.cacheSize": (NUMBERS, "", ""),
-    "wireFormat.maxFrameSizeEnabled": (FLAG, "true", "there is always a largest frame"),
+    "wireFormat.maxFrameSizeEnabled": (FLAG, "true", "frames always have a size limit"),
     "wireFormat.prefixPacketSize": (FLAG, "true", "a stream needs the sizes of its frames"),
     "wireFormat.sizePrefixDisabled": (FLAG, "false", "a stream needs the sizes of its frames"),
     "wireFormat.tightEncodingEnabled": (FLAG, "false", AS_THEY_COME),

@@ -178,7 +178,7 @@ def connector_settings(
     """Return the settings of a ``transportConnector``; None, with findings, if unusable. ``stores`` are for TLS."""
     scheme = text.strip().partition(":")[0].lower()
     if scheme in CLIENT_SCHEMES and (scheme != "multicast" or "(" in text):
-        findings.error(line, f"{scheme}: is how clients find brokers, nothing listens there; write tcp://host:port")
+        findings.error(line, f"{scheme}: is for clients, no connector can listen there; write tcp://host:port")
         return None
     if scheme in LATER_SCHEMES:
         word = f"the transport {scheme}:// of {redacted(text)}"

@@ -72,7 +72,9 @@ class UsageInterpreter:
         total = settings.size("total", 0)
         limit = settings.size("limit", 0)
         if total > 0 and percent == 0:
-            self.findings.error(usage.line, f"total of <{usage.name}> is what percentLimit is a share of; write that")
+            self.findings.error(
+                usage.line, f"total of <{usage.name}> has an effect with percentLimit only; write percentLimit"
+            )
         if percent > 0 and limit > 0:
             self.findings.error(usage.line, f"<{usage.name}> has limit and percentLimit; keep one")
         if percent > 0 and total > 0:

@@ -30,7 +30,7 @@ INTERCEPTORS: Final = Words(
     {
         "virtualDestinationInterceptor": YES,
         "mirroredQueue": YES,
-        "bean": later("interceptors of one's own; Spanwire runs no Java classes", guards=True),
+        "bean": later("custom interceptors; Spanwire runs no Java classes", guards=True),
     },
 )
 INTERCEPTOR: Final = Words({"id": JAVA}, {"virtualDestinations": YES})
@@ -50,7 +50,7 @@ COMPOSITE: Final = Words(
     {
         **dict.fromkeys("name forwardOnly copyMessage".split(), YES),
         "concurrentSend": ONE_THREAD,
-        "sendWhenNotMatched": Rule(ONLY, ("false",), "composites that keep what no filter matches"),
+        "sendWhenNotMatched": Rule(ONLY, ("false",), "composites that keep unmatched messages"),
         "id": JAVA,
     },
     {"forwardTo": YES},

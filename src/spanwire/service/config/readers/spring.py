@@ -69,7 +69,7 @@ GUARDING: Final = re.compile(
 LOG_QUERIES: Final = frozenset(
     f"{package}.insight.log.log4j.Log4jLogQuery" for package in ("io.fabric8", "org.fusesource")
 )
-NO_LOG_QUERY: Final = "what the broker logs goes to standard error"
+NO_LOG_QUERY: Final = "the broker logs to standard error"
 NO_WEB: Final = "there is no web console and no REST here; use spanwire status, dstat and browse"
 JETTY_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?jetty[\w.\-]*\.xml", re.ASCII)
 CAMEL_FILE: Final = re.compile(r"(?:classpath:|file:)?(?:[^:]*/)?camel[\w.\-]*\.xml", re.ASCII)
@@ -169,7 +169,7 @@ class SpringDocument:
         elif CAMEL_FILE.fullmatch(resource):
             self._findings.not_yet(element.line, word, ROUTES, RUN_ROUTES)
         else:
-            advice = "write here what it holds, it could be what guards access"
+            advice = "copy its contents here, because it may guard access"
             self._findings.error(element.line, f"{word} is not read: {advice}")
 
     def _bean(self, bean: Element) -> None:
@@ -189,7 +189,7 @@ class SpringDocument:
         shown = class_name[:MAX_CLASS] or (bean.value("id") or "?")[:MAX_WORD]
         feature = next((text for prefix, text in LATER_BEANS.items() if class_name.startswith(prefix)), "")
         if not class_name or GUARDING.search(class_name):
-            advice = "use the element that does its work; it could guard access, so nothing skips it"
+            advice = "use the corresponding element; it may guard access, so it is never skipped"
             self._findings.error(
                 bean.line, f"the bean of class {shown} is not built: Spanwire runs no Java classes; {advice}"
             )

@@ -94,7 +94,7 @@ class _Reader:
         class_name = self._word("a login module")
         flag = self._word("required, requisite, sufficient or optional")
         if flag.text.lower() not in FLAGS:
-            self._broken(f"behind {class_name.text[:60]!r} stands none of {', '.join(FLAGS)}")
+            self._broken(f"{class_name.text[:60]!r} is followed by none of {', '.join(FLAGS)}")
         options: dict[str, str] = {}
         while not self._at(";"):
             key = self._word("an option")

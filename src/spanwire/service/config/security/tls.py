@@ -111,7 +111,7 @@ def connector_tls(
     wanted = _client_certificate(options)
     if wanted != NO_CLIENT_CERTIFICATE and stores.trust_store is None:
         findings.error(
-            line, f"{word} asks for client certificates but nothing says which; give <sslContext> a trustStore"
+            line, f"{word} asks for client certificates but has no trust store; give <sslContext> a trustStore"
         )
     verify_address = options.get("verifyHostName", "").lower() == "true"
     if verify_address and wanted == NO_CLIENT_CERTIFICATE:
@@ -153,7 +153,7 @@ def _versions(word: str, names: list[str], line: int, findings: Findings) -> tup
         if name in suites.VERSIONS:
             versions.append(name)
         elif name in suites.BROKEN_VERSIONS:
-            findings.warn(line, f"{word} does not offer {name}: it is broken; TLSv1.2 and TLSv1.3 are what there is")
+            findings.warn(line, f"{word} does not offer {name}: it is insecure; TLSv1.2 and TLSv1.3 are supported")
         else:
             findings.unknown(line, "TLS version", name, suites.VERSIONS, spelt=True)
     if names and not versions:
@@ -171,7 +171,5 @@ def _suites(word: str, names: list[str], line: int, findings: Findings) -> tuple
         else:
             findings.unknown(line, "cipher suite", name, suites.SUITES, spelt=True)
     if names and not cipher_suites:
-        findings.error(
-            line, f"{word} has no cipher suite left; {', '.join(suites.SUITES)[:MAX_WORD]}… are what there is"
-        )
+        findings.error(line, f"{word} has no cipher suite left; supported are {', '.join(suites.SUITES)[:MAX_WORD]}…")
     return tuple(cipher_suites)

@@ -52,13 +52,13 @@ WATCHED: Final = Rule(
     "the next journal file is allocated before it is needed, so that a full disk is always noticed in time",
 )
 JOB_STORE: Final = Rule(NO_EFFECT, note="scheduled messages are kept in the journal, which storeUsage limits")
-NO_TEMPORARY_STORE: Final = Rule(NO_EFFECT, note="what is written to disk for want of memory goes to the journal")
+NO_TEMPORARY_STORE: Final = Rule(NO_EFFECT, note="messages beyond the memory limit go to the journal")
 CURSOR: Final = Rule(NO_EFFECT, note="pending messages beyond the memory limit are always read from the journal")
-BUILT_IN: Final = Rule(NO_EFFECT, note="it asks for a Java class; what Spanwire has in its place is built in")
+BUILT_IN: Final = Rule(NO_EFFECT, note="it names a Java class; Spanwire has a built-in replacement")
 OWNED: Final = Rule(NO_EFFECT, note="a temporary destination belongs to the connection that makes it")
 DURABLE: Final = "durable subscriptions"
 AGENTS: Final = "agents of discovery in place of a URI"
-PUBLISHED: Final = "a choice of the address that clients and brokers are told"
+PUBLISHED: Final = "configurable published addresses"
 SLOW: Final = "limits of slow consumers"
 STANDBY: Final = "a second broker on the same store"
 ENTRY_TABLES: Final = "a table of classes in place of elements"
@@ -85,7 +85,7 @@ BROKER: Final = Words(
         **all_of(only("false", "refusal of durable subscriptions", guards=True), "rejectDurableConsumers"),
         "populateJMSXUserID": YES,
         "useAuthenticatedPrincipalForJMSXUserID": Rule(
-            NO_EFFECT, ("true", "false"), "populateJMSXUserID always names whom the client logged in as"
+            NO_EFFECT, ("true", "false"), "populateJMSXUserID always sets the client's user"
         ),
         "populateUserNameInMBeans": NO_JMX,
         **all_of(YES, "useMirroredQueues useVirtualTopics useTempMirroredQueues"),
@@ -93,7 +93,7 @@ BROKER: Final = Words(
         **all_of(only("false", STANDBY), "slave waitForSlave shutdownOnSlaveFailure shutdownOnMasterFailure"),
         **all_of(only("false", "a start that does not wait"), "startAsync"),
         "networkConnectorStartAsync": Rule(
-            NO_EFFECT, ("true", "false"), "network connectors start side by side and hold nothing up"
+            NO_EFFECT, ("true", "false"), "network connectors start in parallel and delay nothing"
         ),
         **all_of(
             only("false", "memory limits for producers and consumers apart"), "splitSystemUsageForProducersConsumers"
@@ -122,8 +122,8 @@ BROKER: Final = Words(
         "jobSchedulerStore": JOB_STORE,
         "tempDataStore": NO_TEMPORARY_STORE,
         "proxyConnectors": list_of("proxies"),
-        "services": list_of("services of one's own"),
-        "ioExceptionHandler": later("a choice of what a failing disk does"),
+        "services": list_of("custom services"),
+        "ioExceptionHandler": later("configurable reactions to disk failures"),
         "persistenceFactory": later("other stores", JOURNAL),
         "masterConnector": later(STANDBY),
         "messageAuthorizationPolicy": later(
@@ -135,7 +135,7 @@ BROKER: Final = Words(
         ),
         **all_of(BUILT_IN, "destinationFactory taskRunnerFactory brokerContext"),
         "adminView": NO_JMX,
-        "producerCompositeQueue": later("copies of what a producer sends", "write <compositeQueue>, remove it"),
+        "producerCompositeQueue": later("copies of a producer's messages", "write <compositeQueue>, remove it"),
     },
 )
 
@@ -188,10 +188,10 @@ POLICY_ENTRY: Final = Words(
             only("false", "temporary destinations shared between connections", guards=True),
             "allowTempDestinationStealing",
         ),
-        "persistJMSRedelivered": Rule(NO_EFFECT, ("true", "false"), "the journal always tells what was delivered"),
+        "persistJMSRedelivered": Rule(NO_EFFECT, ("true", "false"), "the journal always records deliveries"),
         **all_of(only("false", "dead letters of duplicates"), "sendDuplicateFromStoreToDLQ"),
         **all_of(
-            Rule(NO_EFFECT, note="failoverProducersAuditDepth and maxFailoverProducersToTrack of the store hold"),
+            Rule(NO_EFFECT, note="failoverProducersAuditDepth and maxFailoverProducersToTrack of the store apply"),
             "maxAuditDepth maxProducersToAudit maxQueueAuditDepth",
         ),
         **all_of(
@@ -338,7 +338,7 @@ DEAD_LETTER_STRATEGY: Final = Words(
     settings={},
     children={
         **all_of(YES, "sharedDeadLetterStrategy individualDeadLetterStrategy discarding"),
-        **all_of(later("strategies of one's own; Spanwire runs no Java classes", "write <discarding/>"), "bean"),
+        **all_of(later("custom strategies; Spanwire runs no Java classes", "write <discarding/>"), "bean"),
     },
 )
 
@@ -410,7 +410,7 @@ PLUGINS: Final = Words(
             "statisticsBrokerPlugin timeStampingBrokerPlugin",
         ),
         "shiroPlugin": later("Shiro", "use jaasAuthenticationPlugin and authorizationPlugin", guards=True),
-        "bean": later("plugins of one's own; Spanwire runs no Java classes", guards=True),
+        "bean": later("custom plug-ins; Spanwire runs no Java classes", guards=True),
         **all_of(later("drawings of the broker"), "connectionDotFilePlugin destinationDotFilePlugin"),
         "destinationPathSeparatorPlugin": YES,
         "destinationsPlugin": later("a file of destinations", "write <destinations>, remove it"),
@@ -429,7 +429,7 @@ USER: Final = Words(settings={**all_of(YES, "username password groups"), "id": J
 JAAS_AUTHENTICATION: Final = Words(
     settings={
         "configuration": YES,
-        "discoverLoginConfig": only("true", "a login.config that is given", "use -D java.security.auth.login.config"),
+        "discoverLoginConfig": only("true", "an explicit login.config", "use -D java.security.auth.login.config"),
         "id": JAVA,
     },
     children={},
@@ -445,7 +445,7 @@ AUTHORIZATION_HOLDER: Final = Words(
         "authorizationMap": YES,
         **all_of(later("LDAP", "use an authorizationMap"), "cachedLDAPAuthorizationMap lDAPAuthorizationMap"),
         "simpleAuthorizationMap": later("rights in tables of Java objects", "use an authorizationMap"),
-        "bean": later("maps of one's own; Spanwire runs no Java classes", "use an authorizationMap"),
+        "bean": later("custom maps; Spanwire runs no Java classes", "use an authorizationMap"),
     },
     guards=True,
 )

@@ -69,7 +69,7 @@ class Findings:
         """Report a word of a later version with its ``feature``; a word with ``guards`` is never skipped."""
         later = f" (later feature: {feature})" if feature else " by this version of Spanwire"
         if guards:
-            reason = "it guards access, so nothing skips it"
+            reason = "it guards access, so it is never skipped"
             self.error(line, f"{word} is not yet supported{later}; {advice}; {reason}")
         elif self._skip_unsupported:
             self._skipped.append((line, f"{self.source}:{line}: skipped: {word}{later if feature else ''}"))
@@ -81,7 +81,7 @@ class Findings:
         if self._skip_unsupported:
             self._skipped.append((line, f"{self.source}:{line}: skipped: {text}"))
         else:
-            self.error(line, f"{text}; remove it, use the element that does its work, or start with {SKIP}")
+            self.error(line, f"{text}; remove it, use the corresponding element, or start with {SKIP}")
 
     def unknown(self, line: int, noun: str, word: str, known: Iterable[str], spelt: bool = False) -> None:
         """Report an unknown word and propose the closest known one; ``spelt`` words are equal in XML and TOML."""

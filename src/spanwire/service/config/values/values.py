@@ -59,7 +59,7 @@ class Settings:
         if text is None or not NUMBER.fullmatch(text) or int(text) <= highest:
             return self.number(name, default, lowest, highest)
         line = self.element.attributes[name].line
-        self._findings.warn(line, f"{name} of <{self.element.name}> is {text}; {highest} is taken, the most there is")
+        self._findings.warn(line, f"{name} of <{self.element.name}> is {text}; the highest value {highest} is used")
         return highest
 
     def size(self, name: str, default: int) -> int:
