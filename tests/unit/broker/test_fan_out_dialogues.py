@@ -13,6 +13,7 @@ from spanwire.broker.dispatch.fan_out import (
     CHARACTERS_PER_STEP,
     COPY_STEPS,
     MAX_FAN_OUT,
+    MAX_WILD_FAN_OUT,
     STEPS_OF_REQUEST,
     selector_steps,
 )
@@ -138,16 +139,12 @@ def test_durable_subscriptions_of_a_topic_have_room_for_so_many_and_those_that_e
 
 def test_consumers_of_wildcards_are_so_many_that_a_new_topic_has_room_for_all() -> None:
     stage = Stage()
-    listeners = crowd(stage, "topic://W.*")
+    listeners = crowd(stage, "topic://W.*", MAX_WILD_FAN_OUT)
     late = stage.peer("late", client_id="late")
     for durable in (None, "s"):
         with pytest.raises(ResourceAllocationError, match=TOO_WILD):
             late.consumes("topic://X.*", durable=durable)
-        for topic in ("topic://W.1", "topic://OTHER,topic://W.1"):
-            with pytest.raises(ResourceAllocationError, match=FULL):
-                late.consumes(topic, durable=durable)
     assert stage.broker.durable_subscriptions() == []
-    assert not stage.has("topic://W.1")
     late.consumes("queue://>")
     late.consumes("topic://X.1")
     stage.peer("p").sends("topic://W.1", "1")
@@ -157,9 +154,29 @@ def test_consumers_of_wildcards_are_so_many_that_a_new_topic_has_room_for_all() 
     late.consumes("topic://X.*")
 
 
+def test_a_new_topic_is_as_full_as_those_make_it_that_wait_for_it() -> None:
+    stage = Stage()
+    peer = stage.peer("a", client_id="a")
+    count = MAX_WILD_FAN_OUT // (COPY_STEPS + selector_steps(HEAVY))
+    for number in range(count):
+        peer.consumes("topic://W.*", durable=f"wild {number}", selector=HEAVY).leaves()
+    for number in range(count):
+        peer.consumes("topic://W.1", durable=f"plain {number}", selector=HEAVY).leaves()
+    stage.peer("m").removes("topic://W.1")
+    for refused in ("topic://W.1", "topic://OTHER,topic://W.1"):
+        for durable in (None, "s"):
+            with pytest.raises(ResourceAllocationError, match=FULL):
+                peer.consumes(refused, durable=durable, selector=HEAVY)
+    assert not stage.has("topic://W.1")
+    assert not stage.has("topic://OTHER")
+    peer.consumes("topic://W.2", selector=HEAVY)
+    peer.unsubscribes("plain 0")
+    peer.consumes("topic://W.1", durable="s", selector=HEAVY)
+
+
 def test_a_durable_subscription_to_wildcards_counts_for_each_new_topic_until_it_is_deleted() -> None:
     stage = Stage()
-    count = MAX_FAN_OUT // (COPY_STEPS + selector_steps(HEAVY))
+    count = MAX_WILD_FAN_OUT // (COPY_STEPS + selector_steps(HEAVY))
     peer = stage.peer("a", client_id="a")
     for number in range(count):
         peer.consumes("topic://D.*", durable=str(number), selector=HEAVY).leaves()
@@ -167,8 +184,6 @@ def test_a_durable_subscription_to_wildcards_counts_for_each_new_topic_until_it_
         peer.consumes("topic://E.*", durable="more", selector=HEAVY)
     with pytest.raises(ResourceAllocationError, match=TOO_WILD):
         peer.consumes("topic://E.*", selector=HEAVY)
-    with pytest.raises(ResourceAllocationError, match=FULL):
-        peer.consumes("topic://D.1", selector=HEAVY)
     peer.consumes("topic://E.*", durable="0", selector=HEAVY).leaves()  # in place of the one before
     peer.unsubscribes("0")
     peer.consumes("topic://E.*", selector=HEAVY)

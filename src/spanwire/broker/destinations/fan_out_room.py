@@ -10,7 +10,7 @@ from typing import Final
 
 from spanwire.broker.destinations.wildcard_consumers import WildcardConsumers
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.fan_out import CHARACTERS_PER_STEP, COPY_STEPS, MAX_FAN_OUT
+from spanwire.broker.dispatch.fan_out import CHARACTERS_PER_STEP, COPY_STEPS, MAX_FAN_OUT, MAX_WILD_FAN_OUT
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import Destination
@@ -73,10 +73,10 @@ class FanOutRoom:
         wild = self._wildcards.weight + self._wild_weight
         if replaced is not None and replaced.has_pattern:
             wild -= replaced.weight
-        if wild + weight > MAX_FAN_OUT:
+        if wild + weight > MAX_WILD_FAN_OUT:
             raise ResourceAllocationError(
-                f"wildcards let as much work come together at a new topic as one message may take ({_COUNTED}): "
-                f"name topics, or use fewer wildcards"
+                f"wildcards bring as much work to a new topic as they may (half of {_COUNTED}): name topics, or use "
+                f"fewer wildcards"
             )
         for home in self._context.crowded:
             if isinstance(home, Topic) and pattern.matches(home.destination):

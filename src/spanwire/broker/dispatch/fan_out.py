@@ -13,6 +13,9 @@ from spanwire.model.destination import MAX_COMPOSITE_PARTS
 MAX_FAN_OUT: Final = 20_000  # steps of one message: two consumers for each of 10,000 connections
 COPY_STEPS: Final = 4  # for each queue or durable subscription that gets a copy, which the store may take
 TOPIC_STEPS: Final = 2  # for each topic of several, its consumers not counted
+MAX_WILD_FAN_OUT: Final = (
+    MAX_FAN_OUT // 2
+)  # of these for wildcards, whose consumers a new topic's first message attaches
 MAX_STEPS_OF_SEND: Final = (
     MAX_FAN_OUT + MAX_COMPOSITE_PARTS * COPY_STEPS
 )  # so that a full topic can be one of the parts
