@@ -66,7 +66,7 @@ class WorldLink(Link):
         self._began = self.now
 
     def _tries_again(self, lived: float) -> None:
-        delay = self._reconnect.failed(lived)
+        delay = self._reconnect.next_delay(lived)
         assert delay is not None
         self._next_try = self.now + delay
 

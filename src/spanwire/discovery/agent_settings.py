@@ -35,7 +35,7 @@ class ZeroconfSettings:
     group: str = DEFAULT_GROUP
 
     @property
-    def place(self) -> str:
+    def description(self) -> str:
         """The group as text for messages."""
         return f"group {self.group} of zeroconf"
 
@@ -48,7 +48,7 @@ class FabricSettings:
     hosts: str = ""
 
     @property
-    def place(self) -> str:
+    def description(self) -> str:
         """The group as text for messages."""
         return f"group {self.group} of the registry"
 

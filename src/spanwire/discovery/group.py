@@ -39,7 +39,7 @@ class MulticastSettings:
     interface: str = ""
 
     @property
-    def place(self) -> str:
+    def description(self) -> str:
         """The group as text for messages."""
         return f"group {self.group} at {self.host}:{self.port}"
 

@@ -38,7 +38,7 @@ class Reconnect:
         self._settings: Final[ReconnectSettings] = settings
         self.failures = 0
 
-    def failed(self, lived_seconds: float) -> float | None:
+    def next_delay(self, lived_seconds: float) -> float | None:
         """Return the seconds until the next attempt after ``lived_seconds`` of use; None to give up."""
         settings = self._settings
         if lived_seconds * 1000 >= settings.min_connect_ms:

@@ -92,7 +92,7 @@ class Sightings:
         self._sightings[uri] = _Sighting(now, Reconnect(self._retry), now)
         self._listener.on_found(uri)
 
-    def failed(self, uri: str, now: float, uptime_s: float | None = None) -> None:
+    def on_failure(self, uri: str, now: float, uptime_s: float | None = None) -> None:
         """Report a broker as lost, because it could not be used, or only for ``uptime_s`` seconds.
 
         It is found again after a pause, if beacons still arrive. Without ``uptime_s`` it counts as used since it was
@@ -104,7 +104,7 @@ class Sightings:
         if sighting.farewell_deadline is not None:
             self._forget(uri, sighting)
             return
-        delay = sighting.reconnect.failed(now - sighting.found_at if uptime_s is None else uptime_s)
+        delay = sighting.reconnect.next_delay(now - sighting.found_at if uptime_s is None else uptime_s)
         sighting.retry_at = now + delay if delay is not None else float("inf")
         self._listener.on_lost(uri)
 

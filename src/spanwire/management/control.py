@@ -249,12 +249,12 @@ class ControlClient:
         Raises:
             ControlError: no broker answers, or the broker refuses
         """
-        with self._connected() as connection:
+        with self._connect() as connection:
             return self._exchange(connection, {"command": command, **arguments})
 
     def stop(self, timeout_s: float) -> None:
         """Ask the broker to stop, and wait for its end. Raises `ControlError` after ``timeout_s`` seconds."""
-        with self._connected() as connection:
+        with self._connect() as connection:
             self._exchange(connection, {"command": "stop"})
             connection.settimeout(timeout_s)
             try:
@@ -265,7 +265,7 @@ class ControlClient:
             except ConnectionError:
                 return
 
-    def _connected(self) -> socket.socket:
+    def _connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.settimeout(self._timeout_s)
         try:

@@ -53,19 +53,19 @@ class PlannedBroker:
 class PlannedLink:
     """One direction of a connector: messages go from broker ``near`` to broker ``far``.
 
-    ``place`` is the location of the connector in its file.
+    ``location`` is the location of the connector in its file.
     """
 
     near: str
     far: str
     settings: BridgeSettings
-    place: str = ""
+    location: str = ""
     reverse: bool = False
 
     @property
     def key(self) -> str:
         """The identity of this link."""
-        return f"{self.near} {self.far} {self.settings.name} {self.place}"
+        return f"{self.near} {self.far} {self.settings.name} {self.location}"
 
 
 @dataclass(frozen=True)
@@ -369,7 +369,7 @@ class _Walk:
             self._steps += 1
             if self._steps > MAX_STEPS:
                 break
-            refusal = self._refuses(link, path)
+            refusal = self._refusal(link, path)
             if refusal is not None:
                 self._add(refusal)
                 continue
@@ -383,7 +383,7 @@ class _Walk:
         self._visited.pop()
         return False
 
-    def _refuses(self, link: PlannedLink, path: tuple[str, ...]) -> Refusal | None:
+    def _refusal(self, link: PlannedLink, path: tuple[str, ...]) -> Refusal | None:
         target = self._plan.brokers[link.far]
         if target.broker_id in path:
             if self._plan.brokers[link.near].can_replay(self._destination) and link.far not in self._visited:

@@ -184,7 +184,7 @@ class VmTransport(asyncio.Transport):
     def taken(self, count: int) -> None:
         """Count processed bytes of the client. Raises `RuntimeError` if the broker's loop has ended."""
         if self._unprocessed.remove(count):
-            self._call(self._drained)
+            self._call(self._on_drained)
 
     def _call(self, action: Action) -> None:
         if threading.get_ident() == self._thread:
@@ -250,7 +250,7 @@ class VmTransport(asyncio.Transport):
         if ended and not self._closing:
             pump.eof_received()
 
-    def _drained(self) -> None:
+    def _on_drained(self) -> None:
         if self._pump is not None and not self._closing:
             self._pump.resume_writing()
 

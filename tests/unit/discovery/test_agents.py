@@ -104,7 +104,7 @@ def test_all_agents_have_one_shape() -> None:
         for settings in (MulticastSettings(), ZeroconfSettings(), FabricSettings(hosts="h:1")):
             agent = make_agent(settings, Told())
             agent.ignore("tcp://a:1")
-            agent.failed("tcp://a:1", 0.0)
+            agent.on_failure("tcp://a:1", 0.0)
             agent.stop()
             agent.stop()
 
@@ -142,7 +142,7 @@ def test_whoever_is_no_use_is_lost_and_not_found_again_at_once() -> None:
         presence.update_from_thread(["tcp://a:1"])
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        presence.failed("tcp://a:1", 0.0)
+        presence.on_failure("tcp://a:1", 0.0)
         presence.update_from_thread(["tcp://a:1"])
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -353,6 +353,6 @@ def test_failures_of_the_registry_are_told_with_their_kind_when_they_say_nothing
     assert fabric.read_nodes(registry, "/sales", ["7"]) == []
     assert caplog.messages == [
         "fabric: a connector cannot be registered: ConnectionLoss",
-        f"fabric: {FabricSettings('sales', 'h:1').place} cannot be watched: ConnectionLoss",
+        f"fabric: {FabricSettings('sales', 'h:1').description} cannot be watched: ConnectionLoss",
         "fabric: /sales/7 cannot be read: ConnectionLoss",
     ]

@@ -80,7 +80,7 @@ def test_a_member_that_is_of_no_use_and_one_that_is_silent_are_lost() -> None:
         agent.ignore("tcp://me:1")
         for uri in ("tcp://a:1", "tcp://b:1", "tcp://me:1"):
             agent.datagram_received(Beacon("default", uri).encode(), ("127.0.0.1", 1))
-        agent.failed("tcp://a:1", 0.0)
+        agent.on_failure("tcp://a:1", 0.0)
         assert told.on_beacon == ["+tcp://a:1", "+tcp://b:1", "-tcp://a:1"]
         beat = asyncio.get_running_loop().create_task(agent._send_beacons())
         for _ in range(10):  # it is looked for with each beat, and has been silent for longer than ten of no length
@@ -103,6 +103,6 @@ def test_a_member_that_only_announces_hears_nobody_and_may_be_told_of_anybody() 
     agent = MulticastAgent(MulticastSettings())
     agent.announce("tcp://me:1")
     agent.datagram_received(Beacon("default", "tcp://a:1").encode(), ("127.0.0.1", 1))
-    agent.failed("tcp://a:1", 0.0)
+    agent.on_failure("tcp://a:1", 0.0)
     agent.stop()
     assert agent._announced.uris() == ()

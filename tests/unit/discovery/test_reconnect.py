@@ -7,7 +7,7 @@ from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
 
 def delays(settings: ReconnectSettings, count: int) -> list[float | None]:
     reconnect = Reconnect(settings)
-    return [reconnect.failed(0.0) for _ in range(count)]
+    return [reconnect.next_delay(0.0) for _ in range(count)]
 
 
 def test_each_failure_in_a_row_waits_twice_as_long_up_to_the_maximum() -> None:
@@ -24,7 +24,12 @@ def test_the_factor_can_be_chosen() -> None:
 
 def test_a_link_that_lived_begins_again_with_the_first_delay() -> None:
     reconnect = Reconnect(ReconnectSettings())
-    assert [reconnect.failed(0), reconnect.failed(4.999), reconnect.failed(5.0), reconnect.failed(0)] == [1, 2, 1, 2]
+    assert [
+        reconnect.next_delay(0),
+        reconnect.next_delay(4.999),
+        reconnect.next_delay(5.0),
+        reconnect.next_delay(0),
+    ] == [1, 2, 1, 2]
 
 
 def test_after_as_many_attempts_as_are_allowed_it_gives_up() -> None:

@@ -89,7 +89,7 @@ def test_who_is_silent_after_a_farewell_is_lost_after_three_beacons_and_found_wh
 def test_a_link_that_ends_after_a_farewell_shows_that_it_was_true(doubtful: Sightings, listener: Listener) -> None:
     doubtful.on_beacon(HERE, 0)
     doubtful.on_beacon(GONE, 0.1)
-    doubtful.failed(URI, 0.2, 60.0)
+    doubtful.on_failure(URI, 0.2, 60.0)
     assert listener.take() == [f"found {URI}", f"lost {URI}"]
     doubtful.on_beacon(HERE, 0.3)
     assert listener.take() == [f"found {URI}"]
@@ -113,8 +113,8 @@ def test_what_could_not_be_used_is_told_again_after_five_seconds_if_it_still_spe
     sightings: Sightings, listener: Listener
 ) -> None:
     sightings.on_beacon(HERE, 0)
-    sightings.failed(URI, 1)
-    sightings.failed(URI, 1.1)
+    sightings.on_failure(URI, 1)
+    sightings.on_failure(URI, 1.1)
     sightings.on_beacon(HERE, 5.9)
     assert listener.take() == [f"found {URI}", f"lost {URI}"]
     sightings.on_beacon(HERE, 6.0)
@@ -123,7 +123,7 @@ def test_what_could_not_be_used_is_told_again_after_five_seconds_if_it_still_spe
 
 def test_what_could_not_be_used_and_fell_silent_is_not_lost_twice(sightings: Sightings, listener: Listener) -> None:
     sightings.on_beacon(HERE, 0)
-    sightings.failed(URI, 1)
+    sightings.on_failure(URI, 1)
     sightings.expire(60)
     assert listener.take() == [f"found {URI}", f"lost {URI}"]
 
@@ -177,5 +177,5 @@ def test_only_use_counts_as_life(listener: Listener) -> None:
         sightings.on_beacon(HERE, second)
         if len(listener.news) > before:
             found.append(second)
-            sightings.failed(URI, second, 0.0)
+            sightings.on_failure(URI, second, 0.0)
     assert found == [0, 1, 3, 7, 15, 31]

@@ -56,7 +56,7 @@ class Told:
         self.failures: list[tuple[str, float]] = []
         self.ignored: list[str] = []
 
-    def failed(self, uri: str, lived: float) -> None:
+    def on_failure(self, uri: str, lived: float) -> None:
         self.failures.append((uri, lived))
 
     def ignore(self, uri: str) -> None:

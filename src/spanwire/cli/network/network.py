@@ -147,7 +147,7 @@ def _told(plan: NetworkPlan, route: Route, start: str, goal: str) -> list[str]:
     for refusal in route.refusals:
         link = refusal.link
         way = "duplex end of " if link.reverse else ""
-        lines.append(f"  not {link.near} -> {link.far}: {refusal.reason} ({way}{link.settings.name}, {link.place})")
+        lines.append(f"  not {link.near} -> {link.far}: {refusal.reason} ({way}{link.settings.name}, {link.location})")
     return lines
 
 

@@ -28,8 +28,8 @@ def read_plan(plan: NetworkPlan, destination: Destination) -> tuple[Graph, Rules
         settings = link.settings
         if settings.is_permitted(destination) and any(pattern.matches(destination) for pattern in settings.static):
             raise ConfigurationError(
-                f"{link.place}: {destination} is a static destination of connector {settings.name}, which goes there "
-                "also without consumers; only spanwire network route supports this"
+                f"{link.location}: {destination} is a static destination of connector {settings.name}, which goes "
+                "there also without consumers; only spanwire network route supports this"
             )
     graph = graph_of(
         len(numbers),

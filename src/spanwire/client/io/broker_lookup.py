@@ -44,7 +44,7 @@ def find_brokers(url: BrokerUrl, group: AgentSettings, tls: ClientTlsSettings | 
             f"none of {len(addresses)} discovered brokers may be sent the login: they are not verified by TLS with a "
             "trust store; add sendLoginToDiscovered=true to send it all the same"
         )
-    raise JmsError(f"no broker was discovered in {group.place}")
+    raise JmsError(f"no broker was discovered in {group.description}")
 
 
 def may_send_login(address: BrokerAddress, url: BrokerUrl, tls: ClientTlsSettings | None) -> bool:
@@ -58,7 +58,7 @@ def may_send_login(address: BrokerAddress, url: BrokerUrl, tls: ClientTlsSetting
 def _uris(group: AgentSettings) -> list[str]:
     """Return the announced URIs, unchecked. Raises `JmsError`."""
     if isinstance(group, ZeroconfSettings) and not has_extra(name_of(group)):
-        logger.info("the extra zeroconf is not installed: searching for brokers of %s by multicast", group.place)
+        logger.info("the extra zeroconf is not installed: searching for brokers of %s by multicast", group.description)
         group = MulticastSettings(group=group.group)
     if not isinstance(group, MulticastSettings):
         try:

@@ -82,9 +82,9 @@ class FabricAgent:
         """Never report this address, the broker's own."""
         self._presence.ignore(uri)
 
-    def failed(self, uri: str, uptime_s: float) -> None:
+    def on_failure(self, uri: str, uptime_s: float) -> None:
         """Note that the broker at ``uri`` could not be used, or only for ``uptime_s`` seconds."""
-        self._presence.failed(uri, uptime_s)
+        self._presence.on_failure(uri, uptime_s)
 
     def stop(self) -> None:
         """Leave the registry in the background, which removes the nodes; may be called twice."""
@@ -134,7 +134,9 @@ class FabricAgent:
             client.ensure_path(path)
             client.ChildrenWatch(path, on_change)
         except (KazooException, KazooTimeoutError) as error:
-            logger.warning("fabric: %s cannot be watched: %s", self._settings.place, str(error) or type(error).__name__)
+            logger.warning(
+                "fabric: %s cannot be watched: %s", self._settings.description, str(error) or type(error).__name__
+            )
 
 
 def hosts_of(settings: FabricSettings) -> str:

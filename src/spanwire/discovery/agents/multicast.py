@@ -67,10 +67,10 @@ class MulticastAgent(asyncio.DatagramProtocol):
         if self._sightings is not None:
             self._sightings.ignore(uri)
 
-    def failed(self, uri: str, uptime_s: float) -> None:
+    def on_failure(self, uri: str, uptime_s: float) -> None:
         """Note that the broker at ``uri`` could not be used, or only for ``uptime_s`` seconds."""
         if self._sightings is not None:
-            self._sightings.failed(uri, asyncio.get_running_loop().time(), uptime_s)
+            self._sightings.on_failure(uri, asyncio.get_running_loop().time(), uptime_s)
 
     def stop(self) -> None:
         """Announce the farewell and leave the group; may be called twice."""

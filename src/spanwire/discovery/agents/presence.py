@@ -34,7 +34,7 @@ class DiscoveryAgent(Protocol):
         """Never report this address, the broker's own."""
         ...
 
-    def failed(self, uri: str, uptime_s: float) -> None:
+    def on_failure(self, uri: str, uptime_s: float) -> None:
         """Note that the broker at ``uri`` could not be used, or only for ``uptime_s`` seconds."""
         ...
 
@@ -113,10 +113,10 @@ class Presence:
         if self._sightings is not None:
             self._sightings.ignore(uri)
 
-    def failed(self, uri: str, uptime_s: float) -> None:
+    def on_failure(self, uri: str, uptime_s: float) -> None:
         """Note that the broker at ``uri`` could not be used, or only for ``uptime_s`` seconds."""
         if self._sightings is not None and self._loop is not None:
-            self._sightings.failed(uri, self._loop.time(), uptime_s)
+            self._sightings.on_failure(uri, self._loop.time(), uptime_s)
 
     def _update(self, present: set[str]) -> None:
         absent, self._present = self._present - present, present

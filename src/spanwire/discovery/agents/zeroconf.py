@@ -99,9 +99,9 @@ class ZeroconfAgent:
         """Never report this address, the broker's own."""
         self._presence.ignore(uri)
 
-    def failed(self, uri: str, uptime_s: float) -> None:
+    def on_failure(self, uri: str, uptime_s: float) -> None:
         """Note that the broker at ``uri`` could not be used, or only for ``uptime_s`` seconds."""
-        self._presence.failed(uri, uptime_s)
+        self._presence.on_failure(uri, uptime_s)
 
     def stop(self) -> None:
         """Announce the farewell in the background; may be called twice."""

@@ -117,7 +117,7 @@ class Forwarder(DemandBridge):
         entry = InFlightMessage(demand, message.message_id)
         demand.in_flight.append(entry)
         local = self.local
-        if message.destination.is_advisory or (demand.is_durable and not local.demand.passes(message)):
+        if message.destination.is_advisory or (demand.is_durable and not local.demand.can_forward(message)):
             self._confirm(entry)  # advisories stay at their broker; a durable subscription has no filter of its own
             return
         command_id = self._remote.next_command_id()

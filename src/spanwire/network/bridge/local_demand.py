@@ -194,31 +194,31 @@ class LocalDemand:
             raise JmsError(f"the remote broker has more than {MAX_DEMAND} consumers; further ones are not served")
         farther = demand.farther(consumer)
         worse = list(farther)
-        made = demand.local_info(consumer)
-        if self._settings.is_suppressed(part) and not self._is_best(consumer, made, worse):
+        local_info = demand.local_info(consumer)
+        if self._settings.is_suppressed(part) and not self._is_best(consumer, local_info, worse):
             self._routes.forget(self._bridge, str(info.consumer_id))
             self._routes.pass_over(self._bridge, consumer)
             return
         if not farther and demand.join(consumer):
-            for join in demand.serving(info.consumer_id):
-                self._routes.add_route(join, consumer)
-                self._note_subscriber(join, consumer)
+            for sharing in demand.serving(info.consumer_id):
+                self._routes.add_route(sharing, consumer)
+                self._note_subscriber(sharing, consumer)
             self._replace(worse, None, consumer, now)
             return
-        if made.subscription_name is not None and self._settings.conduit:
+        if local_info.subscription_name is not None and self._settings.conduit:
             for other in demand.covering(part):
                 if other not in worse and not other.is_standing:
                     worse.append(other)
-        self._end_same_durable(made, now)
-        self._replace(worse, made, consumer, now)
+        self._end_same_durable(local_info, now)
+        self._replace(worse, local_info, consumer, now)
 
-    def _end_same_durable(self, made: ConsumerInfo, now: Time) -> None:
-        """End at once a subscription with the durable name of ``made``.
+    def _end_same_durable(self, local_info: ConsumerInfo, now: Time) -> None:
+        """End at once a subscription with the durable name of ``local_info``.
 
-        It cannot serve the consumer of ``made``: it is ending, or the remote durable subscription has another selector
-        now.
+        It cannot serve the consumer of ``local_info``: it is ending, or the remote durable subscription has another
+        selector now.
         """
-        demand = self.demand.same_durable(made.subscription_name)
+        demand = self.demand.same_durable(local_info.subscription_name)
         if demand is None:
             return
         demand.is_ending = True
@@ -228,7 +228,7 @@ class LocalDemand:
         demand.in_flight.clear()
         self.end(demand, now)
 
-    def _is_best(self, consumer: RemoteConsumer, made: ConsumerInfo, worse: list[DemandSubscription]) -> bool:
+    def _is_best(self, consumer: RemoteConsumer, local_info: ConsumerInfo, worse: list[DemandSubscription]) -> bool:
         """Return True if no other route serves this consumer as well; add worse routes to ``worse``.
 
         Messages wait in a durable subscription. So a durable subscription is never replaced, and serves all joinable
@@ -240,7 +240,7 @@ class LocalDemand:
         for rival in self._routes.rivals(consumer):
             if rival in joinable:
                 continue
-            if rival.is_durable or rival.info.priority >= made.priority:
+            if rival.is_durable or rival.info.priority >= local_info.priority:
                 return False
             if rival not in worse:
                 worse.append(rival)
@@ -269,15 +269,15 @@ class LocalDemand:
         if consumer is not None:
             from_network = consumer.info.network_subscription and consumer.info.destination.is_queue
         demand = DemandSubscription(self._bridge, info, from_network, is_standing=consumer is None)
-        made = self._broker.add_consumer(self.client, info, demand, now)
-        demand.subscription = made
+        subscription = self._broker.add_consumer(self.client, info, demand, now)
+        demand.subscription = subscription
         self.demand.add(demand, consumer)
         if demand.is_durable:
             self._recall_subscribers(demand)
         if consumer is not None:
             self._routes.add_route(demand, consumer)
             self._note_subscriber(demand, consumer)
-        self._broker.start_consumer(made, now)
+        self._broker.start_consumer(subscription, now)
 
     def _recall_subscribers(self, demand: DemandSubscription) -> None:
         """Restore the known durable subscribers behind a durable subscription older than the bridge."""
@@ -356,10 +356,10 @@ class LocalDemand:
         for subscription in self.client.consumers.values():
             subscription.started = False
         for demand in self.demand.subscriptions:
-            made = demand.subscription
-            if made is None or made.removed:
+            own = demand.subscription
+            if own is None or own.removed:
                 continue
-            self._bridge.acknowledge_confirmed(made, demand, now)
+            self._bridge.acknowledge_confirmed(own, demand, now)
         self._broker.remove_connection(self.client, now)
         if self._broker.advisories is not None:
             self._broker.advisories.bridge_stopped(self._linked_broker)

@@ -165,15 +165,15 @@ def _flag(value: bool) -> str:
 
 
 def _escaped(text: str) -> str:
-    out: list[str] = []
+    characters: list[str] = []
     for character in text:
         if character in "\\:=#!":
-            out.append("\\" + character)
-        elif " " < character <= "~" or (character == " " and out):
-            out.append(character)
+            characters.append("\\" + character)
+        elif " " < character <= "~" or (character == " " and characters):
+            characters.append(character)
         else:
-            out.append(f"\\u{ord(character) & 0xFFFF:04x}")
-    return "".join(out)
+            characters.append(f"\\u{ord(character) & 0xFFFF:04x}")
+    return "".join(characters)
 
 
 def _entries(text: str) -> dict[str, str]:
@@ -187,12 +187,12 @@ def _entries(text: str) -> dict[str, str]:
         stripped = line.strip()
         if stripped and stripped[0] not in "#!":
             name, _, value = stripped.partition("=")
-            entries[_plain(name.strip())] = _plain(value.strip())
+            entries[_unescaped(name.strip())] = _unescaped(value.strip())
     return entries
 
 
-def _plain(text: str) -> str:
-    out: list[str] = []
+def _unescaped(text: str) -> str:
+    characters: list[str] = []
     index = 0
     while index < len(text):
         character = text[index]
@@ -204,8 +204,8 @@ def _plain(text: str) -> str:
                 code = text[index : index + 4]
                 index += 4
                 character = chr(int(code, 16)) if len(code) == 4 and _is_hexadecimal(code) else "?"
-        out.append(character)
-    return "".join(out)
+        characters.append(character)
+    return "".join(characters)
 
 
 def _is_hexadecimal(text: str) -> bool:

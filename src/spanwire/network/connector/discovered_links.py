@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 class Finder(Protocol):
     """The part of an agent used by its listener."""
 
-    def failed(self, uri: str, uptime_s: float) -> None:
+    def on_failure(self, uri: str, uptime_s: float) -> None:
         """Note that a broker could not be used, or only for ``lived`` seconds."""
         ...
 
@@ -228,7 +228,7 @@ class DiscoveredLinks(DiscoveryListener):
 
     def _report_failure(self, uri: str, uptime_s: float) -> None:
         if self._agent is not None:
-            self._agent.failed(uri, uptime_s)
+            self._agent.on_failure(uri, uptime_s)
 
     def _note_unlinked(self, uri: str, reason: str) -> None:
         if uri in self._unlinked or len(self._unlinked) < MAX_REASONS:

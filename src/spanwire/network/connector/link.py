@@ -311,7 +311,7 @@ class Link:
 
     async def _wait_for_retry(self, uptime_s: float) -> bool:
         """Wait for the next attempt after ``uptime_s`` seconds of use. Returns True if there is none."""
-        delay = self._reconnect.failed(uptime_s)
+        delay = self._reconnect.next_delay(uptime_s)
         name, uri = self._settings.bridge.name, self._address.uri
         if delay is None:
             logger.warning("network connector %s: %s: %s; gave up after %d tries",

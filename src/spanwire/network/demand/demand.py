@@ -182,7 +182,7 @@ class DemandTable:
         self._patterns: Final[list[DemandSubscription]] = []  # subscriptions with a wildcard
         self._durable: Final[dict[str, DemandSubscription]] = {}  # by the name of the durable subscription
 
-    def passes(self, message: Message) -> bool:
+    def can_forward(self, message: Message) -> bool:
         """Return True if a message of a durable subscription may go to the remote broker.
 
         A durable subscription has no filter, because messages must not wait in it for ever. So the filter is applied

@@ -20,11 +20,11 @@ SAMPLE_MESSAGES: Final = 12
 class ClientLint:
     """Findings 4, 5, 14, 17, 18 and 20 of described clients."""
 
-    def __init__(self, files: NetworkFiles, clients: tuple[DescribedClient, ...], found: LintFindings) -> None:
+    def __init__(self, files: NetworkFiles, clients: tuple[DescribedClient, ...], findings: LintFindings) -> None:
         self._files: Final = files
         self._plan: Final = files.plan
-        self._findings: Final = found
-        named = tuple(DescribedClient(one.place, uri=one.uri) for facts in files.facts for one in facts.clients)
+        self._findings: Final = findings
+        named = tuple(DescribedClient(one.location, uri=one.uri) for facts in files.facts for one in facts.clients)
         self._clients: Final = [(client, self._brokers(client)) for client in (*clients, *named)]
 
     def _brokers(self, client: DescribedClient) -> list[str]:
@@ -35,7 +35,7 @@ class ClientLint:
             if client.broker in (broker.name, broker.broker_id):
                 return [broker.name]
         known = ", ".join(self._plan.brokers)
-        raise ConfigurationError(f"{client.place}: there is no broker {client.broker!r}; there are {known}")
+        raise ConfigurationError(f"{client.location}: there is no broker {client.broker!r}; there are {known}")
 
     def check(self) -> None:
         """Check all clients."""
@@ -59,8 +59,8 @@ class ClientLint:
 
     def _senders(self, destination: Destination) -> list[str]:
         """Return the brokers with senders to a destination; all brokers if no sender is described."""
-        found = {name: None for client, brokers in self._clients if destination in client.sends for name in brokers}
-        return list(found) or list(self._plan.brokers)
+        findings = {name: None for client, brokers in self._clients if destination in client.sends for name in brokers}
+        return list(findings) or list(self._plan.brokers)
 
     def _selectors(self, queue: Destination) -> None:
         """Check 4: a conduit brings messages to consumers that do not select them."""
@@ -71,11 +71,11 @@ class ClientLint:
                     if one.selector == other.selector or not one.selector:
                         continue
                     link = misleading_conduit(self._plan, queue, near, wrong, right)
-                    if link is not None and not self._findings.has(link.place, 4):
+                    if link is not None and not self._findings.has(link.location, 4):
                         self._findings.fault(
-                            link.place, 4,
+                            link.location, 4,
                             f"a conduit looks at no selectors: messages at {near} in {queue} that only the consumer at "
-                            f"{right} selects ({other.place}) go to {wrong}, too, and are stuck there",
+                            f"{right} selects ({other.location}) go to {wrong}, too, and are stuck there",
                             'set conduitSubscriptions="false" for this queue',
                         )  # fmt: skip
 
@@ -98,9 +98,9 @@ class ClientLint:
             split = ", ".join(f"{counts[name]} at {name} {share:g}" for name, share in sorted(got.items()))
             links = [link for name in got for link in self._plan.route(near, queue, name).links]
             for link in links:
-                if link.settings.conduit and not self._findings.has(link.place, 5):
+                if link.settings.conduit and not self._findings.has(link.location, 5):
                     self._findings.fault(
-                        link.place, 5,
+                        link.location, 5,
                         f"all consumers of {queue} at {link.far} count as one: of {SAMPLE_MESSAGES} messages sent at "
                         f"{near} {split}",
                         'set conduitSubscriptions="false" if each is to get as much',
@@ -115,12 +115,12 @@ class ClientLint:
             for before in brokers:
                 for after in brokers:
                     if before != after and no_way_back(self._plan, queue, after, before):
-                        place = self._files.facts_of(before).place("policyEntries")
-                        if not self._findings.has(place, 14):
+                        location = self._files.facts_of(before).location("policyEntries")
+                        if not self._findings.has(location, 14):
                             self._findings.fault(
-                                place, 14,
+                                location, 14,
                                 f"messages in {queue} that {before} got from {after} stay behind when their consumer "
-                                f"fails over to {after} ({client.place})",
+                                f"fails over to {after} ({client.location})",
                                 REPLAY_REMEDY,
                             )  # fmt: skip
 
@@ -131,7 +131,7 @@ class ClientLint:
                 arrived = [name for name in brokers if self._plan.route(name, destination, goal).arrived]
                 if len(arrived) > 1:
                     self._findings.fault(
-                        client.place, 18,
+                        client.location, 18,
                         f"a fanout client sends to {', '.join(arrived)}, which are linked: a consumer at {goal} gets "
                         f"{len(arrived)} copies of each message",
                         "let it use failover: in place of fanout:, or brokers that are not linked",
@@ -147,11 +147,11 @@ class ClientLint:
                         continue
                     back = self._plan.route(replier, REPLIES, name)
                     for refusal in [] if back.arrived else back.refusals:
-                        if refusal.rule == RULE_TEMPORARY and not self._findings.has(refusal.link.place, 17):
+                        if refusal.rule == RULE_TEMPORARY and not self._findings.has(refusal.link.location, 17):
                             self._findings.fault(
-                                refusal.link.place, 17,
+                                refusal.link.location, 17,
                                 f"bridgeTempDestinations is false: an answer from {replier} to a temporary queue at "
-                                f"{name} does not come back ({client.place})",
+                                f"{name} does not come back ({client.location})",
                                 'set bridgeTempDestinations="true", or keep requesters and repliers at one broker',
                             )  # fmt: skip
 
@@ -163,9 +163,9 @@ class ClientLint:
                     for link in self._plan.route(name, destination, goal).links:
                         if link.settings.prefetch_size < client.group_size:
                             self._findings.fault(
-                                link.place, 20,
+                                link.location, 20,
                                 f"prefetchSize is {link.settings.prefetch_size}, and a message group of "
-                                f"{client.group_size} messages ({client.place}) whose consumer is slow fills it and "
+                                f"{client.group_size} messages ({client.location}) whose consumer is slow fills it and "
                                 f"holds up all other groups",
                                 f'set prefetchSize="{client.group_size}" at least',
                             )  # fmt: skip

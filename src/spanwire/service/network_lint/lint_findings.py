@@ -20,7 +20,7 @@ class LintFinding:
     A fault contradicts the intention of the configuration. A hint does so only for the clients in its reason.
     """
 
-    place: str
+    location: str
     number: int
     is_fault: bool
     reason: str
@@ -28,7 +28,7 @@ class LintFinding:
 
     def __str__(self) -> str:
         kind = "fault" if self.is_fault else "hint"
-        return f"{self.place}: {kind} {self.number}: {self.reason}; {self.remedy}"
+        return f"{self.location}: {kind} {self.number}: {self.reason}; {self.remedy}"
 
 
 @dataclass(slots=True)
@@ -38,26 +38,26 @@ class LintFindings:
     findings: list[LintFinding] = field(default_factory=list)
     keys: set[tuple[str, int]] = field(default_factory=set)  # places and numbers of the findings
 
-    def fault(self, place: str, number: int, reason: str, remedy: str) -> None:
+    def fault(self, location: str, number: int, reason: str, remedy: str) -> None:
         """Add a fault."""
-        self._add(LintFinding(place, number, True, reason, remedy))
+        self._add(LintFinding(location, number, True, reason, remedy))
 
-    def hint(self, place: str, number: int, reason: str, remedy: str) -> None:
+    def hint(self, location: str, number: int, reason: str, remedy: str) -> None:
         """Add a hint, valid for the clients in ``reason``."""
-        self._add(LintFinding(place, number, False, reason, remedy))
+        self._add(LintFinding(location, number, False, reason, remedy))
 
-    def add(self, place: str, number: int, is_fault: bool, reason: str, remedy: str) -> None:
+    def add(self, location: str, number: int, is_fault: bool, reason: str, remedy: str) -> None:
         """Add a fault or a hint."""
-        self._add(LintFinding(place, number, is_fault, reason, remedy))
+        self._add(LintFinding(location, number, is_fault, reason, remedy))
 
-    def has(self, place: str, number: int) -> bool:
+    def has(self, location: str, number: int) -> bool:
         """Return True if there is a finding of this number at this place."""
-        return (place, number) in self.keys
+        return (location, number) in self.keys
 
     def _add(self, finding: LintFinding) -> None:
         if finding not in self.findings:
             self.findings.append(finding)
-            self.keys.add((finding.place, finding.number))
+            self.keys.add((finding.location, finding.number))
 
 
 def probe(settings: BridgeSettings, kind: int) -> Destination | None:

@@ -17,9 +17,9 @@ SAMPLE_MESSAGES: Final = 12  # messages in ActiveMQ's example of an uneven split
 class RouteLint:
     """Findings 2 to 7 and 14 of one network."""
 
-    def __init__(self, files: NetworkFiles, found: LintFindings) -> None:
+    def __init__(self, files: NetworkFiles, findings: LintFindings) -> None:
         self._plan: Final = files.plan
-        self._findings: Final = found
+        self._findings: Final = findings
         self._queues: Final = probes(files, QUEUE)
         brokers = list(files.plan.brokers.values())
         self._unlimited: Final = NetworkPlan(brokers, [replace(link, settings=replace(
@@ -73,7 +73,7 @@ class RouteLint:
             if (link, True) in needed:
                 hops, name = needed[link, True]
                 self._findings.fault(
-                    link.place, 2,
+                    link.location, 2,
                     f"a consumer at {name} is {hops} hops from {link.near} and consumerTTL is {settings.consumer_ttl}, "
                     f"so its subscription does not arrive",
                     f'set networkTTL="{hops}", if messages are to go that far',
@@ -81,7 +81,7 @@ class RouteLint:
             if (link, False) in needed:
                 hops, name = needed[link, False]
                 self._findings.fault(
-                    link.place, 2,
+                    link.location, 2,
                     f"a message from {name} makes {hops} hops to {link.far} and messageTTL is {settings.message_ttl}, "
                     f"so it stays at {link.near}",
                     f'set networkTTL="{hops}", if messages are to come that far',
@@ -93,9 +93,9 @@ class RouteLint:
             if len(paths) < 2:
                 continue
             for demand in there:
-                if len(demand.path) > 1 and not self._findings.has(demand.link.place, 3):
+                if len(demand.path) > 1 and not self._findings.has(demand.link.location, 3):
                     self._findings.fault(
-                        demand.link.place, 3,
+                        demand.link.location, 3,
                         f"a consumer at {goal} counts {_times(len(paths))} at {name}, once for every way to it, as "
                         f"consumerTTL is {demand.link.settings.consumer_ttl}: messages go the long way, and are stuck "
                         f"there when the consumer moves",
@@ -106,11 +106,11 @@ class RouteLint:
         others = [name for name in self._plan.brokers if name != near]
         for wrong in others:
             for right in others:
-                found = misleading_conduit(self._plan, queue, near, wrong, right)
-                if found is None or self._findings.has(found.place, 4):
+                conduit = misleading_conduit(self._plan, queue, near, wrong, right)
+                if conduit is None or self._findings.has(conduit.location, 4):
                     continue
                 self._findings.hint(
-                    found.place, 4,
+                    conduit.location, 4,
                     f"a conduit looks at no selectors, and nothing that {near} sends to {wrong} goes on to {right}: "
                     f"consumers of one queue with different selectors there get messages of each other, which are "
                     f"stuck",
@@ -122,7 +122,7 @@ class RouteLint:
         there.
         """
         queue = probe(link.settings, QUEUE)
-        if queue is None or not link.settings.conduit or self._findings.has(link.place, 5):
+        if queue is None or not link.settings.conduit or self._findings.has(link.location, 5):
             return
         if link.settings.priority(0, (link.far,)) < 0:
             return  # the local consumer has priority
@@ -130,7 +130,7 @@ class RouteLint:
         got = self._plan.shares(link.near, queue, consumers, SAMPLE_MESSAGES)
         if is_uneven(got, consumers):
             self._findings.hint(
-                link.place, 5,
+                link.location, 5,
                 f"all consumers of a queue at {link.far} count as one: of {SAMPLE_MESSAGES} messages one here gets "
                 f"{_amount(got[link.near])}, and two there {_amount(got[link.far] / 2)} each",
                 'set conduitSubscriptions="false" if each is to get as much',
@@ -142,7 +142,7 @@ class RouteLint:
             return
         if any(demand.link == link for demand in self._plan.demand(topic, link.far).get(link.near, [])):
             self._findings.fault(
-                link.place, 6,
+                link.location, 6,
                 "without a conduit each remote consumer of a topic gets every message once for each of them",
                 'exclude <topic physicalName="&gt;"/> here and give topics a connector of their own with a conduit',
             )  # fmt: skip
@@ -158,11 +158,11 @@ class RouteLint:
                 if are_disjoint(back.settings, other.settings):
                     continue
                 both = "both open a duplex link to the other" if other.settings.duplex else "are linked both ways"
-                for place, one in ((back.place, back), (other.place, other)):
-                    if self._findings.has(place, 7):
+                for location, one in ((back.location, back), (other.location, other)):
+                    if self._findings.has(location, 7):
                         continue
                     self._findings.fault(
-                        place, 7,
+                        location, 7,
                         f"{one.far} and {one.near} {both}, and messages from {back.near} to {back.far} have two ways: "
                         f"{back.settings.name} and {other.settings.name}",
                         'leave duplex="true" at one end and remove the other connector',
@@ -172,9 +172,9 @@ class RouteLint:
         queue = probe(link.settings, QUEUE)
         if queue is None or not no_way_back(self._plan, queue, link.far, link.near):
             return
-        if not self._findings.has(link.place, 14):
+        if not self._findings.has(link.location, 14):
             self._findings.hint(
-                link.place, 14,
+                link.location, 14,
                 f"messages that came from {link.far} do not go back there when their consumer fails over to it",
                 REPLAY_REMEDY,
             )  # fmt: skip

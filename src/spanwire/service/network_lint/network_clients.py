@@ -33,7 +33,7 @@ MAX_COUNT: Final = 1_000_000_000  # largest number of consumers of one client, o
 class DescribedClient:
     """A client; ``uri`` is empty for a client of the broker ``broker``."""
 
-    place: str
+    location: str
     broker: str = ""
     uri: str = ""
     consumes: tuple[Destination, ...] = ()
@@ -67,8 +67,8 @@ def read_clients(path: str) -> tuple[DescribedClient, ...]:
 class _Reader:
     """Reads one table."""
 
-    def __init__(self, place: str, table: Mapping[str, object]) -> None:
-        self._place: Final = place
+    def __init__(self, location: str, table: Mapping[str, object]) -> None:
+        self._location: Final = location
         self._table: Final = table
 
     def client(self) -> DescribedClient:
@@ -80,7 +80,7 @@ class _Reader:
         if bool(broker) == bool(uri):
             raise self._error("a client needs a broker or a uri")
         return DescribedClient(
-            self._place,
+            self._location,
             broker,
             uri,
             self._destinations("consumes"),
@@ -92,7 +92,7 @@ class _Reader:
         )
 
     def _error(self, reason: str) -> ConfigurationError:
-        return ConfigurationError(f"{self._place}: {reason}")
+        return ConfigurationError(f"{self._location}: {reason}")
 
     def _text(self, word: str) -> str:
         value = self._table.get(word, "")

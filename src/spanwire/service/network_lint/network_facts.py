@@ -25,7 +25,7 @@ Version = tuple[int, int]
 class ClientUri:
     """A URI for a client's connection to one or all of several brokers, and its place."""
 
-    place: str
+    location: str
     uri: str
 
 
@@ -49,7 +49,7 @@ class FileFacts:
     clients: tuple[ClientUri, ...] = ()
     fanout_places: tuple[str, ...] = ()
 
-    def place(self, word: str) -> str:
+    def location(self, word: str) -> str:
         """Return file and line of the first setting or element of this name, otherwise of the broker."""
         return f"{self.source}:{self.lines.get(word, self.lines.get('broker', 1))}"
 

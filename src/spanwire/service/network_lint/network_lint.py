@@ -19,7 +19,7 @@ from spanwire.service.network_lint.lint_clients import ClientLint
 from spanwire.service.network_lint.lint_findings import LintFinding, LintFindings, example, probe
 from spanwire.service.network_lint.lint_routes import REPLAY_REMEDY, RouteLint, no_way_back
 from spanwire.service.network_lint.network_clients import DescribedClient
-from spanwire.service.network_lint.network_plan import NetworkFiles, place_of
+from spanwire.service.network_lint.network_plan import NetworkFiles, location_of
 
 CONSUMER_ADVISORIES: Final = Destination(TOPIC, "ActiveMQ.Advisory.Consumer.Queue.Q")
 SMALL_PREFETCH: Final = 100  # messages; message groups are often larger
@@ -79,12 +79,12 @@ class NetworkLint:
     def _of_reader(self, line: str) -> None:
         """Add an error of the reader, under its number if there is one."""
         parts = line.split(":", 2)
-        place, text = (":".join(parts[:2]), parts[2].strip()) if len(parts) == 3 else ("", line)
+        location, text = (":".join(parts[:2]), parts[2].strip()) if len(parts) == 3 else ("", line)
         for word, number, why in READER_FINDINGS:
             if word in text:
-                self._findings.fault(place, number, why, text)
+                self._findings.fault(location, number, why, text)
                 return
-        self._findings.fault(place, 0, text, "correct the file first")
+        self._findings.fault(location, 0, text, "correct the file first")
 
     def _identities(self) -> None:
         """Check 10: brokers have different ids and names."""
@@ -96,15 +96,15 @@ class NetworkLint:
                     continue
                 if other is not None:
                     self._findings.fault(
-                        facts.place(attribute), 10,
+                        facts.location(attribute), 10,
                         f"{attribute} {value!r} is also that of {other.source}, and loops are found by it",
                         f"give each broker a {attribute} of its own",
                     )  # fmt: skip
                 brokers_by_key[f"{attribute} {value}"] = configuration
 
     def _links_of(self, configuration: BrokerConfiguration, connector: NetworkConnectorSettings) -> list[PlannedLink]:
-        place = place_of(configuration, connector)
-        return [link for link in self._plan.links if link.place == place]
+        location = location_of(configuration, connector)
+        return [link for link in self._plan.links if link.location == location]
 
     def _advisories(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
         """Check 1: without advisories no consumer is announced."""
@@ -114,7 +114,7 @@ class NetworkLint:
             if any(refusal.link == link and refusal.rule == RULE_ADVISORIES for refusal in refusals):
                 silent = link.far if not self._plan.brokers[link.far].advisories else link.near
                 self._findings.fault(
-                    link.place, 1,
+                    link.location, 1,
                     f"broker {silent} has advisorySupport=false, so connector {link.settings.name} learns of no "
                     f"consumers",
                     'set advisorySupport="true" there, or staticBridge="true" with staticallyIncludedDestinations',
@@ -124,35 +124,35 @@ class NetworkLint:
         """Check 11: routes are compared by broker ids."""
         if not connector.bridge.suppress_queue_duplicates:
             return
-        for name in self._connected(near.broker_name):
+        for name in self._connected_brokers(near.broker_name):
             one = self._files.broker_named(name)
             if one is not None and one.broker_id is None:
                 self._findings.fault(
-                    place_of(near, connector), 11,
+                    location_of(near, connector), 11,
                     f"suppressDuplicateQueueSubscriptions compares broker ids, and the id of broker {name} changes at "
                     f"each start",
                     f"set brokerId in {one.source}",
                 )  # fmt: skip
 
-    def _connected(self, name: str) -> list[str]:
+    def _connected_brokers(self, name: str) -> list[str]:
         """Return all brokers of the network of one broker."""
-        found = [name]
-        for one in found:
+        names = [name]
+        for one in names:
             for link in self._plan.links:
                 for other in (link.near, link.far):
-                    if one in (link.near, link.far) and other not in found:
-                        found.append(other)
-        return found
+                    if one in (link.near, link.far) and other not in names:
+                        names.append(other)
+        return names
 
     def _static(self, near: BrokerConfiguration, connector: NetworkConnectorSettings) -> None:
         """Check 12 and 13: static destinations."""
         settings = connector.bridge
-        place = place_of(near, connector)
+        location = location_of(near, connector)
         older = self._files.facts_of(near.broker_name).is_older(STATIC_WILDCARDS)
         for one in settings.static:
             if not settings.is_permitted(one):
                 self._findings.fault(
-                    place, 12, f"{one} is static and excluded, and the exclusion wins: it stays here",
+                    location, 12, f"{one} is static and excluded, and the exclusion wins: it stays here",
                     "remove it from one of the lists",
                 )  # fmt: skip
             if one.is_pattern:
@@ -162,7 +162,7 @@ class NetworkLint:
                     else "which older brokers than ActiveMQ 5.11 do not document"
                 )
                 self._findings.add(
-                    place, 13, older, f"{one} is a wildcard among static destinations, {why}",
+                    location, 13, older, f"{one} is a wildcard among static destinations, {why}",
                     "name each destination if one of those takes part",
                 )  # fmt: skip
 
@@ -176,7 +176,7 @@ class NetworkLint:
         unnamed = [word for word, value, default in words if value == default]
         if unnamed and probe(settings, TOPIC) is not None:
             self._findings.hint(
-                place_of(near, connector), 9,
+                location_of(near, connector), 9,
                 f"the {' and the '.join(unnamed)} is not set and becomes part of durable subscriptions: naming it "
                 f"later leaves them behind, with their pending messages",
                 "name it before durable subscribers come",
@@ -193,7 +193,7 @@ class NetworkLint:
             client_id = durable_client(link)
             if links and client_id not in [durable_client(one) for one in links]:
                 self._findings.fault(
-                    links[0].place, 9,
+                    links[0].location, 9,
                     f"durable subscriptions of {client_id} at {near} stay behind with their pending messages: now "
                     f"it is {durable_client(links[0])}",
                     "keep the names of brokers and connectors, or end these subscriptions when they are empty",
@@ -201,7 +201,7 @@ class NetworkLint:
 
     def _same(self, old: BrokerConfiguration, before: NetworkFiles) -> str | None:
         """Return the present name of an earlier broker: by its name, its id, or its address."""
-        place = {(one.host, one.port) for one in old.connectors if one.port}
+        location = {(one.host, one.port) for one in old.connectors if one.port}
         for one in self._files.configurations:
             if one.broker_name == old.broker_name and not (
                 one.broker_id and old.broker_id and one.broker_id != old.broker_id
@@ -209,7 +209,7 @@ class NetworkLint:
                 return one.broker_name
         for one in self._files.configurations:
             same_id = old.broker_id is not None and one.broker_id == old.broker_id
-            if same_id or place & {(each.host, each.port) for each in one.connectors}:
+            if same_id or location & {(each.host, each.port) for each in one.connectors}:
                 return one.broker_name
         return None
 
@@ -218,7 +218,7 @@ class NetworkLint:
         for link in self._plan.links:
             if not link.settings.bridge_temporary and not link.reverse:
                 self._findings.hint(
-                    link.place, 17,
+                    link.location, 17,
                     f"bridgeTempDestinations is false: answers from {link.near} to temporary destinations at "
                     f"{link.far} are not forwarded",
                     "keep requesters and repliers at one broker, or let bridgeTempDestinations be true",
@@ -232,7 +232,7 @@ class NetworkLint:
         grouped = [one for one in self._files.facts_of(near.broker_name).grouped if settings.is_permitted(example(one))]
         if grouped or self._clients is None:
             self._findings.add(
-                place_of(near, connector), 20, bool(grouped),
+                location_of(near, connector), 20, bool(grouped),
                 f"a message group of more than {settings.prefetch_size} messages whose consumer is slow fills the "
                 f"window and holds up all other groups{f' of {grouped[0]}' if grouped else ''}",
                 "raise prefetchSize, as message groups cross this connector" if grouped
@@ -250,17 +250,17 @@ class NetworkLint:
             if user is None:
                 if not far.authentication.lets_anybody_in:
                     self._findings.fault(
-                        link.place, 19, f"broker {link.far} refuses clients without a login",
+                        link.location, 19, f"broker {link.far} refuses clients without a login",
                         "set userName and password, or remoteUserName and remotePassword",
                     )  # fmt: skip
             elif not _can_log_in(far, user):
                 self._findings.fault(
-                    link.place, 19, f"broker {link.far} does not know the user {user!r}",
+                    link.location, 19, f"broker {link.far} does not know the user {user!r}",
                     f"name one of the users in {far.source}",
                 )  # fmt: skip
             elif far.authorization is not None and not settings.static_bridge and not _can_listen(far, user):
                 self._findings.fault(
-                    link.place, 19,
+                    link.location, 19,
                     f"user {user!r} may not read ActiveMQ.Advisory.Consumer.> at broker {link.far}, so the bridge "
                     f"learns of no consumers",
                     f'give its group read on <authorizationEntry topic="ActiveMQ.Advisory.&gt;"> in {far.source}',
@@ -282,9 +282,9 @@ class NetworkLint:
     def _check_fanout(self) -> None:
         """Check 18: a connector to several brokers at a time."""
         for facts in self._files.facts:
-            for place in facts.fanout_places:
+            for location in facts.fanout_places:
                 self._findings.fault(
-                    place, 18, "what is sent to several brokers of one network comes to each consumer several times",
+                    location, 18, "what is sent to several brokers of one network comes to each consumer several times",
                     "write static:(tcp://host:port,tcp://host:port): a link to each, and each message goes over one",
                 )  # fmt: skip
 
@@ -298,7 +298,7 @@ class NetworkLint:
             if facts.can_be_older(REPLAY_KNOWN) and not any(one.matches(queue) for one in facts.unaudited):
                 older = facts.is_older(REPLAY_KNOWN)
                 self._findings.add(
-                    facts.place("policyEntry") if facts.source else link.place, 15, older,
+                    facts.location("policyEntry") if facts.source else link.location, 15, older,
                     f"{'this' if older else 'an'} ActiveMQ before 5.9 takes a message that {link.near} sends back to "
                     f"it for a duplicate",
                     'set enableAudit="false" in the policyEntry of its queue' + ("" if older else ", if it is one"),

@@ -35,18 +35,18 @@ class NetworkFiles:
 
     def facts_of(self, name: str) -> FileFacts:
         """Return the facts in the file of the first broker of this name."""
-        found = [facts for one, facts in zip(self.configurations, self.facts, strict=True) if one.broker_name == name]
-        return found[0] if found else FileFacts()
+        matches = [facts for one, facts in zip(self.configurations, self.facts, strict=True) if one.broker_name == name]
+        return matches[0] if matches else FileFacts()
 
     def brokers_at(self, uri: str) -> list[str]:
         """Return the brokers with an address in a client's ``uri``, in its order, by name."""
-        found: list[str] = []
+        names: list[str] = []
         for host, port in ADDRESS.findall(uri):
             remote = RemoteAddress(uri, host.strip("[]"), int(port))
             broker = _listening_broker(remote, self.configurations)
-            if broker is not None and broker.broker_name not in found:
-                found.append(broker.broker_name)
-        return found
+            if broker is not None and broker.broker_name not in names:
+                names.append(broker.broker_name)
+        return names
 
     def broker_named(self, name: str) -> BrokerConfiguration | None:
         """Return the first broker of this name."""
@@ -55,32 +55,32 @@ class NetworkFiles:
 
 def read_network(paths: Sequence[str], environment: Mapping[str, str] | None = None) -> NetworkFiles:
     """Return the network of all files, without unsupported settings of no effect on a network."""
-    found: list[BrokerConfiguration] = []
+    configurations: list[BrokerConfiguration] = []
     facts: list[FileFacts] = []
     errors: list[str] = []
     for path in paths:
         try:
-            found.append(load_configuration(path, environment=environment, skip_unsupported=True))
+            configurations.append(load_configuration(path, environment=environment, skip_unsupported=True))
             facts.append(read_facts(path))
         except ConfigurationError as error:
             errors += str(error).splitlines()
     strangers: list[str] = []
     links: list[PlannedLink] = []
     unknown: dict[str, PlannedBroker] = {}
-    for configuration in found:
+    for configuration in configurations:
         for connector in configuration.network_connectors:
-            links += _links(configuration, connector, found, strangers, unknown)
+            links += _links(configuration, connector, configurations, strangers, unknown)
     brokers = [
         PlannedBroker(
             one.broker_name, one.broker_id or one.broker_name, one.advisory_support, PolicyMap(list(one.policies))
         )
-        for one in found
+        for one in configurations
     ]
     plan = NetworkPlan([*brokers, *unknown.values()], links)
-    return NetworkFiles(tuple(found), tuple(errors), plan, tuple(strangers), tuple(facts))
+    return NetworkFiles(tuple(configurations), tuple(errors), plan, tuple(strangers), tuple(facts))
 
 
-def place_of(configuration: BrokerConfiguration, connector: NetworkConnectorSettings) -> str:
+def location_of(configuration: BrokerConfiguration, connector: NetworkConnectorSettings) -> str:
     """Return file and line of a connector."""
     return f"{configuration.source}:{connector.line}"
 
@@ -93,19 +93,19 @@ def _links(
     unknown: dict[str, PlannedBroker],
 ) -> list[PlannedLink]:
     links: list[PlannedLink] = []
-    place = place_of(near, connector)
-    found = [] if connector.discovery is None else _announced_brokers(connector.discovery.agent, near, brokers)
-    ends = [one.broker_name for one in found]
+    location = location_of(near, connector)
+    announced = [] if connector.discovery is None else _announced_brokers(connector.discovery.agent, near, brokers)
+    ends = [one.broker_name for one in announced]
     for remote in connector.remotes:
         known = [one for one in (_listening_broker(address, brokers) for address in (remote, *remote.others)) if one]
         if not known:
-            strangers.append(f"{place}: {remote.uri} of connector {connector.bridge.name} is none of these brokers")
+            strangers.append(f"{location}: {remote.uri} of connector {connector.bridge.name} is none of these brokers")
             unknown[remote.uri] = PlannedBroker(remote.uri, remote.uri)
         ends.append(known[0].broker_name if known else remote.uri)
     for far in ends:
-        links.append(PlannedLink(near.broker_name, far, connector.bridge, place))
+        links.append(PlannedLink(near.broker_name, far, connector.bridge, location))
         if connector.bridge.duplex:
-            links.append(PlannedLink(far, near.broker_name, connector.bridge, place, reverse=True))
+            links.append(PlannedLink(far, near.broker_name, connector.bridge, location, reverse=True))
     return links
 
 
@@ -113,13 +113,13 @@ def _announced_brokers(
     group: AgentSettings, near: BrokerConfiguration, brokers: Sequence[BrokerConfiguration]
 ) -> list[BrokerConfiguration]:
     """Return the other brokers announced in a group."""
-    found: list[BrokerConfiguration] = []
+    announced: list[BrokerConfiguration] = []
     for broker in brokers:
         agents = [parse_agent(one.discovery_uri) for one in broker.connectors if one.discovery_uri]
-        places = [agent.place for agent in agents]
-        if broker is not near and group.place in places:
-            found.append(broker)
-    return found
+        groups = [agent.description for agent in agents]
+        if broker is not near and group.description in groups:
+            announced.append(broker)
+    return announced
 
 
 def _listening_broker(remote: RemoteAddress, brokers: Sequence[BrokerConfiguration]) -> BrokerConfiguration | None:

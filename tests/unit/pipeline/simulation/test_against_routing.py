@@ -83,11 +83,11 @@ def test_demand_is_that_of_the_plan_by_which_bridges_go(seed: int) -> None:
         best: dict[tuple[str, str, str], int] = {}
         for demands in plan.demand(destination, name).values():
             for one in demands:
-                key = (one.link.near, one.link.far, one.link.place)
+                key = (one.link.near, one.link.far, one.link.location)
                 expected[key] += 1
                 hops[len(one.path)] += 1
                 best[key] = max(best.get(key, -1_000), one.priority)
-        keys = [(link.near, link.far, link.place) for link in plan.links]
+        keys = [(link.near, link.far, link.location) for link in plan.links]
         sizes = {keys[graph.order[link]]: int(found.subscriptions[link]) for link in range(graph.links)}
         assert {key: size for key, size in sizes.items() if size} == expected
         assert {place: int(size) for place, size in enumerate(found.by_hops) if size} == hops

@@ -76,7 +76,7 @@ class Look:
         found = NetworkLint(read_network([self._translate(path) for path in paths], {}), known, until_now).findings()
         for finding in found:
             assert finding.reason and finding.remedy
-            place, _, line = finding.place.rpartition(":")
+            place, _, line = finding.location.rpartition(":")
             assert 0 < int(line) <= len(Path(place).read_text("utf-8").splitlines())
         return found
 
@@ -96,7 +96,7 @@ XML = Look(str)  # for what can stand in XML alone
 
 
 def text_at(finding: LintFinding) -> str:
-    place, _, line = finding.place.rpartition(":")
+    place, _, line = finding.location.rpartition(":")
     return Path(place).read_text("utf-8").splitlines()[int(line) - 1]
 
 
@@ -169,11 +169,11 @@ def test_1_advisories_are_off(tmp_path: Path, look: Look) -> None:
 def test_2_the_way_is_longer_than_a_message_may_go(tmp_path: Path, look: Look) -> None:
     far = broker(tmp_path, "C")
     (first,) = look.at(broker(tmp_path, "A", to("B")), broker(tmp_path, "B", to("C", 'networkTTL="2"')), far)
-    assert (first.number, first.is_fault, "toB" in first.place or "/A." in first.place) == (2, True, True)
+    assert (first.number, first.is_fault, "toB" in first.location or "/A." in first.location) == (2, True, True)
     assert "a consumer at brokerC is 2 hops from brokerA and consumerTTL is 1" in first.reason
     assert 'set networkTTL="2"' in first.remedy
     (second,) = look.at(broker(tmp_path, "A", to("B", 'networkTTL="2"')), broker(tmp_path, "B", to("C")), far)
-    assert (second.number, "/B." in second.place) == (2, True)
+    assert (second.number, "/B." in second.location) == (2, True)
     assert "a message from brokerA makes 2 hops to brokerC and messageTTL is 1" in second.reason
     enough = to("B", 'networkTTL="2"'), to("C", 'networkTTL="2"')
     assert look.at(broker(tmp_path, "A", enough[0]), broker(tmp_path, "B", enough[1]), far) == []
@@ -274,7 +274,10 @@ def test_5_known_consumers_get_their_shares_told(tmp_path: Path, look: Look) -> 
 def test_7_both_ends_open_a_duplex_link(tmp_path: Path, look: Look) -> None:
     duplex = 'duplex="true"'
     twice = look.at(broker(tmp_path, "A", to("B", duplex)), broker(tmp_path, "B", to("A", duplex)))
-    assert {Path(one.place.rpartition(":")[0]).stem for one in twice if one.number == 7 and one.is_fault} == {"A", "B"}
+    assert {Path(one.location.rpartition(":")[0]).stem for one in twice if one.number == 7 and one.is_fault} == {
+        "A",
+        "B",
+    }
     paths = broker(tmp_path, "A", to("B", duplex, NO_TOPICS)), broker(tmp_path, "B", to("A", duplex, NO_QUEUES))
     assert 7 not in look.numbers(*paths)
     assert 7 not in look.numbers(broker(tmp_path, "A", to("B", duplex)), broker(tmp_path, "B"))
@@ -435,7 +438,7 @@ consumes = "queue://ASKED"
 def test_17_an_answer_that_does_not_come_back(tmp_path: Path, look: Look) -> None:
     closed = broker(tmp_path, "A", to("B")), broker(tmp_path, "B", to("A", 'bridgeTempDestinations="false"'))
     found = look.at(*closed, clients=REQUESTS)
-    assert [(one.number, one.is_fault, "/B." in one.place) for one in found] == [(17, True, True)]
+    assert [(one.number, one.is_fault, "/B." in one.location) for one in found] == [(17, True, True)]
     assert look.at(broker(tmp_path, "A", to("B")), broker(tmp_path, "B", to("A")), clients=REQUESTS) == []
     other = broker(tmp_path, "A", to("B", 'bridgeTempDestinations="false"')), broker(tmp_path, "B", to("A"))
     assert look.at(*other, clients=REQUESTS) == []  # nothing is asked that way
@@ -551,7 +554,7 @@ def test_what_one_file_shows_is_found_without_those_of_the_others(tmp_path: Path
 def test_a_file_that_cannot_be_read_is_told_with_its_line(tmp_path: Path) -> None:
     path = broker(tmp_path, "A", to("B", 'networkTLL="1"'))
     (finding,) = XML.at(path)
-    assert (finding.number, finding.place) == (0, f"{path}:2")
+    assert (finding.number, finding.location) == (0, f"{path}:2")
     assert "did you mean networkTTL?" in finding.reason
 
 
