@@ -30,8 +30,8 @@ class AnnouncedDestination:
 class AdvisoryReader:
     """Reads the data structures of advisories and shares equal parts, such as connection ids.
 
-    Raises `JmsError` for long paths, which a client of the remote broker may have forged. Such a consumer is no demand,
-    and the bridge stays open.
+    Raises `JmsError` for long paths, because clients of the remote broker can forge paths. Consumers with a long path
+    are no demand, and the bridge stays open.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class AdvisoryReader:
         self._paths: Final[dict[tuple[str, ...], tuple[str, ...]]] = {}
 
     def consumer(self, subject: wire.ConsumerInfo, remote_broker_id: str) -> RemoteConsumer | None:
-        """Return the announced consumer; None if its destination cannot exist here."""
+        """Return the announced consumer, or None for a destination that cannot exist here."""
         try:
             destination = self._destination(subject.destination)
         except InvalidDestinationError:
@@ -60,7 +60,7 @@ class AdvisoryReader:
         return RemoteConsumer(info, self._path((*path_of(subject.broker_path), remote_broker_id)))
 
     def removed_consumer_id(self, subject: wire.RemoveInfo) -> ConsumerId | None:
-        """Return the id of the removed consumer; None if another object was removed."""
+        """Return the id of the removed consumer, or None after the removal of another object."""
         object_id = subject.object_id
         return consumer_id_of(object_id) if isinstance(object_id, wire.ConsumerId) else None
 

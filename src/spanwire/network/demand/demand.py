@@ -1,7 +1,7 @@
 """Demand of the consumers of a remote broker, as subscriptions of a bridge.
 
-A `DemandSubscription` is a consumer of the local broker like any other. Its messages are forwarded, and acknowledged
-after the remote broker's answer. With a conduit one subscription serves all remote consumers of its destination.
+A `DemandSubscription` is an ordinary consumer of the local broker. Its messages are forwarded, and acknowledged after
+the remote broker's answer. With a conduit a single subscription serves all remote consumers of its destination.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_DEMAND: Final = 10_000  # remote consumers of one bridge; ten times the most
 class InFlightMessage:
     """A message forwarded, or about to be given up; acknowledged only once ``is_confirmed``.
 
-    In the end only the list of its demand refers to it, so there is no reference cycle (``acyclic``).
+    In the end only the list of its demand refers to the message, so there is no reference cycle (``acyclic``).
     """
 
     __slots__ = ("demand", "is_confirmed", "message_id")
@@ -64,7 +64,7 @@ class DemandBridge(Protocol):
         ...
 
     def reconsider(self, consumer: RemoteConsumer, now: Time) -> None:
-        """Serve a consumer again, because its better route is gone."""
+        """Serve a consumer again after the loss of its better route."""
         ...
 
 
@@ -72,8 +72,8 @@ class DemandSubscription(MessageConsumer):
     """A local consumer for one or more remote consumers.
 
     ``consumers`` are the remote consumers by id, ``in_flight`` the messages in the order of dispatch, and
-    ``subscribers`` the remote durable subscriptions behind a durable one. A standing subscription serves even without
-    consumers, because its destination is static, or because its durable subscribers are unknown.
+    ``subscribers`` the remote durable subscriptions behind a durable subscription. A standing subscription serves even
+    without consumers, because its destination is static, or because its durable subscribers are unknown.
     """
 
     def __init__(self, bridge: DemandBridge, info: ConsumerInfo, from_network: bool, is_standing: bool = False) -> None:
@@ -91,16 +91,16 @@ class DemandSubscription(MessageConsumer):
 
     @property
     def is_durable(self) -> bool:
-        """True if messages wait for this subscription while the link is down."""
+        """True if messages wait for the subscription while the link is down."""
         return self.info.subscription_name is not None
 
     @property
     def bridge(self) -> DemandBridge:
-        """The bridge of this subscription."""
+        """The bridge of the subscription."""
         return self._bridge
 
     def add_consumer(self, consumer: RemoteConsumer) -> None:
-        """Serve one more remote consumer."""
+        """Serve another remote consumer."""
         info = consumer.info
         self.consumers[consumer.key] = consumer
         if info.subscription_name is not None and self.is_durable:
@@ -152,7 +152,7 @@ class RemoteConsumer:
     def aliases(self) -> list[str]:
         """Return the ids of all consumers behind this consumer, its own last.
 
-        Two routes to one consumer have an id in common.
+        Two routes to a consumer have an id in common.
         """
         matches = [str(one) for one in self.info.network_consumer_path]
         matches.append(self.key)
@@ -160,7 +160,7 @@ class RemoteConsumer:
 
 
 class DemandTable:
-    """The remote consumers of one bridge, and the subscriptions for them.
+    """The remote consumers of a bridge, and the subscriptions for them.
 
     `BridgeSettings` decide about demand, and the bridge makes the subscriptions.
     """
@@ -185,8 +185,8 @@ class DemandTable:
     def can_forward(self, message: Message) -> bool:
         """Return True if a message of a durable subscription may go to the remote broker.
 
-        A durable subscription has no filter, because messages must not wait in it for ever. So the filter is applied
-        here, before the message is forwarded.
+        A durable subscription has no filter of its own, because filtered messages would wait for ever. So the filter is
+        applied before forwarding.
         """
         if not self._filter.passes(message.broker_path):
             return False
@@ -213,7 +213,7 @@ class DemandTable:
     def ways(self, at_most: int) -> tuple[tuple[str, ...], ...]:
         """Return at most ``at_most`` paths of broker ids to consumers beyond the remote broker, nearest first.
 
-        Of several consumers behind one conduit, the first has announced its path.
+        With several consumers behind a conduit, the path is that of the first.
         """
         matches: set[tuple[str, ...]] = set()
         for demand in self.subscriptions:
@@ -223,11 +223,11 @@ class DemandTable:
         return tuple(sorted(matches))
 
     def is_known(self, consumer_id: ConsumerId) -> bool:
-        """Return True if this remote consumer is served."""
+        """Return True if the bridge serves the remote consumer."""
         return str(consumer_id) in self._remote
 
     def serving(self, consumer_id: ConsumerId) -> list[DemandSubscription]:
-        """Return the subscriptions for this remote consumer."""
+        """Return the subscriptions for a remote consumer."""
         return self._remote.get(str(consumer_id), [])
 
     def is_full(self) -> bool:
@@ -235,17 +235,17 @@ class DemandTable:
         return len(self._remote) >= MAX_DEMAND
 
     def needs_durable(self, consumer: RemoteConsumer) -> bool:
-        """Return True if messages for this consumer must wait while the link is down."""
+        """Return True if messages for a consumer must wait while the link is down."""
         destination = consumer.destination
         if destination.is_queue or destination.is_temporary:
             return False
         return consumer.info.subscription_name is not None or self._settings.is_forced_durable(destination)
 
     def joinable(self, consumer: RemoteConsumer) -> list[DemandSubscription]:
-        """Return the subscriptions able to serve this consumer, too.
+        """Return the subscriptions able to serve another consumer.
 
-        With a conduit they cover its destination. Without a conduit only the consumer's earlier durable subscription
-        does.
+        With a conduit they cover the consumer's destination. Without a conduit only the consumer's earlier durable
+        subscription is suitable.
         """
         durable = self.needs_durable(consumer)
         if durable and not self._settings.conduit:
@@ -266,7 +266,7 @@ class DemandTable:
         return durable_name(self._broker_name, consumer.destination, info)
 
     def _selector(self, consumer: RemoteConsumer) -> str | None:
-        """Return the selector of a subscription for this consumer; None if other consumers may share it."""
+        """Return the selector of a subscription for a consumer, or None for shareable subscriptions."""
         info = consumer.info
         if self._settings.conduit or (info.subscription_name is None and self.needs_durable(consumer)):
             return None
@@ -274,7 +274,7 @@ class DemandTable:
         return selector or None  # a durable subscription has None in place of ""
 
     def join(self, consumer: RemoteConsumer) -> bool:
-        """Let all `joinable` subscriptions serve this consumer. Returns False if there is none."""
+        """Let all `joinable` subscriptions serve a consumer; False without any."""
         matches = self.joinable(consumer)
         if not matches:
             return False
@@ -291,8 +291,8 @@ class DemandTable:
     def farther(self, consumer: RemoteConsumer) -> list[DemandSubscription]:
         """Return the shareable subscriptions made for consumers farther away, if all are.
 
-        Other brokers know the distance of a subscription's first consumer only. For a nearer consumer they may be
-        within consumerTTL, so a subscription announcing the nearer consumer must replace the older one.
+        Other brokers know the distance of a subscription's first consumer only. A nearer consumer may be within
+        consumerTTL for them, so a subscription announcing the nearer consumer must replace the older one.
         """
         if not self._can_share(consumer.info) or self.needs_durable(consumer):
             return []
@@ -309,7 +309,7 @@ class DemandTable:
         return matches
 
     def covering(self, destination: Destination) -> list[DemandSubscription]:
-        """Return the subscriptions to all of ``destination`` that may serve more than one consumer."""
+        """Return the subscriptions to all of ``destination`` open to several consumers."""
         matches: list[DemandSubscription] = []
         for demand in [*self._named.get(destination.qualified_name, []), *self._patterns]:
             if demand.is_ending or (demand.from_network and not self._settings.conduit_network_queues):
@@ -321,7 +321,7 @@ class DemandTable:
         return matches
 
     def local_info(self, consumer: RemoteConsumer) -> ConsumerInfo:
-        """Return the ConsumerInfo of a new subscription for this consumer."""
+        """Return the ConsumerInfo of a new subscription for a consumer."""
         settings = self._settings
         info = consumer.info
         name = self._durable_name(consumer) if self.needs_durable(consumer) else None
@@ -363,7 +363,7 @@ class DemandTable:
         return ConsumerId(self._connection_id, BRIDGE_SESSION, self._number)
 
     def add(self, demand: DemandSubscription, consumer: RemoteConsumer | None) -> None:
-        """Add ``demand``, made for this consumer; None for a standing subscription."""
+        """Add ``demand``, made for ``consumer``, or standing for None."""
         if consumer is not None:
             self._remote[consumer.key] = [demand]
             demand.add_consumer(consumer)
@@ -381,13 +381,13 @@ class DemandTable:
         return self._remote.pop(str(consumer_id), [])
 
     def is_idle(self, demand: DemandSubscription) -> bool:
-        """Return True if ``demand`` serves nobody, not even a durable subscriber that is away."""
+        """Return True if ``demand`` has no consumers and no durable subscribers, present or absent."""
         if demand.is_standing or demand.consumers:
             return False
         return not demand.subscribers or self._settings.dynamic_only
 
     def remove_subscriber(self, key: str) -> list[DemandSubscription]:
-        """Remove a durable subscriber. Returns the durable subscriptions without any need now."""
+        """Remove a durable subscriber. Returns the durable subscriptions without need now."""
         needless: list[DemandSubscription] = []
         for demand in self.subscriptions:
             if key in demand.subscribers:
@@ -436,9 +436,9 @@ def local_login(settings: BridgeSettings, connection_id: str, broker_name: str, 
 
 
 def durable_name(broker_name: str, topic: Destination, info: ConsumerInfo | None) -> str:
-    """Return the local name of a durable subscription for remote ones; without a conduit each has its own.
+    """Return the local name of a durable subscription for remote ones; without a conduit each has a name.
 
-    The name is the same after every reconnect, so the bridge finds the waiting messages.
+    The name stays the same after every reconnect, so the bridge finds the waiting messages.
     """
     if info is None or info.subscription_name is None:
         return f"{BRIDGE_DURABLE_PREFIX}{broker_name}_{topic.name}"
@@ -446,13 +446,13 @@ def durable_name(broker_name: str, topic: Destination, info: ConsumerInfo | None
 
 
 def subscriber_key(client_id: str | None, name: str) -> str:
-    """Return the key of one durable subscription of the remote broker."""
+    """Return the key of a durable subscription of the remote broker."""
     client = client_id or ""
     return f"{len(client)}:{client}:{name}"
 
 
 def is_of_a_bridge(key: str) -> bool:
-    """Return True if a bridge of the remote broker made the durable subscription of this `subscriber_key`."""
+    """Return True if a bridge of the remote broker made the durable subscription with this key."""
     length, _, rest = key.partition(":")
     return rest[int(length) + 1 :].startswith(BRIDGE_DURABLE_PREFIX)
 

@@ -1,4 +1,4 @@
-"""Duplicate suppression: chooses among several routes of one broker's bridges to a consumer.
+"""Duplicate suppression: chooses among several routes of a broker's bridges to a consumer.
 
 In a network with loops several neighbours announce a consumer. With suppression only the subscription of the best
 priority is made. The other routes are remembered, and reconsidered after its end.
@@ -28,7 +28,7 @@ class PassedOverConsumer:
 
 
 class NetworkRoutes:
-    """The subscriptions of all bridges of one broker, by the consumers behind them.
+    """The subscriptions of all bridges of a broker, by the consumers behind them.
 
     At most ``max_passed_over`` consumers with a better route are remembered. ``remote_brokers`` are the brokers at the
     other ends.
@@ -59,7 +59,7 @@ class NetworkRoutes:
         return rivals
 
     def remove_route(self, demand: DemandSubscription, consumer: RemoteConsumer) -> None:
-        """Remove ``demand`` as a route to this consumer."""
+        """Remove ``demand`` as a route to ``consumer``."""
         for alias in consumer.aliases():
             serving = self._serving.get(alias)
             if serving is not None and demand in serving:
@@ -68,14 +68,14 @@ class NetworkRoutes:
                     del self._serving[alias]
 
     def add_route(self, demand: DemandSubscription, consumer: RemoteConsumer) -> None:
-        """Add ``demand`` as a route to this consumer."""
+        """Add ``demand`` as a route to ``consumer``."""
         for alias in consumer.aliases():
             serving = self._serving.setdefault(alias, [])
             if demand not in serving:
                 serving.append(demand)
 
     def pass_over(self, bridge: DemandBridge, consumer: RemoteConsumer) -> None:
-        """Remember that a better route than ``bridge`` leads to this consumer."""
+        """Remember a consumer with a better route than ``bridge``."""
         key = consumer.key
         self.forget(bridge, key)
         if self.passed_over >= self._max_passed_over:
@@ -87,7 +87,7 @@ class NetworkRoutes:
             self._by_alias.setdefault(alias, {})[entry] = None
 
     def forget(self, bridge: DemandBridge, consumer_id: str | None = None) -> None:
-        """Forget a passed over consumer; with None all consumers passed over by ``bridge``."""
+        """Forget a passed over consumer, or with None all consumers passed over by ``bridge``."""
         entries = self._passed_over.get(bridge)
         if entries is None:
             return
@@ -110,7 +110,7 @@ class NetworkRoutes:
                     del self._by_alias[alias]
 
     def lose_route(self, demand: DemandSubscription, consumer: RemoteConsumer, now: Time) -> None:
-        """Remove ``demand`` as a route to this consumer, and let other bridges reconsider the consumer."""
+        """Remove ``demand`` as a route to ``consumer``, and let other bridges reconsider the consumer."""
         self.remove_route(demand, consumer)
         entries_by_number: dict[int, PassedOverConsumer] = {}
         for alias in consumer.aliases():

@@ -20,7 +20,7 @@ SYNC_SESSION: Final = 0  # the session in consumer ids without a consumer
 
 
 def subscription_info(broker: Broker, settings: BridgeSettings) -> wire.BrokerSubscriptionInfo:
-    """Return the durable subscriptions of clients of this broker to topics permitted by the connector.
+    """Return the durable subscriptions of local clients to topics permitted by the connector.
 
     Subscriptions of bridges are left out, because the brokers behind them send their own.
     """
@@ -47,7 +47,7 @@ def subscription_info(broker: Broker, settings: BridgeSettings) -> wire.BrokerSu
 
 
 def subscriptions_in(command: wire.BrokerSubscriptionInfo, settings: BridgeSettings) -> list[wire.ConsumerInfo]:
-    """Return the durable subscriptions of interest to a bridge, without those of this broker's own bridge."""
+    """Return the durable subscriptions of interest to a bridge, without those of its own broker's bridge."""
     infos: list[wire.ConsumerInfo] = []
     for info in (command.subscription_infos or [])[:MAX_SUBSCRIPTIONS]:
         name = info.subscription_name

@@ -1,7 +1,7 @@
-"""The brokers at the other ends of one broker's links, each with an id and a name of its own.
+"""The brokers at the other ends of a broker's links, each with a unique id and name.
 
-Loops are found by ids. Client ids and durable subscriptions of bridges contain names. If a broker has the id or name of
-a linked broker, its link is refused, whichever end opened it.
+Loops are found by ids. Client ids and durable subscriptions of bridges contain names. A link to a broker with the id or
+name of another linked broker is refused, whichever end opened the link.
 
 Brokers without a configured name are all called ``localhost``. Their ids differ, and each gets a label for client ids
 here: ``localhost``, ``localhost-2`` and so on, in the order of their links. Generated ids change at a restart, so they
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class RemoteBrokerRegistry:
-    """Knows the brokers behind all links of one broker in both directions, and counts the links to each."""
+    """Knows the brokers behind all links of a broker in both directions, and counts the links to each."""
 
     def __init__(self) -> None:
         self._names: Final[dict[str, str]] = {}
@@ -30,7 +30,7 @@ class RemoteBrokerRegistry:
         self._labels: Final[dict[str, str]] = {}
 
     def add_link(self, broker_id: str, name: str, own_id: str, own_name: str) -> None:
-        """Add a link to the broker of this id and name.
+        """Add a link to the broker with this id and name.
 
         Raises:
             JmsError: another broker has the id or the name
@@ -59,7 +59,7 @@ class RemoteBrokerRegistry:
             )
 
     def label(self, broker_id: str, name: str) -> str:
-        """Return the name of a broker for client ids here; no other linked broker has it."""
+        """Return the name of a broker for client ids here, unique among the linked brokers."""
         if name != UNNAMED:
             return name
         label, number = UNNAMED, 1
@@ -69,7 +69,7 @@ class RemoteBrokerRegistry:
         return label
 
     def reserve_label(self, broker_id: str, name: str) -> None:
-        """Reserve the label of this broker until its last link is closed."""
+        """Reserve the label of a broker until its last link is closed."""
         label = self.label(broker_id, name)
         self._labels[label] = broker_id
         if label != name:
@@ -80,7 +80,7 @@ class RemoteBrokerRegistry:
             )  # fmt: skip
 
     def remove_link(self, broker_id: str) -> None:
-        """Remove one link to a broker."""
+        """Remove a link to a broker."""
         count = self._links.pop(broker_id, 0) - 1
         if count > 0:
             self._links[broker_id] = count
@@ -93,5 +93,5 @@ class RemoteBrokerRegistry:
 
 
 def name_elsewhere(broker_id: str, name: str) -> str:
-    """Return this broker's name for client ids at other brokers, where the default name may be taken."""
+    """Return the local broker's name for client ids at other brokers, where the default name may be taken."""
     return name if name != UNNAMED else f"{UNNAMED}-{broker_id}"

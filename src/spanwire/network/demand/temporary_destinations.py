@@ -14,7 +14,7 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 
 
 class TemporaryDestinations:
-    """Makes and removes these copies for one bridge; its local connection ``client`` owns them.
+    """Makes and removes these copies for a bridge; its local connection ``client`` owns them.
 
     After the remote client has removed a destination, a reply may still be on its way. So the copy is removed after the
     bridge's last subscription. At the end of the bridge the broker removes all copies.
@@ -30,7 +30,7 @@ class TemporaryDestinations:
         self._pending_removals: Final[dict[str, Destination]] = {}  # copies that ``client`` still owns
 
     def on_advisory(self, subject: wire.DestinationInfo, now: Time) -> None:
-        """Make or remove the copy of a temporary destination. Raises `JmsError` if it cannot be made."""
+        """Make or remove the copy of a temporary destination. Raises `JmsError` on failure."""
         announced = announced_destination(subject)
         if announced is None:
             return
@@ -43,7 +43,7 @@ class TemporaryDestinations:
             self._broker.add_remote_temporary(self._client, destination, path, now)
 
     def on_demand_ended(self, destination: Destination, now: Time) -> None:
-        """Remove the copy of ``destination`` if its removal waited for the end of a subscription."""
+        """Remove the copy of ``destination`` if the removal waited for the end of a subscription."""
         departed = self._pending_removals.pop(destination.qualified_name, None)
         if departed is not None:
             self._remove(departed, now)
