@@ -100,14 +100,12 @@ class DirectDispatcher(Dispatcher):
 
     def dispatch(self) -> None:
         """Dispatch the oldest messages, page after page; stop where a message belongs to a group."""
-        more = True
+        pending_list = self._pending_list
+        more = pending_list.count > 0
         while more and not self._pending.grouped:
-            self._dispatch_lists()
-            more = self._read_ahead()
-
-    def _dispatch_lists(self) -> None:
-        if self._pending_list.loaded > 0:
-            self._dispatch_oldest(self._pending_list)
+            if pending_list.loaded > 0:
+                self._dispatch_oldest(pending_list)
+            more = pending_list.loaded != pending_list.count and self._read_ahead()
 
     def _read_ahead(self) -> bool:
         """Ask the store for the next page. Return True if messages came without a read."""
@@ -154,6 +152,15 @@ class PriorityDispatcher(DirectDispatcher):
         self._append(message, sequence)
         if self._consumers.all:
             self.dispatch()
+            if self._pending.grouped:
+                self._context.schedule(self._queue)  # the queue goes on with groups
+
+    def dispatch(self) -> None:
+        """Dispatch by priority, page after page; stop where a message belongs to a group."""
+        more = True
+        while more and not self._pending.grouped:
+            self._dispatch_lists()
+            more = self._read_ahead()
 
     def _dispatch_lists(self) -> None:
         for pending_list in self._pending.lists:

@@ -70,8 +70,6 @@ class Queue(BrokerDestination):
         if message.group_id is not None:
             self._use_groups()
         self._dispatcher.accept(message, sequence)
-        if self.pending.grouped:
-            self._use_groups()
         if self._shared:
             self._tell_shared()
 
