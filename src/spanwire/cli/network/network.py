@@ -83,16 +83,16 @@ def _lint(arguments: Sequence[str]) -> int:
     findings = NetworkLint(files, clients, before).findings()
     for finding in findings:
         _print(str(finding))
-    left_out = (
+    skipped_lines = (
         []
         if options.skip_unsupported
         else [line for configuration in files.configurations for line in configuration.skipped]
     )
-    for line in left_out:
+    for line in skipped_lines:
         _print(f"{line.replace(': skipped: ', ': fault 0: spanwire start refuses ', 1)}; see spanwire config check")
     for stranger in files.strangers:
         _print(f"{stranger}, so the brokers behind it are unknown")
-    faults = sum(finding.is_fault for finding in findings) + len(left_out)
+    faults = sum(finding.is_fault for finding in findings) + len(skipped_lines)
     hints = sum(not finding.is_fault for finding in findings)
     links = sum(not link.reverse for link in files.plan.links)
     _print(
@@ -120,7 +120,7 @@ def _route(arguments: Sequence[str]) -> int:
     for goal in goals:
         route = files.plan.route(start, destination, goal)
         arrived += route.arrived
-        for line in _told(files.plan, route, start, goal):
+        for line in _route_lines(files.plan, route, start, goal):
             _print(line)
     return 0 if arrived == len(goals) else FAULTS
 
@@ -135,7 +135,7 @@ def _known(files: NetworkFiles, name: str) -> str:
     raise ConfigurationError(f"none of these files is that of broker {name!r}; known are {known}")
 
 
-def _told(plan: NetworkPlan, route: Route, start: str, goal: str) -> list[str]:
+def _route_lines(plan: NetworkPlan, route: Route, start: str, goal: str) -> list[str]:
     """Return the route on one line, then a line for each refused link."""
     if not route.arrived:
         lines = [f"{start} does not reach a consumer at {goal}"]

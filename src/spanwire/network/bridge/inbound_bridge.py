@@ -127,7 +127,7 @@ class InboundBridge:
             return
         if command.response_required and not client.withheld:
             self._remote.output.respond(command.command_id)
-        if client.left:
+        if client.is_disconnected:
             self._client = None  # further commands are protocol errors
 
     def completed(self, token: int, error: SpanwireError | None) -> None:

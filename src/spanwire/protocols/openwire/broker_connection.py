@@ -415,9 +415,9 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             if self._acceptor is not None:
                 self._acceptor.enter(command)
                 self._entered = command
-                told = self._acceptor.subscriptions(command, self._wire_format.version)
-                if told is not None:
-                    self._output.append(told)
+                subscriptions = self._acceptor.subscriptions(command, self._wire_format.version)
+                if subscriptions is not None:
+                    self._output.append(subscriptions)
             if command.duplex_connection:
                 self._accept_duplex(client, command, now)
             return
@@ -482,7 +482,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             return
         if command.response_required and not client.withheld:
             self._output.respond(command.command_id)
-        if client.left:
+        if client.is_disconnected:
             self._enter(State.LEAVING)
 
     def _refuse(self, type_id: int, throwable: Throwable, correlation_id: int | None, error: SpanwireError) -> None:

@@ -66,7 +66,7 @@ class ClientCommands(wire.CommandVisitor):
     The connection calls `begin` before each command. After the command, the attributes have the following meanings:
 
     - ``withheld``: the response was sent, or will be sent through `answer`
-    - ``left``: the client has removed its connection
+    - ``is_disconnected``: the client has removed its connection
     - ``refusal``: the reason if the command is the commit of a transaction that has lost a message or acknowledgement
     """
 
@@ -82,7 +82,7 @@ class ClientCommands(wire.CommandVisitor):
         self.state: Final[ConnectionState] = state
         self.now = now
         self.withheld = False
-        self.left = False
+        self.is_disconnected = False
         self.farewell = NO_TOKEN  # token of a RemoveInfo that waits for parked sends
         self.refusal: JmsError | None = None
         self.undelivered: Final[list[Undelivered]] = []
@@ -373,7 +373,7 @@ class ClientCommands(wire.CommandVisitor):
                 self.withheld = True
                 self.state.answer_last_parked(self.farewell)
                 return
-            self.left = True
+            self.is_disconnected = True
             self._broker.remove_connection(self.state, self.now)
         else:
             raise OpenWireProtocolError("a RemoveInfo names no connection, session, producer or consumer")

@@ -160,7 +160,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             if failure is not None:
                 self._fail(failure, None, now)
                 return
-            if not decoder.held or not (frames or is_first):
+            if not decoder.has_buffered_bytes or not (frames or is_first):
                 return
             is_first = False
             self._frames = decoder.feed(b"")
@@ -198,9 +198,9 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         if self._state == CLOSED:
             return None
         due = self._heart_beat.send_due(self._last_sent)
-        gone = self._heart_beat.receive_due(self._last_received)
-        if due is None or (gone is not None and gone < due):
-            return gone
+        silence_end = self._heart_beat.receive_due(self._last_received)
+        if due is None or (silence_end is not None and silence_end < due):
+            return silence_end
         return due
 
     def handle_timeout(self, now: Time) -> None:
@@ -213,8 +213,8 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             return
         if not self.wants_read:
             self._last_received = now.monotonic
-        gone = self._heart_beat.receive_due(self._last_received)
-        if gone is not None and now.monotonic >= gone:
+        silence_end = self._heart_beat.receive_due(self._last_received)
+        if silence_end is not None and now.monotonic >= silence_end:
             logger.info("connection of %s closed: no heart-beat in time", self._settings.remote_address)
             self._close(now)
             return
@@ -306,10 +306,10 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._login(frame, now)
         elif command == SUBSCRIBE:
             self._subscribe(connection, frame.block.headers, now)
-            return self._is_kept(connection, frame)
+            return self._answer_when_stored(connection, frame)
         elif command == UNSUBSCRIBE:
             self._unsubscribe(connection, frame.block.headers, now)
-            return self._is_kept(connection, frame)
+            return self._answer_when_stored(connection, frame)
         elif command == DISCONNECT:
             self._disconnect(connection, frame, now)
         else:
@@ -351,7 +351,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         token = self._next_token() if frame.receipt is not None else NO_TOKEN
         return self._broker.send(connection, message, transaction_id, token, now)
 
-    def _is_kept(self, connection: ConnectionState, frame: Frame) -> bool:
+    def _answer_when_stored(self, connection: ConnectionState, frame: Frame) -> bool:
         """Whether the disk has what became of a durable subscription, or nobody asks; else the receipt waits for it."""
         if frame.receipt is None or durable_name(frame.block.headers) is None:
             return True

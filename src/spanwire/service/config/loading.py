@@ -37,7 +37,7 @@ Inspection = Callable[[BrokerConfiguration], Iterable[str]]
 
 def load_configuration(
     reference: str | None,
-    given: Mapping[str, str] | None = None,
+    placeholders: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
     *,
     skip_unsupported: bool = False,
@@ -46,9 +46,9 @@ def load_configuration(
     """Load the configuration that ``reference`` names.
 
     ``reference`` is ``xbean:PATH``, the path of an XML or TOML file, ``broker:(…)`` or ``properties:PATH``; None means
-    the built-in default. ``given`` are placeholders of the command line; ``environment`` has the placeholders of last
-    resort. With ``skip_unsupported``, unsupported settings are left out and listed in ``skipped``. ``inspect`` returns
-    further obstacles of the configuration, so that one error shows all obstacles.
+    the built-in default. ``placeholders`` come from the command line; ``environment`` has the values of last resort.
+    With ``skip_unsupported``, unsupported settings are left out and listed in ``skipped``. ``inspect`` returns further
+    obstacles of the configuration, so that one error shows all obstacles.
 
     Raises:
         ConfigurationError: the configuration is refused; one line per obstacle.
@@ -57,12 +57,12 @@ def load_configuration(
         return default_configuration()
     process_environment = os.environ if environment is None else environment
     if reference.startswith((BROKER, PROPERTIES)):
-        return _described(reference, given or {}, process_environment, skip_unsupported, inspect)
+        return _described(reference, placeholders or {}, process_environment, skip_unsupported, inspect)
     path = _path(reference)
     return read_configuration(
         read_text_file(path),
         path,
-        given or {},
+        placeholders or {},
         process_environment,
         skip_unsupported=skip_unsupported,
         inspect=inspect,
@@ -100,7 +100,7 @@ def default_reference(environment: Mapping[str, str]) -> str | None:
 def read_configuration(
     content: bytes,
     path: Path,
-    given: Mapping[str, str],
+    placeholders: Mapping[str, str],
     environment: Mapping[str, str],
     *,
     skip_unsupported: bool = False,
@@ -109,7 +109,7 @@ def read_configuration(
     """Read the configuration in ``content`` of the file ``path``: TOML by the suffix, else XML."""
     findings = Findings(str(path), skip_unsupported)
     decryption = Decryption(environment)
-    defined = {**definitions(environment), **given}
+    defined = {**definitions(environment), **placeholders}
     variables = Variables({**_directories(path, defined, environment), **defined}, environment, decryption)
     if path.suffix.lower() == ".toml":
         broker: Element | None = read_toml(content, findings.source)
@@ -126,7 +126,7 @@ def read_configuration(
 
 def _described(
     reference: str,
-    given: Mapping[str, str],
+    placeholders: Mapping[str, str],
     environment: Mapping[str, str],
     skip_unsupported: bool,
     inspect: Inspection | None,
@@ -140,7 +140,7 @@ def _described(
         source, broker = str(path), properties_element(path)
     findings = Findings(source, skip_unsupported)
     decryption = Decryption(environment)
-    defined = {**definitions(environment), **given}
+    defined = {**definitions(environment), **placeholders}
     variables = Variables({**_directories(path, defined, environment), **defined}, environment, decryption)
     presumed = _presumed_base(path, defined, environment)
     return _interpreted(broker, findings, variables, decryption, inspect, presumed)

@@ -44,11 +44,17 @@ class PeerUrl:
         broker = Element("broker", 1, attributes={name: Attribute(text, 1) for name, text in self.settings.items()})
         broker.attributes.setdefault("persistent", Attribute("false", 1))
         broker.attributes["brokerName"] = Attribute(self.name, 1)
-        listening = {"uri": Attribute(f"tcp://{host}:0", 1), "discoveryUri": Attribute(agent, 1)}
-        looking = {"uri": Attribute(agent, 1), "name": Attribute(f"peers of {self.group}", 1)}
+        transport_connector = {"uri": Attribute(f"tcp://{host}:0", 1), "discoveryUri": Attribute(agent, 1)}
+        network_connector = {"uri": Attribute(agent, 1), "name": Attribute(f"peers of {self.group}", 1)}
         broker.children = [
-            Element("transportConnectors", 1, children=[Element("transportConnector", 1, attributes=dict(listening))]),
-            Element("networkConnectors", 1, children=[Element("networkConnector", 1, attributes=dict(looking))]),
+            Element(
+                "transportConnectors",
+                1,
+                children=[Element("transportConnector", 1, attributes=dict(transport_connector))],
+            ),
+            Element(
+                "networkConnectors", 1, children=[Element("networkConnector", 1, attributes=dict(network_connector))]
+            ),
         ]
         return broker
 

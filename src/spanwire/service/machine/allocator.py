@@ -16,7 +16,7 @@ from spanwire.model.units import MIB
 M_TRIM_THRESHOLD: Final = -1  # glibc, mallopt(3)
 M_TOP_PAD: Final = -2
 M_MMAP_THRESHOLD: Final = -3
-KEPT_BYTES: Final = 64 * MIB  # free memory at the top of the heap that the process keeps
+RETAINED_BYTES: Final = 64 * MIB  # free memory at the top of the heap that the process keeps
 GROWTH_BYTES: Final = 4 * MIB  # smallest growth of the heap
 MAPPED_BYTES: Final = 32 * MIB  # larger blocks are mapped separately; glibc's maximum
 
@@ -31,5 +31,5 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False
-    settings = ((M_TRIM_THRESHOLD, KEPT_BYTES), (M_TOP_PAD, GROWTH_BYTES), (M_MMAP_THRESHOLD, MAPPED_BYTES))
+    settings = ((M_TRIM_THRESHOLD, RETAINED_BYTES), (M_TOP_PAD, GROWTH_BYTES), (M_MMAP_THRESHOLD, MAPPED_BYTES))
     return all(mallopt(name, value) == 1 for name, value in settings)

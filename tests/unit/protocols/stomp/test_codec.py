@@ -98,10 +98,10 @@ def test_a_connect_is_read_without_escapes_and_holds_back_what_follows_it() -> N
     decoder = FrameDecoder()
     (connect,) = decoder.feed(b"CONNECT\naccept-version:1.2\npasscode:a\\cb\n\n\0SEND\nk:a\\cb\n\nx\0")
     assert connect.headers["passcode"] == "a\\cb"
-    assert decoder.held
+    assert decoder.has_buffered_bytes
     decoder.accept(V1_2)
     (send,) = decoder.feed(b"")
-    assert (send.headers, decoder.held) == ({"k": "a:b"}, False)
+    assert (send.headers, decoder.has_buffered_bytes) == ({"k": "a:b"}, False)
 
 
 def test_a_repeated_header_block_is_parsed_once_whatever_its_receipt_and_length() -> None:

@@ -69,7 +69,7 @@ class FrameDecoder:
         self.heart_beats = 0  # blank bytes between frames
 
     @property
-    def held(self) -> bool:
+    def has_buffered_bytes(self) -> bool:
         """Return True if bytes wait for the next call; they may contain a whole frame."""
         return len(self._head) > 0
 

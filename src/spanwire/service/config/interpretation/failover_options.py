@@ -19,7 +19,7 @@ DECIMAL: Final = "a number"
 STATIC: Final = "the options of static: decide when the link is retried"
 WAITS: Final = "messages wait in their queues while the link is down"
 ORDERED: Final = "the brokers are tried in their order, and an active link stays"
-KEPT: Final = "unacknowledged messages stay in their queue and are sent again"
+UNACKNOWLEDGED: Final = "unacknowledged messages stay in their queue and are sent again"
 LISTED: Final = "the link goes to brokers of this list alone"
 # name → (kind of value, fulfilled values, reason why other values have no effect)
 FIXED: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
@@ -27,8 +27,8 @@ FIXED: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
     "backup": (FLAG, ("false",), "no connection is kept in reserve"),
     "backupPoolSize": (NUMBERS, (), "no connection is kept in reserve"),
     "initialReconnectDelay": (NUMBERS, (), STATIC),
-    "maxCacheSize": (NUMBERS, (), KEPT),
-    "maxPullCacheSize": (NUMBERS, (), KEPT),
+    "maxCacheSize": (NUMBERS, (), UNACKNOWLEDGED),
+    "maxPullCacheSize": (NUMBERS, (), UNACKNOWLEDGED),
     "maxReconnectAttempts": (NUMBERS, ("0",), STATIC),
     "maxReconnectDelay": (NUMBERS, (), STATIC),
     "minConnectTime": (NUMBERS, (), STATIC),

@@ -35,10 +35,10 @@ class Variables:
     """The values of placeholders; they may be secrets and never appear in an error or a repr."""
 
     def __init__(
-        self, given: Mapping[str, str], environment: Mapping[str, str], decryption: Decryption | None = None
+        self, values: Mapping[str, str], environment: Mapping[str, str], decryption: Decryption | None = None
     ) -> None:
         self._decryption: Final = Decryption(environment) if decryption is None else decryption
-        self._values: Final = dict(given)
+        self._values: Final = dict(values)
         self._environment: Final = environment
 
     def add(self, properties: Mapping[str, str]) -> None:

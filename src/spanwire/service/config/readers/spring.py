@@ -196,7 +196,9 @@ class SpringDocument:
         elif feature:
             self._findings.not_yet(bean.line, f"the bean of class {shown}", feature)
         else:
-            self._findings.left_out(bean.line, f"the bean of class {shown} is not built: Spanwire runs no Java classes")
+            self._findings.refuse_or_skip(
+                bean.line, f"the bean of class {shown} is not built: Spanwire runs no Java classes"
+            )
 
     def _configurer(self, bean: Element) -> None:
         self._optional = any(

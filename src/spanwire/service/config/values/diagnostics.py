@@ -76,7 +76,7 @@ class Findings:
         else:
             self.error(line, f"{word} is not yet supported{later}; {advice} or start with {SKIP}")
 
-    def left_out(self, line: int, text: str) -> None:
+    def refuse_or_skip(self, line: int, text: str) -> None:
         """Report a word that no version supports and that the broker does not need."""
         if self._skip_unsupported:
             self._skipped.append((line, f"{self.source}:{line}: skipped: {text}"))
