@@ -59,9 +59,6 @@ UNREVISED: Final = tuple(
         "broker/timers",
         "broker/topic/",
         "broker/transactions/",
-        "protocols/openwire/broker_connection",
-        "protocols/openwire/consumer",
-        "protocols/stomp/broker_connection",
         "service/network_lint/",
         "stores/",
     )

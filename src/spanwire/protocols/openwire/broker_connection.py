@@ -1,6 +1,6 @@
-"""One OpenWire client of the broker: bytes and time in, bytes out (OpenWire, wire format versions 1 to 12).
+"""The broker's side of an OpenWire connection: bytes and time in, bytes out (wire format versions 1 to 12).
 
-What may come when stands in ``states.py``, what each command of a client does in ``client_commands.py``.
+``states.py`` defines the commands allowed in each state, ``client_commands.py`` executes the commands of a client.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from spanwire.protocols.openwire.messages.message_format import OpenWireMessageF
 from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES, OutputBuffer
 from spanwire.protocols.openwire.states import TRANSITIONS, State
 
-CLOSE_DELAY: Final = 2.0  # seconds for the client to read why its login was refused; ActiveMQ waits as long
-MAX_LOGGED_REFUSALS: Final = 10  # of one connection; a peer must not fill the log
-MAX_LOGGED_TEXT: Final = 300  # characters
-LISTS_SINCE: Final = 6  # version of the wire format that can tell of other brokers
+CLOSE_DELAY: Final = 2.0  # seconds for the client to read the refusal of its login; ActiveMQ's delay
+MAX_LOGGED_REFUSALS: Final = 10  # logged refusals of one connection; a peer must not fill the log
+MAX_LOGGED_TEXT: Final = 300  # characters of an error in the log; a peer's text may be long
+LISTS_SINCE: Final = 6  # first wire format version with the list of other brokers
 
 logger = logging.getLogger(__name__)
 
 
 class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMember):
-    """The broker's end of one connection; its methods never raise for what the peer sends.
+    """The broker's side of a connection; its methods never raise errors for the peer's bytes.
 
-    Leaves the meaning of commands to `ClientCommands`, the encoding to the codec, and sockets to the transport.
+    `ClientCommands` executes commands, the codec encodes, and the transport has the sockets.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._output.append(wire_format_info(self._preferences))
 
     def receive_data(self, data: bytes, now: Time) -> None:
-        """Take bytes from the peer and act on every complete frame in them."""
+        """Process bytes from the peer and every complete frame in them."""
         if self._is_ending:
             return
         if self._monitor is not None:
             self._monitor.received(now.monotonic)
         if self.holds_requests and not data:
             return
-        while self.holds_requests:  # the transport did not wait for that
+        while self.holds_requests:  # the transport did not wait for `go_on`
             self._hurry()
             self.go_on(now)
         self._hurries = False
@@ -105,11 +105,11 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._break_off(error, now)
 
     def go_on(self, now: Time) -> None:
-        """Act on the commands that are held."""
+        """Process postponed commands."""
         if not self.holds_requests:
             return
         if self._monitor is not None:
-            self._monitor.received(now.monotonic)  # the client is not read meanwhile, so silence proves nothing
+            self._monitor.received(now.monotonic)  # the client is not read meanwhile, so silence is no sign
         try:
             self._handle_all(now)
         except RemoteProtocolError as error:
@@ -117,16 +117,16 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
 
     @property
     def holds_requests(self) -> bool:
-        """True while commands wait for the next turn, or for the end of a commit or rollback that takes several."""
+        """Return True while commands wait for the next turn, or for a commit or rollback over several turns."""
         return (self._next_command < len(self._commands) or self._is_busy()) and not self._is_ending
 
     def _is_busy(self) -> bool:
-        """Whether the broker still works for the client, which gets nothing else done meanwhile."""
+        """Return True while a broker job of the client is unfinished; other requests of the client wait."""
         client = self._client
         return client is not None and client.state.job is not None
 
     def _is_held(self, command: wire.Command) -> bool:
-        """Whether ``command`` is a login that has to wait for the end of the connection that it replaces."""
+        """Return True if ``command`` is a login that must wait for the end of the connection that it replaces."""
         if self._client is not None or self._hurries or not isinstance(command, wire.ConnectionInfo):
             return False
         try:
@@ -135,15 +135,13 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             return False  # it is refused for that at once
 
     def _hurry(self) -> None:
-        """Wait for nothing."""
+        """Finish all waiting work at once."""
         self._hurries = True
         if self._client is not None:
             self._broker.complete(self._client.state)
 
     def _handle_all(self, now: Time) -> None:
-        """Act on commands until there are no more, or they have taken their share of the turn. Raises
-        `RemoteProtocolError`.
-        """
+        """Process commands until all are done or the share of the turn is used. Raises `RemoteProtocolError`."""
         broker = self._broker
         end = broker.steps + REQUEST_STEPS
         commands = self._commands
@@ -167,18 +165,18 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             raise OpenWireProtocolError(f"{self._output.unread_answers} bytes of answers were not read")
 
     def receive_eof(self, now: Time) -> None:
-        """The peer is gone: free what it holds in the broker."""
+        """Release the broker resources of a closed connection."""
         self._enter(State.CLOSED)
         self._leave_broker("the connection was closed", now)
 
     def data_to_send(self) -> list[bytes]:
-        """Take what is to be written."""
+        """Return the output and forget it."""
         chunks = self._output.take()
         self._wrote = self._wrote or len(chunks) > 0
         return chunks
 
     def unsent(self, count: int) -> None:
-        """The transport still holds ``count`` bytes."""
+        """Set the number of bytes that the transport has not sent yet."""
         self._output.unsent(count)
         client = self._client
         if client is None:
@@ -194,7 +192,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._reverse.unsent(count, now)
 
     def next_timeout(self) -> float | None:
-        """When to look after the login, the keep-alives or the end."""
+        """Return the next deadline: login, keep-alive, inactivity or end."""
         if self._state is State.CLOSED:
             return None
         if self._client is None or self._state is State.CLOSING or self._monitor is None:
@@ -203,7 +201,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         return min([due for due in (self._monitor.next_timeout(), reverse) if due is not None], default=None)
 
     def handle_timeout(self, now: Time) -> None:
-        """Send a keep-alive, or close what is silent or late."""
+        """Send a keep-alive, or close an inactive connection or one without a login."""
         monitor = self._monitor
         if self._state is State.CLOSING and now.monotonic >= self._deadline:
             self._enter(State.CLOSED)
@@ -224,22 +222,22 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
 
     @property
     def wants_read(self) -> bool:
-        """False while the broker has no room for what this client sends."""
+        """Return False while the broker has no space for messages of the client."""
         client = self._client
         return client is None or not client.state.reading_paused
 
     @property
     def closed(self) -> bool:
-        """True once the transport should write what is left and close the socket."""
+        """Return True once the transport should write the remaining output and close the socket."""
         return self._state is State.CLOSED
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes held of a frame whose end has not come yet."""
+        """Return the bytes in memory of an incomplete frame."""
         return self._decoder.pending_bytes
 
     def completed(self, token: int, error: SpanwireError | None) -> None:
-        """A send, acknowledgement or commit whose answer was withheld is done."""
+        """Send the withheld response for ``token``, or the error."""
         client = self._client
         if client is None or self._is_ending:
             return
@@ -255,7 +253,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._enter(State.LEAVING)
 
     def close_with(self, error: SpanwireError) -> None:
-        """Say ``error`` and close; the peer has a moment to read it."""
+        """Send ``error`` and close the connection; the peer has a moment to read it."""
         if self._is_ending:
             return
         self._say(throwable_of(error), None)
@@ -264,7 +262,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._broker.mark_dirty(self._client.state)
 
     def advise(self, connected_brokers: str, rebalance: bool) -> None:
-        """Tell the client of other brokers."""
+        """Send the client the list of other brokers."""
         client = self._client
         if self._is_ending or client is None or self._wire_format.version < LISTS_SINCE:
             return
@@ -275,7 +273,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
 
     def _handle(self, command: wire.Command, now: Time) -> None:
         working = self._working
-        if working is not None:  # most of all commands; both stand in the table, an AckRun as MessageAck
+        if working is not None:  # the most frequent commands; both are in the table, an AckRun as MessageAck
             if isinstance(command, wire.MessageFrame):
                 self._take_message(working, command, now)
                 return
@@ -296,14 +294,14 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._go_on(following, now)
 
     def _go_on(self, following: State, now: Time) -> None:
-        """The command is done, and led where the table says unless it led elsewhere."""
+        """Enter the state of the table after a command, unless the command led to another state."""
         if not self._is_ending and self._state is not State.LEAVING:
             self._enter(following)
         if following is State.CLOSED:
             self.receive_eof(now)
 
     def _take_late(self, command: wire.Command) -> bool:
-        """A thread of the client removes what has gone with its connection already: that is no fault."""
+        """Answer a RemoveInfo for an object that ended with its connection; a client's other thread may send one."""
         if self._state is not State.LEAVING or not isinstance(command, wire.RemoveInfo):
             return False
         if command.response_required:
@@ -311,7 +309,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         return True
 
     def _take_duplex(self, command: wire.Command, now: Time) -> bool:
-        """Over a duplex link the peer also answers, and tells of its consumers; False for the rest of what it says."""
+        """Process responses and advisories of a duplex peer; return False for all other commands."""
         client, reverse = self._client, self._reverse
         if client is None or reverse is None or self._state is not State.CONNECTED:
             return False
@@ -372,7 +370,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         try:
             state = self._broker.add_connection(self, self._login.connection_info(command), now)
         except JmsError as error:
-            if not isinstance(error, AuthenticationError):  # that has its line in the audit
+            if not isinstance(error, AuthenticationError):  # the audit log has such errors
                 self._log_refusal("login", error)
             self._say(throwable_of(error), command.command_id if command.response_required else None)
             self._enter(State.CLOSING)
@@ -440,7 +438,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             reverse.take(parked, now)
 
     def _take_message(self, client: ClientCommands, command: wire.MessageFrame, now: Time) -> None:
-        """What `_act` does, for the most frequent command."""
+        """Execute the most frequent command, as `_act` does."""
         client.now = now
         client.withheld = False
         try:
@@ -454,7 +452,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._output.respond(command.command_id)
 
     def _take_acks(self, client: ClientCommands, run: AckRun, now: Time) -> None:
-        """What is not next in line at its consumer goes the general way, one by one."""
+        """Execute a run of acknowledgements; the ones out of order are executed one by one."""
         client.now = now
         taken = client.ack_run(run)
         if taken == len(run.sequences):
@@ -465,7 +463,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
                 return
 
     def _act(self, command: wire.BaseCommand, now: Time) -> None:
-        """Carry a command out and answer it, unless that is done already or comes later."""
+        """Execute a command and respond, unless the response was sent or is withheld."""
         client = self._client
         assert client is not None
         client.begin(now)
@@ -490,7 +488,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._say(throwable, correlation_id)
 
     def _say(self, throwable: Throwable, correlation_id: int | None) -> None:
-        """An ExceptionResponse to a command that asked for an answer, else a ConnectionError."""
+        """Send an ExceptionResponse if a response is due, else a ConnectionError."""
         if correlation_id is not None:
             self._output.answer(wire.ExceptionResponse(correlation_id=correlation_id, exception=throwable))
             return
@@ -499,7 +497,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._output.answer(wire.ConnectionError(exception=throwable, connection_id=connection_id))
 
     def _break_off(self, error: ProtocolError, now: Time) -> None:
-        """The peer broke the protocol. Before its login it learns nothing but that the connection is closed."""
+        """Close the connection after a protocol error; before its login the peer gets no explanation."""
         address = self._settings.remote_address
         if self._client is None:
             self._broker.unfinished_logins.ended(address, "OpenWire", printable(error), now.monotonic)
@@ -515,7 +513,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             logger.warning("%s of %s refused: %s", what, self._settings.remote_address, printable(error))
 
     def _enter(self, state: State) -> None:
-        """Every change of state."""
+        """Enter ``state``; all changes of state pass here."""
         self._state = state
         self._working = self._client if state is State.CONNECTED and self._reverse is None else None
         self._is_ending = state is State.CLOSING or state is State.CLOSED
@@ -540,6 +538,6 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
 
 
 def printable(error: SpanwireError) -> str:
-    """The text of an error for the log: one line, whatever names of the peer stand in it."""
+    """Return the text of an error for the log: one line, without unprintable characters of the peer."""
     text = str(error)[:MAX_LOGGED_TEXT]
     return "".join([character if character.isprintable() else "?" for character in text])

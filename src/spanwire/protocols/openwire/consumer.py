@@ -1,4 +1,4 @@
-"""One consumer of an OpenWire connection, as the broker dispatches to it."""
+"""The broker's view of a consumer on an OpenWire connection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class Undelivered:
-    """A message that could not be brought into the consumer's format; the connection acknowledges it as poisoned."""
+    """A message that cannot be encoded for its consumer; the connection poisons it."""
 
     __slots__ = ("consumer", "message_id")
 
@@ -41,10 +41,10 @@ class Undelivered:
 
 
 class OpenWireConsumer(MessageConsumer):
-    """Writes dispatches into its connection's output. Which message goes to it is the broker's business.
+    """Writes dispatches into its connection's output; the broker chooses the messages.
 
-    The part of a MessageDispatch before the message is the same for each message of a destination and kept for the last
-    one. ``undelivered`` is the connection's list, emptied by it after each turn's flush.
+    The first part of a MessageDispatch is equal for all messages of a destination and cached for the last destination.
+    ``undelivered`` is the connection's list, emptied after each turn's flush.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class OpenWireConsumer(MessageConsumer):
         self._head = b""
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
-        """Encode one message; one that this connection cannot take is put aside instead."""
+        """Encode a message, or put it aside if the connection cannot take it."""
         own = message
         if message.format_id != self._format_id:
             try:
@@ -94,16 +94,16 @@ class OpenWireConsumer(MessageConsumer):
             output.large = large
 
     def dispatch_end(self) -> None:
-        """A MessageDispatch without a message."""
+        """Write a MessageDispatch without a message."""
         self._output.append(wire.MessageDispatch(consumer_id=self._wire_id))
 
     def close(self, reason: JmsError) -> None:
-        """Tell the client to close this consumer; OpenWire has no place for the reason."""
+        """Ask the client to close this consumer; OpenWire has no field for the reason."""
         logger.info("consumer %s ended: %s", self.consumer_id, reason)
         self._output.append(wire.ConsumerControl(consumer_id=self._wire_id, close=True))
 
     def told_to_pull(self) -> bool:
-        """Tell the client that it has no prefetch; it will pull."""
+        """Set the client's prefetch to 0, so that it pulls; return True."""
         self._output.append(wire.ConsumerControl(consumer_id=self._wire_id, prefetch=0))
         return True
 

@@ -1,9 +1,9 @@
-"""The broker's side of one STOMP connection: frames in, `Broker` calls, frames out (STOMP 1.2, "Client Frames").
+"""The broker's side of a STOMP connection: frames in, `Broker` calls, frames out (STOMP 1.2, "Client Frames").
 
-Three states: before the login, open, and leaving (a DISCONNECT waits until earlier frames have their receipts). Which
-frame is allowed when stands in ``states.py``; what each answers was observed on ActiveMQ.
+The states are: before the login, open, leaving (a DISCONNECT waits for the receipts of earlier frames) and closed.
+``states.py`` defines the frames allowed in each state; their answers were observed on ActiveMQ.
 
-A RECEIPT is written when the broker says that the request is done: for a persistent SEND, once it is synced.
+A RECEIPT is written after the broker has finished the request: for a persistent SEND, after the sync.
 """
 
 from __future__ import annotations
@@ -51,16 +51,17 @@ from spanwire.protocols.stomp.states import BEFORE_LOGIN, CLOSED, LEAVING, OPEN,
 from spanwire.protocols.stomp.subscription import AUTO, StompSubscription, SubscribeOptions, durable_name
 from spanwire.protocols.stomp.transactions import NamedTransactions
 
-MAX_PENDING_RECEIPTS: Final = 10_000  # answers a client may be owed before we stop reading from it
-SESSION: Final = -1  # the hidden session that all of a STOMP client's consumers and producers live in
+MAX_PENDING_RECEIPTS: Final = 10_000  # withheld receipts of a client; beyond this number its bytes are not read
+SESSION: Final = -1  # the hidden session of a STOMP client's consumers and producer
 PRODUCER: Final = 1
 
 logger = logging.getLogger(__name__)
 
 
 class StompBrokerConnection(ClientConnection, ProtocolConnection):
-    """One STOMP client. Decoding is left to `FrameDecoder`, MESSAGE frames to `StompSubscription`, everything that
-    happens to messages to the `Broker`.
+    """The connection of a STOMP client.
+
+    `FrameDecoder` decodes, `StompSubscription` writes MESSAGE frames, and the `Broker` handles messages.
     """
 
     def __init__(self, broker: Broker, settings: ConnectionSettings, now: Time) -> None:
@@ -90,18 +91,18 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._subscriptions: Final[dict[int, StompSubscription]] = {}
         self._starting: Subscription | None = None
         self._goodbye: str | None = None
-        self._awaited = NO_TOKEN  # what a DISCONNECT waits for: a send without a receipt, at last the store
+        self._awaited = NO_TOKEN  # token that a DISCONNECT waits for: a send without a receipt, finally the store
         self._awaits_store = False
         self._hurries = False
 
     def receive_data(self, data: bytes, now: Time) -> None:
-        """Act on every frame that ``data`` completes."""
+        """Process bytes from the client and every frame that ``data`` completes."""
         if self._state == CLOSED:
             return
         self._last_received = now.monotonic
         if self.holds_requests and not data:
             return
-        while self.holds_requests:  # the transport did not wait for that
+        while self.holds_requests:  # the transport did not wait for `go_on`
             self._hurry()
             self.go_on(now)
         self._hurries = False
@@ -110,36 +111,36 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._handle_all(now)
 
     def go_on(self, now: Time) -> None:
-        """Act on the frames that are held."""
+        """Process postponed frames."""
         if self.holds_requests:
-            self._last_received = now.monotonic  # the client is not read meanwhile, so silence proves nothing
+            self._last_received = now.monotonic  # the client is not read meanwhile, so silence is no sign
             self._handle_all(now)
 
     @property
     def holds_requests(self) -> bool:
-        """True while frames wait for the next turn, or for the end of a commit or rollback that takes several."""
+        """Return True while frames wait for the next turn, or for a commit or rollback over several turns."""
         return (self._next_frame < len(self._frames) or self._is_busy()) and self._state != CLOSED
 
     def _is_busy(self) -> bool:
-        """Whether the broker still works for the client, which gets nothing else done meanwhile."""
+        """Return True while a broker job of the client is unfinished; other requests of the client wait."""
         connection = self._connection
         return connection is not None and connection.job is not None
 
     def _is_held(self, frame: Frame) -> bool:
-        """Whether ``frame`` is a login that has to wait for the end of the connection that it replaces."""
+        """Return True if ``frame`` is a login that must wait for the end of the connection that it replaces."""
         if self._state != BEFORE_LOGIN or self._hurries or frame.block.command not in (CONNECT, STOMP):
             return False
         client_id = frame.block.headers.get("client-id")
         return bool(client_id) and self._broker.is_held(ConnectionInfo("", client_id))
 
     def _hurry(self) -> None:
-        """Wait for nothing."""
+        """Finish all waiting work at once."""
         self._hurries = True
         if self._connection is not None:
             self._broker.complete(self._connection)
 
     def _handle_all(self, now: Time) -> None:
-        """Act on frames until there are no more, or they have taken their share of the turn."""
+        """Process frames until all are done or the share of the turn is used."""
         decoder = self._decoder
         broker = self._broker
         end = broker.steps + REQUEST_STEPS
@@ -167,7 +168,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._next_frame = 0
 
     def receive_eof(self, now: Time) -> None:
-        """The client is gone."""
+        """Release the broker resources of a closed connection."""
         self._state = CLOSED
         connection = self._connection
         if connection is not None:
@@ -175,14 +176,14 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._broker.remove_connection(connection, now)
 
     def data_to_send(self) -> list[bytes]:
-        """Take what is to be written."""
+        """Return the output and forget it."""
         chunks = self._out.copy()
         self._out.clear()
         self._sending = len(chunks) > 0
         return chunks
 
     def unsent(self, count: int) -> None:
-        """The transport wrote what it could and still holds ``count`` bytes."""
+        """Set the number of bytes that the transport has not sent yet."""
         now = self._broker.environment.now()
         if self._sending:
             self._sending = False
@@ -192,7 +193,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._broker.output_progress(connection, count, now)
 
     def next_timeout(self) -> float | None:
-        """The login deadline, or the next heart-beat to send or to miss."""
+        """Return the login deadline, or the time of the next heart-beat to send or to expect."""
         if self._state == BEFORE_LOGIN:
             return self._login_deadline
         if self._state == CLOSED:
@@ -204,7 +205,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         return due
 
     def handle_timeout(self, now: Time) -> None:
-        """Close a connection that does not log in or fell silent; send a heart-beat that is due."""
+        """Close a connection without a login or heart-beats; send a due heart-beat."""
         if self._state == BEFORE_LOGIN:
             if now.monotonic >= self._login_deadline:
                 self._fail(StompProtocolError("No CONNECT arrived in time"), None, now)
@@ -225,7 +226,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
 
     @property
     def wants_read(self) -> bool:
-        """False while the broker has no room for this client's messages, or owes it too many receipts."""
+        """Return False while the broker has no space for the client's messages, or too many receipts are withheld."""
         connection = self._connection
         if connection is None:
             return True
@@ -233,16 +234,16 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
 
     @property
     def closed(self) -> bool:
-        """Whether the socket is to be closed once everything is written."""
+        """Return True once the transport should write the remaining output and close the socket."""
         return self._state == CLOSED
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of a frame whose end has not come yet."""
+        """Return the bytes in memory of an incomplete frame."""
         return self._decoder.buffered_bytes
 
     def completed(self, token: int, error: SpanwireError | None) -> None:
-        """A request is done, or was refused after all."""
+        """Send the withheld receipt for ``token``, or the error."""
         receipt = self._receipts.pop(token, None)
         if token == self._awaited:
             self._awaited = NO_TOKEN
@@ -258,7 +259,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._leave(self._broker.environment.now())
 
     def close_with(self, error: SpanwireError) -> None:
-        """The broker ends this connection."""
+        """Send an ERROR and close the connection."""
         if self._state != CLOSED:
             self._write(error_frame(error, None, self._version))
             self._state = CLOSED
@@ -268,7 +269,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             return
         try:
             done = self._act(frame, now)
-        except JmsError as refusal:  # the names differ because a compiled variable has one type
+        except JmsError as refusal:  # a compiled variable has one type, so the names differ
             if self._state == BEFORE_LOGIN:
                 self._fail(refusal, frame.receipt, now)
             else:
@@ -289,7 +290,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._broker.start_consumer(starting, now)
 
     def _act(self, frame: Frame, now: Time) -> bool:
-        """Does what the frame asks for; False when its receipt has to wait for `completed`."""
+        """Execute a frame; return False if `completed` sends its receipt."""
         command = frame.block.command
         connection = self._connection
         if connection is not None:
@@ -352,7 +353,10 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         return self._broker.send(connection, message, transaction_id, token, now)
 
     def _answer_when_stored(self, connection: ConnectionState, frame: Frame) -> bool:
-        """Whether the disk has what became of a durable subscription, or nobody asks; else the receipt waits for it."""
+        """Return True if a change of a durable subscription is stored or needs no receipt.
+
+        Otherwise the receipt is withheld.
+        """
         if frame.receipt is None or durable_name(frame.block.headers) is None:
             return True
         return self._broker.answer_when_stored(connection, self._next_token())
@@ -452,8 +456,9 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         return self._broker.commit(connection, transaction_id, token, now)
 
     def _disconnect(self, connection: ConnectionState, frame: Frame, now: Time) -> None:
-        """The receipt promises that all frames before were handled, also sends that wait for room without a receipt,
-        and that the store has what they did.
+        """Handle a DISCONNECT; its receipt is withheld until all earlier frames are finished and stored.
+
+        This includes parked sends without a receipt.
         """
         self._state = LEAVING
         self._goodbye = frame.receipt
@@ -464,7 +469,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._leave(now)
 
     def _leave(self, now: Time) -> None:
-        """All before the DISCONNECT is handled."""
+        """Finish a DISCONNECT after all earlier frames."""
         connection = self._connection
         if connection is not None and self._goodbye is not None and not self._awaits_store:
             self._awaits_store = True
@@ -480,7 +485,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
         self._close(now)
 
     def _prepare(self, block: HeaderBlock) -> SendHeaders:
-        """Work out what the headers of a SEND mean. A name that is no destination is fatal, as in ActiveMQ."""
+        """Parse the headers of a SEND; an invalid destination is fatal, as in ActiveMQ."""
         try:
             return SendHeaders(block, self._names)
         except InvalidDestinationError as error:
@@ -493,7 +498,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             raise StompProtocolError(str(error)) from error
 
     def _make_temporary(self, connection: ConnectionState, now: Time) -> None:
-        """Create the temporary destinations that were named for the first time."""
+        """Create newly named temporary destinations."""
         for destination in self._names.take_fresh():
             self._broker.add_destination(connection, destination, now)
 
@@ -511,7 +516,7 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
             self._broker.mark_dirty(connection)
 
     def _fail(self, error: SpanwireError, receipt: str | None, now: Time) -> None:
-        """A fatal error: say it, close."""
+        """Send an ERROR and close the connection after a fatal error."""
         if self._state == BEFORE_LOGIN:
             self._broker.unfinished_logins.ended(self._settings.remote_address, "STOMP", str(error), now.monotonic)
         else:
