@@ -20,6 +20,7 @@ from spanwire.model.errors import (
     SpanwireError,
     StoreError,
 )
+from spanwire.model.text import printable
 from spanwire.protocols.base import REQUEST_STEPS, ConnectionSettings, ProtocolConnection
 from spanwire.protocols.cluster import ClusterMember
 from spanwire.protocols.openwire.client_commands import ClientCommands
@@ -500,9 +501,9 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         """Close the connection after a protocol error; before its login the peer gets no explanation."""
         address = self._settings.remote_address
         if self._client is None:
-            self._broker.unfinished_logins.ended(address, "OpenWire", printable(error), now.monotonic)
+            self._broker.unfinished_logins.ended(address, "OpenWire", _logged_text(error), now.monotonic)
         else:
-            logger.warning("OpenWire connection of %s closed: %s", address, printable(error))
+            logger.warning("OpenWire connection of %s closed: %s", address, _logged_text(error))
             self._say(throwable_of(error), None)
         self._enter(State.CLOSED)
         self._leave_broker(str(error), now)
@@ -510,7 +511,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
     def _log_refusal(self, what: str, error: SpanwireError) -> None:
         self._refusals_logged += 1
         if self._refusals_logged <= MAX_LOGGED_REFUSALS:
-            logger.warning("%s of %s refused: %s", what, self._settings.remote_address, printable(error))
+            logger.warning("%s of %s refused: %s", what, self._settings.remote_address, _logged_text(error))
 
     def _enter(self, state: State) -> None:
         """Enter ``state``; all changes of state pass here."""
@@ -537,7 +538,6 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._broker.remove_connection(self._client.state, now)
 
 
-def printable(error: SpanwireError) -> str:
+def _logged_text(error: SpanwireError) -> str:
     """Return the text of an error for the log: one line, without unprintable characters of the peer."""
-    text = str(error)[:MAX_LOGGED_TEXT]
-    return "".join([character if character.isprintable() else "?" for character in text])
+    return printable(str(error)[:MAX_LOGGED_TEXT])
