@@ -15,7 +15,7 @@ from tests.simulation.test_broker_crash import live
 from tests.simulation.world import SEGMENT_BYTES, World
 
 SEEDS = 60
-ENOUGH = 30  # seeds, of which at least one must show a planted fault
+ENOUGH = 40  # seeds, of which at least one must show a planted fault
 
 
 class FullDiskWorld(World):

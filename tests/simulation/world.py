@@ -283,9 +283,8 @@ class World:
         self._start()
 
     def _write_all(self) -> None:
-        while (batch := self.journal.next_batch()) is not None or self.journal.is_encoding:
-            if batch is not None:
-                self._write(batch)
+        while (batch := self.journal.next_batch()) is not None:
+            self._write(batch)
 
     def _write(self, batch: Batch) -> None:
         write_batch(self.disk, batch, True)

@@ -50,8 +50,6 @@ class JournalDriver:
     def write_one(self) -> Batch | None:
         """One batch, if there is one."""
         batch = self.store.next_batch()
-        while batch is None and self.store.is_encoding:
-            batch = self.store.next_batch()
         if batch is not None:
             self.end_one(batch)
         return batch

@@ -26,6 +26,11 @@ class PostedCalls:
             raise AssertionError("no thread has reported anything") from None
         call()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is posted."""
+        return self._calls.empty()
+
     def run_all(self) -> None:
         """Run what was posted so far."""
         while not self._calls.empty():

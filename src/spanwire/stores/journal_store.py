@@ -121,6 +121,8 @@ class JournalStore:
         self._formats: Final = formats
         self._on_stored, self._on_fetched, self._on_failed, self._schedule, self._on_room = callbacks
         self._in_flight: Batch | None = None
+        self._written: Final[deque[Batch]] = deque()  # of which slices are not reported yet: this one and the next
+        self._comes_back = False
         self._answers: Final[deque[Answer]] = deque()  # in the order of the requests; no more than were asked for
         self._deadline: float | None = None
         self._group: Final = GroupCommit()
@@ -153,7 +155,7 @@ class JournalStore:
         """Locks ``directory``, recovers the journal in it and opens a new segment. Blocks: to be called before the loop
         serves.
 
-        ``schedule`` posts a call to the loop from any thread, and sees to it that `turn` follows. ``on_room(False)``
+        ``schedule`` posts a call to the loop from any thread; `turn` must follow ``on_stored``. ``on_room(False)``
         says that the disk is full and takes no messages until ``on_room(True)``. ``sync=False``
         (enableJournalDiskSyncs="false") answers before the disk has it, with ``sync_interval`` at most that many
         seconds before. ``audit`` learns what the journal knows of producers, which keeps copies of it from then on.
@@ -232,6 +234,7 @@ class JournalStore:
                 raise error
             if self._in_flight is not None:
                 self._complete(self._in_flight)
+            self._report_all()
             self._finish()
         finally:
             self._disk.close()
@@ -240,22 +243,38 @@ class JournalStore:
 
     def _hand_over(self, now: float) -> None:
         journal = self._journal
+        if journal.is_writing:
+            if journal.gather() and journal.has_slice:
+                self._come_back()
+            return
         if not journal.has_work:
             return
         if self._answered > 0:
             self._group.completed(self._answered, journal.waiters, now)
             self._answered = 0
-        if not journal.is_encoding and self._may_wait(now):
+        if self._may_wait(now):
             return
         self._deadline = None
+        if journal.has_slice and (self._group.lets_grow(now) or journal.has_large_call) and journal.gather():
+            self._come_back()
+            return
         batch = journal.next_batch()
-        if journal.is_encoding:
-            self._deadline = now  # the next slice has the next turn
-        elif batch is not None:
+        if batch is not None:
             self._in_flight = batch
+            self._group.began(now)
             self._writer.hand_over(batch, journal.wanted_spare, journal.wanted_reserve, journal.room_bytes)
         elif journal.wanted_spare:
             self._writer.prepare(journal.wanted_spare, journal.wanted_reserve, journal.room_bytes)
+
+    def _come_back(self) -> None:
+        """Ask for another turn, for the next slice of a batch."""
+        if not self._comes_back:
+            self._comes_back = True
+            self._schedule(self._came_back)
+
+    def _came_back(self) -> None:
+        self._comes_back = False
+        self._on_stored(self._journal.stored_position)  # a turn must follow
 
     def _may_wait(self, now: float) -> bool:
         """Whether the batch should gather more; `next_deadline` says until when."""
@@ -285,9 +304,8 @@ class JournalStore:
 
     def _write_all(self) -> None:
         batch = self._journal.next_batch()
-        while batch is not None or self._journal.is_encoding:
-            if batch is not None:
-                self._write_last(batch)
+        while batch is not None:
+            self._write_last(batch)
             batch = self._journal.next_batch()
 
     def _write_rest(self) -> bool:
@@ -311,13 +329,31 @@ class JournalStore:
             logger.warning("%s", fault)
         self._in_flight = batch
         self._complete(batch)
+        self._report_all()
 
     def _complete(self, batch: Batch) -> None:
         if self._in_flight is not batch:
             return  # stop() was faster
         self._in_flight = None
-        self._answered = batch.waiters
-        self._on_stored(self._journal.completed(batch))
+        self._written.append(batch)
+        if len(self._written) == 1:
+            self._report_slice()
+
+    def _report_slice(self) -> None:
+        """Report a slice of what was written: answering all who wait for a large batch takes turns."""
+        if not self._written:
+            return  # stop() was faster
+        batch = self._written[0]
+        if not self._journal.complete_slice(batch):
+            self._written.popleft()
+            self._answered = batch.waiters
+        if self._written:
+            self._schedule(self._report_slice)
+        self._on_stored(self._journal.stored_position)
+
+    def _report_all(self) -> None:
+        while self._written:
+            self._report_slice()
 
     def _space(self, spare_bytes: int, has_room: bool) -> None:
         waited = self._journal.has_unwritten

@@ -132,10 +132,10 @@ class JournalWriter:
             new_segment = batch.new_segment
             if new_segment is not None:
                 self._sync_now()
-                self._insist(lambda: open_segment(disk, new_segment, True))
+                self._insist(lambda: open_segment(disk, new_segment, batch, True))
                 self._files.taken()
                 self._told = 0
-            if batch.parts:
+            elif batch.parts:
                 name = segment_name(batch.segment)
                 self._insist(lambda: disk.write(name, batch.offset, batch.parts))
                 if self._sync:
@@ -206,7 +206,8 @@ class JournalWriter:
                 if self._due < STEP_BYTES and not self._batches.empty():
                     return
                 missing_bytes = files.missing_bytes
-                files.grow(self.is_full, max(STEP_BYTES, self._due))
+                all_of_it = self._due * 2 >= missing_bytes  # one large step costs fewer syncs than two
+                files.grow(self.is_full, missing_bytes if all_of_it else max(STEP_BYTES, self._due))
                 self._due = max(0, self._due - missing_bytes + files.missing_bytes)
             self._due = 0
         except OSError as error:

@@ -11,7 +11,6 @@ from typing import Final
 from spanwire.stores.journal.batch import NewSegment
 from spanwire.stores.journal.index.index import Entry, GatheredUnit, JournalIndex
 from spanwire.stores.journal.index.sequences import GONE
-from spanwire.stores.journal.outbox import MAX_BATCH_BYTES, MAX_BATCH_RECORDS
 from spanwire.stores.journal.recovery.checkpoint import encode_checkpoint
 from spanwire.stores.journal.recovery.replay import BODIES
 from spanwire.stores.journal.recovery.summary import SummaryDraft
@@ -48,26 +47,8 @@ from spanwire.stores.journal.segments.segment import (
 from spanwire.stores.journal.segments.transfers import decode_transfer
 from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
 
-LARGE_PAYLOAD: Final = 32 * 1024  # from here on a body is handed over as it is instead of being copied together
-SLICE_RECORDS: Final = MAX_BATCH_RECORDS  # of a gathered unit that are encoded in one turn, as of a usual batch
-SLICE_BYTES: Final = MAX_BATCH_BYTES  # the same
-
-
-class Encoding:
-    """A batch whose bytes are being made: ``parts`` so far, up to the byte ``offset`` of the segment. ``heads`` are all
-    but the messages, for the summary; the newest record has the ``header`` and lies at ``last``.
-    """
-
-    __slots__ = ("began", "entries", "header", "heads", "last", "offset", "parts")
-
-    def __init__(self, entries: list[Entry], header: bytes, start: int) -> None:
-        self.entries: Final[list[Entry]] = entries
-        self.header = header
-        self.heads: Final[list[bytes]] = [header]
-        self.last = start
-        self.offset = start + BATCH_HEAD_SIZE
-        self.parts: Final[list[bytes]] = []
-        self.began = False
+COPIED_BYTES: Final = 32 * 1024  # bodies above this are handed over as they are instead of being copied together
+COPIED_AHEAD_BYTES: Final = 1024  # the same where a batch waits for its turn, so that it costs no second 64 MiB
 
 
 class ActiveSegment:
@@ -79,8 +60,13 @@ class ActiveSegment:
 
     __slots__ = (
         "_draft",
+        "_heads",
         "_index",
+        "_last",
+        "_last_head",
+        "_parts",
         "_segment_bytes",
+        "_start",
         "_store_id",
         "batches",
         "checkpoint_end",
@@ -109,11 +95,36 @@ class ActiveSegment:
         self.late_end = 0
         self.is_unsynced = False
         self._draft = SummaryDraft(0, 0)
+        self._start = 0  # of the batch that is being encoded
+        self._parts: list[bytes] = []
+        self._heads: list[bytes] = []  # for the summary: all but the messages
+        self._last = 0  # where the last record lies, and its head
+        self._last_head = b""
+
+    @property
+    def segment_bytes(self) -> int:
+        """The size of a usual segment."""
+        return self._segment_bytes
+
+    @property
+    def has_batch(self) -> bool:
+        """Whether a batch is being encoded."""
+        return bool(self._parts)
+
+    @property
+    def batch_start(self) -> int:
+        """Where that batch begins."""
+        return self._start
 
     @property
     def is_half_full(self) -> bool:
         """It is time to prepare the next segment's file."""
         return self.end * 2 > self.size
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """A fourth at most is left."""
+        return self.end * 4 >= self.size * 3
 
     @property
     def message_room(self) -> int:
@@ -130,6 +141,10 @@ class ActiveSegment:
         if has_additions and space.has_room:
             return self.keeps_reserve(size)
         return self.end + size <= self.size
+
+    def stays(self, size: int, space: DiskSpace, has_additions: bool) -> bool:
+        """Whether the batch that is being encoded can have ``size`` bytes more."""
+        return self.end + size <= self.size and self.fits(size, space, has_additions)
 
     def keeps_reserve(self, size: int) -> bool:
         """Whether a batch of ``size`` bytes leaves alone what is kept for removals and the like."""
@@ -176,37 +191,39 @@ class ActiveSegment:
         self._draft.add(b"".join(parts[1:]), last, parts[-3])
         return NewSegment(number, self.size, [b"".join(parts)], summary)
 
-    def begin(self, entries: list[Entry], size: int) -> Encoding:
-        """A batch of ``size`` bytes at the end of the segment; the caller moves `end` behind it."""
+    def begin_batch(self) -> None:
+        """Begin a batch at the end of the segment. Its head, which holds its size, is encoded last."""
+        self._start = self.end
+        self._parts = [b""]
+        self._heads = [b""]
+        self._last = self.end
+        self.end += BATCH_HEAD_SIZE
+
+    def end_batch(self) -> list[bytes]:
+        """Encode the head and return the bytes of the batch."""
         self.batches += 1
-        header = encode_batch_head(self.seed, self.end, self.batches, size, self.is_unsynced and self.batches > 2)
-        return Encoding(entries, header, self.end)
+        size = self.end - self._start
+        is_unsynced = self.is_unsynced and self.batches > 2
+        head = encode_batch_head(self.seed, self._start, self.batches, size, is_unsynced)
+        parts = self._parts
+        parts[0] = head
+        self._heads[0] = head
+        self._draft.add(b"".join(self._heads), self._last, self._last_head)
+        self._parts = []
+        self._heads = []
+        return parts
 
-    def go_on(self, encoding: Encoding) -> bool:
-        """Make the bytes of the next slice; False when there are more. All but a gathered unit at the end is one
-        slice.
-        """
-        entries = encoding.entries
-        unit = entries[-1].unit
-        if not encoding.began:
-            encoding.began = True
-            self._encode(encoding, entries if unit is None else entries[:-1])
-        if unit is not None:
-            end = encoding.offset + SLICE_BYTES
-            records = self._encode_messages(encoding, unit, end)
-            if unit.place < len(unit.unit.messages) or not self._encode_removals(encoding, unit, records):
-                return False
-        self._draft.add(b"".join(encoding.heads), encoding.last, encoding.header)
-        return True
-
-    def _encode(self, encoding: Encoding, entries: list[Entry]) -> None:
+    def encode(self, entries: list[Entry], copied_bytes: int) -> None:
+        """Encode a slice of the batch. Payloads of up to ``copied_bytes`` are copied together."""
+        if not entries:
+            return
         seed = self.seed
-        offset = encoding.offset
-        header = encoding.header
-        heads = encoding.heads
-        last = encoding.last
-        small: list[bytes] = [header]
-        parts = encoding.parts
+        offset = self.end
+        header = b""
+        heads: list[bytes] = []
+        last = offset
+        small: list[bytes] = []
+        parts = self._parts
         for entry in entries:
             payload = entry.payload
             length = len(payload)
@@ -229,7 +246,7 @@ class ActiveSegment:
             if message is None and length > 0:
                 add_payload(heads, entry.kind, flags, payload)
             last = offset
-            if length > LARGE_PAYLOAD:
+            if length > copied_bytes:
                 parts.append(b"".join(small))
                 parts.append(payload)
                 small = []
@@ -240,18 +257,24 @@ class ActiveSegment:
             self._written(entry, offset, stored)
             offset += entry.size
         parts.append(b"".join(small))
-        encoding.offset = offset
-        encoding.header = header
-        encoding.last = last
+        self._heads.append(b"".join(heads))
+        self._last = last
+        self._last_head = header
+        self.end = offset
 
-    def _encode_messages(self, encoding: Encoding, gathered: GatheredUnit, end: int) -> int:
-        """Messages of a unit up to the byte ``end`` or `SLICE_RECORDS`; how many records are left of these."""
+    def encode_unit(self, gathered: GatheredUnit, records: int, size: int, copied_bytes: int) -> bool:
+        """Encode at most so many records and bytes of a unit, and one message; False when there is more of it."""
+        left = self._encode_messages(gathered, records, self.end + size, copied_bytes)
+        return gathered.place == len(gathered.unit.messages) and self._encode_removals(gathered, left)
+
+    def _encode_messages(self, gathered: GatheredUnit, records: int, end: int, copied_bytes: int) -> int:
+        """Messages of a unit up to the byte ``end``; how many of the ``records`` are left."""
         seed = self.seed
-        offset = encoding.offset
+        offset = self.end
         unit = gathered.unit
         place = gathered.place
-        stop = min(len(unit.messages), place + SLICE_RECORDS)
-        left = SLICE_RECORDS - (stop - place)
+        stop = min(len(unit.messages), place + records)
+        left = records - (stop - place)
         small: list[bytes] = []
         heads: list[bytes] = []
         while place < stop and offset < end:
@@ -273,11 +296,11 @@ class ActiveSegment:
                 header = encode_header(seed, offset, MESSAGE, flags, message.format_id, owner.number, sequence, payload)
             small.append(header)
             heads.append(header)
-            encoding.header = header
-            encoding.last = offset
-            if len(payload) > LARGE_PAYLOAD:
-                encoding.parts.append(b"".join(small))
-                encoding.parts.append(payload)
+            self._last_head = header
+            self._last = offset
+            if len(payload) > copied_bytes:
+                self._parts.append(b"".join(small))
+                self._parts.append(payload)
                 small = []
             else:
                 small.append(payload)
@@ -286,13 +309,13 @@ class ActiveSegment:
             self._index.written_message(owner, sequence, self.number, offset, stored)
             offset += record_size(stored)
             place += 1
-        encoding.parts.append(b"".join(small))
-        encoding.heads.append(b"".join(heads))
-        encoding.offset = offset
+        self._parts.append(b"".join(small))
+        self._heads.append(b"".join(heads))
+        self.end = offset
         gathered.place = place
         return left
 
-    def _encode_removals(self, encoding: Encoding, gathered: GatheredUnit, at_most: int) -> bool:
+    def _encode_removals(self, gathered: GatheredUnit, at_most: int) -> bool:
         """Removals of a unit, ``at_most`` so many; whether that were all."""
         small: list[bytes] = []
         while gathered.removals and at_most > 0:
@@ -301,11 +324,11 @@ class ActiveSegment:
             start = gathered.removed
             stop = min(len(removals.sequences), start + at_most)
             for sequence in removals.sequences[start:stop]:
-                header = encode_header(self.seed, encoding.offset, REMOVAL, 0, 0, owner.number, sequence, b"")
+                header = encode_header(self.seed, self.end, REMOVAL, 0, 0, owner.number, sequence, b"")
                 small.append(header)
-                encoding.header = header
-                encoding.last = encoding.offset
-                encoding.offset += HEADER_SIZE
+                self._last_head = header
+                self._last = self.end
+                self.end += HEADER_SIZE
                 owner.unwritten.pop(sequence, None)
                 owner.leaving.discard(sequence)
                 location = owner.take_out(sequence)
@@ -317,8 +340,8 @@ class ActiveSegment:
                 gathered.removals.pop()
                 gathered.removed = 0
         records = b"".join(small)
-        encoding.parts.append(records)
-        encoding.heads.append(records)
+        self._parts.append(records)
+        self._heads.append(records)
         return not gathered.removals
 
     def _written(self, entry: Entry, offset: int, length: int) -> None:

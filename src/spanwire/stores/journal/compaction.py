@@ -164,12 +164,14 @@ class Compaction:
         """Whether on a full disk what is left is little more than what moving a whole segment takes."""
         return self._room(0) < self._segment_bytes + self._segment_bytes // RESERVED_SHARE
 
-    def with_moves(self, entries: list[Entry], size: int, position: int) -> tuple[list[Entry], int]:
-        """What is written again goes in front of a batch: what clients said meanwhile comes behind it and counts."""
-        moves = self.take(size, self._room(size), position)
-        for entry in moves:
-            size += entry.size
-        return moves + entries, size
+    def with_moves(self, entries: list[Entry], size: int, position: int, stays: bool) -> list[Entry]:
+        """What is written again goes in front of a slice: what clients said meanwhile comes behind it and counts.
+        ``size`` bytes must have a place behind it, in the active segment if the batch ``stays`` there.
+        """
+        room = self._room(size)
+        if stays:
+            room = min(room, self._active.size - self._active.end - size)
+        return self.take(size, room, position) + entries
 
     def _room(self, size: int) -> int:
         """Bytes that may be written again in a batch that has ``size`` without taking the disk's last ones."""

@@ -15,14 +15,15 @@ from spanwire.broker.ports import AuditSource, MessageStore, Transfer
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
-from spanwire.stores.journal.active_segment import ActiveSegment, Encoding
+from spanwire.stores.journal.active_segment import ActiveSegment
 from spanwire.stores.journal.audit_copies import AuditCopies
-from spanwire.stores.journal.batch import Batch, NewSegment
+from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.compaction import Compaction, Scan
 from spanwire.stores.journal.fetching.fetch import Fetch, fetch_of, sizes_of
 from spanwire.stores.journal.fetching.readers import Readers
 from spanwire.stores.journal.index.index import Entry, JournalIndex, OwnedRemovals, StoredDestination
 from spanwire.stores.journal.index.sequences import GONE
+from spanwire.stores.journal.next_batch import MAX_GATHERED_BYTES, NextBatch
 from spanwire.stores.journal.outbox import Outbox, check_unit, check_unit_bytes, transfer_bytes, unit_bytes
 from spanwire.stores.journal.recovery.recovery import Recovery
 from spanwire.stores.journal.segments.record import (
@@ -38,7 +39,6 @@ from spanwire.stores.journal.segments.record import (
     SEGMENT_DROPPED,
 )
 from spanwire.stores.journal.segments.segment import (
-    BATCH_HEAD_SIZE,
     DEFAULT_SEGMENT_BYTES,
     MAX_SEGMENT_BYTES,
     MIN_SEGMENT_BYTES,
@@ -70,8 +70,6 @@ class Journal(MessageStore):
         self._fetches: list[Fetch] = []
         self._deletions: list[int] = []
         self._in_flight: Batch | None = None
-        self._next: Batch | None = None
-        self._encoding: Encoding | None = None  # of the next batch
         self._waited = 0  # the highest position that somebody asked for
         self._in_flight_bytes = 0
         self._most_under_way = 0
@@ -88,10 +86,12 @@ class Journal(MessageStore):
             recovery.index, self._active, self._space, self._outbox.nobody, self._segment_bytes
         )
         self._audit: Final[AuditCopies] = AuditCopies(recovery.replay.audit_segment)
+        self._next: Final[NextBatch] = NextBatch(
+            recovery.index, self._active, self._outbox, self._space, self._compaction, self._audit
+        )
         self._readers: Final[Readers] = Readers()
         self._asked = False
         self._failed = False
-        self._stopping = False
         self.stored_position = 0
         self.waiters = 0
 
@@ -163,7 +163,10 @@ class Journal(MessageStore):
         self._outbox.has_additions = True
         if len(owners) == 1:
             return [self._outbox.message(owners[0], message)]
-        return self._outbox.references(owners, message)
+        before, size = len(self._outbox.entries), self._outbox.size
+        sequences = self._outbox.references(owners, message)
+        self._outbox.note_call(before, size)
+        return sequences
 
     def append_unit(
         self,
@@ -176,11 +179,11 @@ class Journal(MessageStore):
         if additions and not self._space.has_room:
             raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
         owners = self._owners([addition[0] for addition in additions])
-        before = self._begin_unit()
+        before, size = self._begin_unit()
         sequences: list[int] = []
         for place, addition in enumerate(additions):
             sequences.append(self._outbox.message(owners[place], addition[1]))
-        self._end_unit(removals, facts, before)
+        self._end_unit(removals, facts, before, size)
         return sequences
 
     def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
@@ -214,19 +217,19 @@ class Journal(MessageStore):
         if transfers and not self._space.has_room:
             raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
         targets = self._owners([transfer.target for transfer in transfers])
-        before = self._begin_unit()
+        before, size = self._begin_unit()
         firsts: list[int] = []
         for place, transfer in enumerate(transfers):
             firsts.append(self._outbox.transfer(sources[place], targets[place], transfer.sequences))
-        self._end_unit(removals, facts, before)
+        self._end_unit(removals, facts, before, size)
         return firsts
 
-    def _begin_unit(self) -> int:
+    def _begin_unit(self) -> tuple[int, int]:
         self._outbox.position += 1
         self._outbox.has_additions = True
-        return len(self._outbox.entries)
+        return len(self._outbox.entries), self._outbox.size
 
-    def _end_unit(self, removals: list[tuple[Destination, int]], facts: list[Fact], before: int) -> None:
+    def _end_unit(self, removals: list[tuple[Destination, int]], facts: list[Fact], before: int, size: int) -> None:
         for destination, sequence in removals:
             owner = self._index.by_name.get(destination.qualified_name)
             if owner is not None:
@@ -235,6 +238,8 @@ class Journal(MessageStore):
             self._outbox.fact(fact.table, fact.key, fact.value)
         if len(self._outbox.entries) == before:
             self._outbox.position -= 1  # nothing to write, so nothing would ever report this position
+        else:
+            self._outbox.note_call(before, size)
 
     def put_fact(self, table: int, key: bytes, value: bytes) -> None:
         """See `MessageStore.put_fact`."""
@@ -308,29 +313,44 @@ class Journal(MessageStore):
 
     @property
     def has_work(self) -> bool:
-        """Whether `next_batch` has something to do."""
+        """Whether `next_batch` would give one."""
         if self._in_flight is not None or self._failed:
             return False
-        if self._deletions or self._encoding is not None:
+        if self._deletions or self._next.slices:
             return True
         return not self._space.waits and bool(
-            self._outbox.entries or (self._compaction.has_ready and not self._stopping)
+            self._outbox.entries or (self._compaction.has_ready and not self._next.is_last)
         )
-
-    @property
-    def is_encoding(self) -> bool:
-        """Return True if `next_batch` has begun a batch that takes more calls."""
-        return self._encoding is not None
 
     @property
     def may_wait(self) -> bool:
         """Nobody waits for what has gathered, and losing it in a crash would only mean redelivery."""
-        return not self._outbox.has_additions and self._waited <= self.stored_position and not self._deletions
+        return (
+            not self._outbox.has_additions
+            and self._waited <= self.stored_position
+            and not self._deletions
+            and not self._next.slices
+        )
 
     @property
     def backlog_bytes(self) -> int:
         """Bytes that are not known to be on the disk."""
-        return self._outbox.size + self._in_flight_bytes
+        return self._outbox.size + self._next.size + self._in_flight_bytes
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a batch is under way."""
+        return self._in_flight is not None
+
+    @property
+    def has_slice(self) -> bool:
+        """Whether more waits than one turn encodes."""
+        return self._next.has_slice
+
+    @property
+    def has_large_call(self) -> bool:
+        """Whether a call waits that is too large to be encoded in one turn."""
+        return self._next.is_cut or bool(self._outbox.large)
 
     def take_answer(self) -> int:
         """The position to report again, because somebody asked when all was on the disk already; else -1."""
@@ -384,13 +404,17 @@ class Journal(MessageStore):
     @property
     def has_unwritten(self) -> bool:
         """Whether calls wait that `next_batch` has not given yet, for the disk to have room or for their turn."""
-        return bool(self._outbox.entries) or self._encoding is not None or self._space.holds
+        return bool(self._outbox.entries or self._next.slices) or self._space.holds
 
     def space_changed(self, spare_bytes: int, has_room: bool) -> bool:
         """So much of the next segment's file is ready, and the disk has room for messages or not; whether the latter is
         new. From the first call on, a batch waits rather than ask for a segment whose file is not ready; `UNMANAGED`
         bytes end that.
         """
+        if not has_room:
+            self._next.complete_call()
+        if self._next.new_segment is not None and spare_bytes > 0:
+            spare_bytes = 0  # the next batch takes that file
         changed = self._space.change(spare_bytes, has_room)
         if self._space.holds and (has_room or (spare_bytes > 0 and not self._active.is_reserve)):
             self._outbox.entries = self._space.take_held(self._outbox.entries)
@@ -399,68 +423,88 @@ class Journal(MessageStore):
 
     def first_batch(self) -> Batch:
         """Opens the segment of this run, to be written before anything else: no run continues another's file."""
-        batch = Batch(0, self._active.number + 1, 0, 0, [], [], self._roll(0), [])
+        batch = Batch(0, self._active.number + 1, 0, 0, [], [], self._next.roll(0), [])
         self._in_flight = batch
         return batch
 
     def next_batch(self) -> Batch | None:
-        """What is to be written now; None while a batch is under way, after a failure, when there is nothing, or when
-        the batch `is_encoding`: each call makes a slice of the bytes of a gathered unit.
+        """What is to be written now; None while a batch is under way, after a failure, or when there is nothing. Takes
+        what `gather` encoded and one slice more, or the rest of a call that was begun.
         """
         if not self.has_work:
             return None
-        batch = self._next if self._encoding is not None else self._begin_batch()
-        if batch is None:
+        self._most_under_way = max(self._most_under_way, self._outbox.size + self._next.size)
+        self._next.add_slice(False)
+        self._next.complete_call()
+        if self._space.waits and not self._deletions and not self._next.slices:
             return None
-        encoding = self._encoding
-        if encoding is not None:
-            if not self._active.go_on(encoding):
-                return None
-            batch.parts.extend(encoding.parts)
-            self._active.end += batch.size
-        self._encoding = None
-        self._next = None
+        slices = self._next.slices
+        self._next.slices = []
+        position = self.stored_position
+        for part in slices:
+            part.position = self._space.limit(part.position)
+            position = part.position
+        deletions = self._deletions
+        self._deletions = []
+        new_segment = self._next.new_segment
+        self._next.new_segment = None
+        active = self._active
+        offset = active.end
+        parts: list[bytes] = []
+        if active.has_batch:
+            offset = active.batch_start
+            parts = active.end_batch()
+        waiters = self.waiters
+        self.waiters = 0
+        size = active.end - offset
+        batch = Batch(position, active.number, offset, size, parts, slices, new_segment, deletions, waiters)
         self._in_flight = batch
-        if not self._stopping:
+        self._in_flight_bytes = size
+        self._next.size = 0
+        if not self._next.is_last:
             self._compaction.look_now_and_then()
             for number in self._index.segments.droppable(self._active.number):
                 self._index.drop_segment(number)
                 self._outbox.record(SEGMENT_DROPPED, self._outbox.nobody, number, b"")
         return batch
 
-    def _begin_batch(self) -> Batch | None:
-        """Chooses what belongs to the next batch; `_encoding` makes its bytes, if there are any."""
-        self._most_under_way = max(self._most_under_way, self._outbox.size)
-        entries, size = self._take()
-        if self._space.waits and not self._deletions:
-            return None
-        position = self.stored_position
-        if not self._space.waits:
-            position = self._space.limit(self._outbox.position if not self._outbox.entries else entries[-1].position)
-            if not self._stopping and self._compaction.has_ready:
-                entries, size = self._compaction.with_moves(entries, size, self._outbox.position)
-        deletions = self._deletions
-        self._deletions = []
-        new_segment: NewSegment | None = None
-        if entries:
-            size += BATCH_HEAD_SIZE
-            if self._active.end + size > self._active.size:
-                new_segment = self._roll(size)
-            self._encoding = self._active.begin(entries, size)
-        waiters = self.waiters
-        self.waiters = 0
-        self._in_flight_bytes = size
-        self._next = Batch(
-            position, self._active.number, self._active.end, size, [], entries, new_segment, deletions, waiters
-        )
-        return self._next
+    def gather(self) -> bool:
+        """Encode a slice of the next batch, which grows until `next_batch` takes it; False when there is none, or no
+        place for it that is certain. What was encoded counts as under way: a removal of it is written behind it.
+        """
+        if self._failed or (self._next.size >= MAX_GATHERED_BYTES and not self._next.is_cut):
+            return False
+        return self.has_slice and self._next.add_slice(True)
 
     def completed(self, batch: Batch) -> int:
         """The batch is on the disk; gives the position that is stored now."""
-        self._in_flight = None
-        self._in_flight_bytes = 0
+        while self.complete_slice(batch):
+            pass
+        return self.stored_position
+
+    def complete_slice(self, batch: Batch) -> bool:
+        """The batch is on the disk: count its next slice as stored; False if that was the last. The next batch may be
+        written as soon as the first was counted.
+        """
+        place = batch.completed_slices
+        if place == 0:
+            self._in_flight = None
+            self._in_flight_bytes = 0
+            for number in batch.deletions:
+                self._index.segments.deleted(number)
+        position = batch.position
+        if place < len(batch.slices):
+            self._complete_entries(batch.slices[place].entries)
+            position = batch.slices[place].position
+        self._readers.add_unread(self._deletions)
+        if position > self.stored_position:
+            self.stored_position = position
+        batch.completed_slices = place + 1
+        return batch.completed_slices < len(batch.slices)
+
+    def _complete_entries(self, entries: list[Entry]) -> None:
         dropped: set[int] = set()
-        for entry in batch.entries:
+        for entry in entries:
             if entry.kind == MESSAGE:
                 owner = entry.owner
                 if owner.unwritten.get(entry.sequence) is entry:
@@ -472,12 +516,6 @@ class Journal(MessageStore):
                 self._completed_rare(entry)
         if dropped:
             self._index.drop_labels(dropped)  # what was moved out of them is read elsewhere since the batch before
-        self._readers.add_unread(self._deletions)
-        for number in batch.deletions:
-            self._index.segments.deleted(number)
-        if batch.position > self.stored_position:
-            self.stored_position = batch.position
-        return self.stored_position
 
     def _completed_rare(self, entry: Entry) -> None:
         kind = entry.kind
@@ -495,7 +533,7 @@ class Journal(MessageStore):
 
     def note_clean_stop(self) -> None:
         """The last thing before the store is closed in order; no record may follow it."""
-        self._stopping = True
+        self._next.is_last = True
         self._outbox.record(CLEAN_STOP, self._outbox.nobody, 0, b"")
 
     def take_fetches(self) -> list[Fetch]:
@@ -511,7 +549,7 @@ class Journal(MessageStore):
 
     def take_scan(self) -> Scan | None:
         """A block of an old segment that is to be read now, at leisure, or None; answered by `scanned`."""
-        return None if self._failed or self._stopping else self._compaction.next_scan()
+        return None if self._failed or self._next.is_last else self._compaction.next_scan()
 
     def scanned(self, scan: Scan, block: bytes) -> None:
         """The block of a `take_scan`; empty when it cannot be read."""
@@ -539,30 +577,3 @@ class Journal(MessageStore):
 
     def _owners(self, destinations: list[Destination]) -> list[StoredDestination]:
         return [self._index.by_name.get(known.qualified_name) or self._create(known) for known in destinations]
-
-    def _take(self) -> tuple[list[Entry], int]:
-        """Takes entries for the next batch, with the bytes of their records.
-
-        Nothing if there is no room for that on the disk. What was under way when the room went is written while the
-        active segment has a place for it, so that nobody waits for it in vain; else what frees room goes on alone.
-        """
-        space = self._space
-        outbox = self._outbox
-        if space.waits:
-            return [], 0
-        taken, size, count = outbox.take()
-        if not space.has_room and (space.holds or not self._active.takes_late(BATCH_HEAD_SIZE + size, space)):
-            outbox.entries = space.hold(outbox.entries)
-            taken, size, count = outbox.take()
-        if taken and not self._active.fits(BATCH_HEAD_SIZE + size, space, outbox.has_additions):
-            space.waits = True
-            return [], 0
-        outbox.taken(count)
-        return taken, size
-
-    def _roll(self, size: int) -> NewSegment:
-        new_segment = self._active.roll(size, self._space)
-        self._compaction.look_soon()
-        if not self._stopping:
-            self._audit.copy(self._index, self._outbox)
-        return new_segment

@@ -39,8 +39,8 @@ from spanwire.stores.journal.segments.record import (
 )
 from spanwire.stores.journal.segments.transfers import FIXED_BYTES, RUN_BYTES, TransferRuns, encode_transfer
 
-MAX_BATCH_BYTES: Final = 4 * MIB  # encoding one batch must not hold the loop for more than some milliseconds
-MAX_BATCH_RECORDS: Final = 4_096  # the same; a record costs half a microsecond
+MAX_SLICE_BYTES: Final = 4 * MIB  # encoding them must not hold the loop for more than some milliseconds
+MAX_SLICE_RECORDS: Final = 4_096  # the same; a record costs half a microsecond
 MAX_UNIT_BYTES: Final = 1024 * MIB  # a transaction lies in one batch and so in one segment of at most 4 GiB
 
 LEAST_TRANSFER: Final = record_size(FIXED_BYTES + RUN_BYTES)
@@ -48,18 +48,37 @@ LEAST_TRANSFER: Final = record_size(FIXED_BYTES + RUN_BYTES)
 _PRODUCER_SEQUENCE: Final = Struct("<q")
 
 
+class Slice:
+    """The next ``entries``, and the ``size`` of their records. ``count`` tells how many entries that is with those that
+    concern nothing any more. With them all calls up to ``position`` are complete; of the call behind that, which is
+    larger than a slice, ``rest`` bytes are left.
+    """
+
+    __slots__ = ("count", "entries", "position", "rest", "size")
+
+    def __init__(self, entries: list[Entry], size: int, count: int, position: int, rest: int) -> None:
+        self.entries: Final[list[Entry]] = entries
+        self.size: Final[int] = size
+        self.count: Final[int] = count
+        self.position: Final[int] = position
+        self.rest: Final[int] = rest
+
+
 class Outbox:
     """``entries`` of together ``size`` bytes; all of the call that is being made get its ``position``.
 
     ``has_additions`` says that there is more among them than removals and notes; ``nobody`` owns what belongs to no
-    line.
+    line. ``slice_bytes`` and ``slice_records`` bound a slice. ``large`` are the positions of the calls that are larger.
     """
 
-    __slots__ = ("entries", "has_additions", "nobody", "position", "size")
+    __slots__ = ("entries", "has_additions", "large", "nobody", "position", "size", "slice_bytes", "slice_records")
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.size = 0
+        self.large: list[int] = []
+        self.slice_bytes = MAX_SLICE_BYTES
+        self.slice_records = MAX_SLICE_RECORDS
         self.position = 0
         self.has_additions = False
         self.nobody: Final[StoredDestination] = StoredDestination(0, Destination(QUEUE, "-"), 0)
@@ -184,6 +203,8 @@ class Outbox:
         entry.unit = GatheredUnit(unit, owners, removals)
         self.entries.append(entry)
         self.size += size
+        if size > self.slice_bytes or unit.size > self.slice_records:
+            self.large.append(self.position)
 
     def cancel(self, entry: Entry) -> None:
         """The message of a waiting entry is not needed: only its numbers are written."""
@@ -204,19 +225,37 @@ class Outbox:
         entry.message = None
         entry.owner.unwritten.pop(entry.sequence, None)
 
-    def take(self) -> tuple[list[Entry], int, int]:
-        """The next entries up to `MAX_BATCH_BYTES` or `MAX_BATCH_RECORDS`, whole calls only, the bytes of their
-        records, and how many entries that is with those that concern nothing any more. They stay here until `taken`.
-        A gathered unit is the last one: what it has before itself is encoded when its own slices begin.
+    @property
+    def has_slice(self) -> bool:
+        """Whether more waits than `take` gives."""
+        return self.size > self.slice_bytes or len(self.entries) > self.slice_records or bool(self.large)
+
+    def note_call(self, before: int, size_before: int) -> None:
+        """The call that ends now began behind so many entries and bytes: remember it if it is larger than a slice."""
+        if len(self.entries) - before > self.slice_records or self.size - size_before > self.slice_bytes:
+            self.large.append(self.position)
+
+    def take(self, is_cut: bool = False) -> Slice:
+        """The next entries up to `MAX_SLICE_BYTES` or `MAX_SLICE_RECORDS`, in whole calls, unless one call alone has
+        more. They stay here until `taken`. With ``is_cut`` the slice before this one ended in a call: the ``rest`` is
+        not counted again. A gathered unit is the last one: it is encoded in slices of its own.
         """
         chosen: list[Entry] = []
         size = 0
         count = 0
         position = -1
+        first = 0
+        start = 0
         for entry in self.entries:
-            if (size > MAX_BATCH_BYTES or count >= MAX_BATCH_RECORDS) and entry.position != position:
-                break
-            position = entry.position
+            if entry.position != position:
+                if size > self.slice_bytes or count >= self.slice_records:
+                    break
+                position = entry.position
+                first = count
+                start = size
+            elif count - first >= self.slice_records or size - start > self.slice_bytes:
+                rest = 1 if is_cut else self._rest(count, position)
+                return Slice(chosen, size, count, position - 1, rest)
             count += 1
             if entry.kind >= REDELIVERY and _is_void(entry):
                 continue
@@ -224,18 +263,31 @@ class Outbox:
             size += entry.size
             if entry.kind == UNIT:
                 break
-        return chosen, size, count
+        return Slice(chosen, size, count, self.position if count == len(self.entries) else position, 0)
+
+    def _rest(self, count: int, position: int) -> int:
+        """The bytes of a call behind the first ``count`` entries."""
+        size = 0
+        for place in range(count, len(self.entries)):
+            entry = self.entries[place]
+            if entry.position != position:
+                break
+            size += entry.size
+        return size
 
     def taken(self, count: int) -> None:
         """The first ``count`` entries are on their way."""
         entries = self.entries
-        for entry in entries[:count]:
-            self.size -= entry.size
+        for place in range(count):
+            self.size -= entries[place].size
         if count == len(entries):
             self.entries = []
             self.has_additions = False
-        else:
-            del entries[:count]  # in place: a copy would touch all that wait
+            self.large = []
+            return
+        del entries[:count]  # in place: a copy would touch all that wait
+        while self.large and self.large[0] < entries[0].position:
+            del self.large[0]
 
 
 def cancellation(message: Message) -> bytes:

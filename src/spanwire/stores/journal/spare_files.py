@@ -6,7 +6,8 @@ messages that were under way, and for a whole segment's worth of what compaction
 and so makes room for the next file. It is made when the first segment is half full, and outlives the broker. No clock
 and no thread here; the disk is called by whoever drives it.
 
-Each step ends with a sync, for which the next batch may have to wait; so steps are small while there is time. They are
+Each step but the last of a segment's file, which is synced when it becomes a segment, ends with a sync, for which the
+next batch may have to wait; so steps are small while there is time. They are
 as large as they must be for both files to be ready when the active segment is full (`SpareFiles.due`): where that is
 near, or a batch waits for the files, a few large steps cost fewer syncs than many small ones, and on a slow disk a sync
 costs more than the bytes.
@@ -23,6 +24,7 @@ from spanwire.stores.journal.segments.segment import MAX_SEGMENT_BYTES, RESERVE_
 STEP_BYTES: Final = 1024 * 1024  # zeros written and synced at a time at least; a batch need not wait long for that
 NO_HURRY: Final = 1 << 62  # bytes: the active segment has room for all that may come while the files grow
 RESERVE_PER_MESSAGE: Final = 32  # bytes: a removal and its share of a batch's head; those synced one by one take twice
+RESERVE_STEPS: Final = 32  # parts of a segment by which the reserve grows: a sync is not worth some bytes more
 SHRINK_SHARE: Final = 4  # a reserve of more than so many times what is wanted is cut
 
 
@@ -34,7 +36,9 @@ def kept_bytes(segment_bytes: int, messages: int) -> int:
 def wanted_reserve(segment_bytes: int, messages: int, under_way: int) -> int:
     """Bytes of the whole reserve; ``under_way`` is the most that ever waited to be written."""
     late = max(segment_bytes // 2, min(under_way, MAX_UNSTORED_BYTES))
-    return min(kept_bytes(segment_bytes, messages) + late, MAX_SEGMENT_BYTES)
+    step = max(1, segment_bytes // RESERVE_STEPS)
+    size = (kept_bytes(segment_bytes, messages) + late + step - 1) // step * step
+    return min(size, MAX_SEGMENT_BYTES)
 
 
 class SpareFiles:
@@ -84,15 +88,17 @@ class SpareFiles:
         if spare_first and self.spare_bytes < self.spare_target:
             self.name = SPARE_NAME
             self.spare_bytes = self._grow(self.spare_bytes, self.spare_target, step_bytes)
+            if self._sync and self.spare_bytes < self.spare_target:
+                self._disk.sync(self.name)
             return
         self.name = RESERVE_NAME
         self.reserve_bytes = self._grow(self.reserve_bytes, self.reserve_target, step_bytes)
+        if self._sync:
+            self._disk.sync(self.name)
 
     def _grow(self, size: int, target: int, step_bytes: int) -> int:
         size = min(size + step_bytes, target)
         self._disk.resize(self.name, size)
-        if self._sync:
-            self._disk.sync(self.name)
         return size
 
     def use_reserve(self) -> None:

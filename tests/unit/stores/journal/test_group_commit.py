@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.stores.journal.group_commit import MAX_PENALTY, MAX_WAIT, GroupCommit
+from spanwire.stores.journal.group_commit import MAX_PENALTY, MAX_WAIT, SLOW_WRITE, GroupCommit
 
 
 def test_a_batch_waits_until_everybody_who_was_answered_is_back() -> None:
@@ -31,6 +31,18 @@ def test_a_single_client_is_never_held_up() -> None:
     group = GroupCommit()
     group.completed(1, 0, 1.0)
     assert not group.holds(0, 1.0)
+
+
+def test_a_batch_grows_for_half_of_the_time_that_a_slow_write_took_and_not_after_a_fast_one() -> None:
+    group = GroupCommit()
+    assert not group.lets_grow(0.0)
+    group.began(1.0)
+    assert group.lets_grow(1.0 + 2 * SLOW_WRITE)
+    assert group.lets_grow(1.0 + 2.9 * SLOW_WRITE)
+    assert not group.lets_grow(1.0 + 3.1 * SLOW_WRITE)
+    group.began(2.0)
+    assert not group.lets_grow(2.0 + SLOW_WRITE / 2)
+    assert not group.lets_grow(2.0 + SLOW_WRITE / 2)
 
 
 def test_waits_in_vain_become_rare_and_success_forgives_them() -> None:

@@ -17,7 +17,7 @@ from spanwire.stores.journal.index.sequences import (
     location_segment,
     packed_location,
 )
-from spanwire.stores.journal.outbox import MAX_BATCH_BYTES, MAX_BATCH_RECORDS, MAX_UNIT_BYTES
+from spanwire.stores.journal.outbox import MAX_SLICE_BYTES, MAX_SLICE_RECORDS, MAX_UNIT_BYTES
 from spanwire.stores.journal.segments.record import CANCELLED, MESSAGE
 from spanwire.stores.journal.segments.segment import MAX_SEGMENT_BYTES, SegmentReader
 from tests.support.journal_driver import JournalDriver
@@ -163,15 +163,15 @@ def test_a_large_backlog_is_cut_into_batches_but_never_inside_a_unit() -> None:
 
 def test_a_batch_has_a_limited_number_of_records_but_for_a_unit() -> None:
     driver = JournalDriver()
-    for number in range(MAX_BATCH_RECORDS + 10):
+    for number in range(MAX_SLICE_RECORDS + 10):
         driver.store.append(A, plain_message(A, number))
-    driver.store.append_unit([(A, plain_message(A, number)) for number in range(MAX_BATCH_RECORDS)], [], [])
+    driver.store.append_unit([(A, plain_message(A, number)) for number in range(MAX_SLICE_RECORDS)], [], [])
     sizes = []
     batch = driver.write_one()
     while batch is not None:
         sizes.append(sum(entry.kind == MESSAGE for entry in batch.entries))
         batch = driver.write_one()
-    assert sizes[:2] == [MAX_BATCH_RECORDS - 1, 11 + MAX_BATCH_RECORDS]  # the first has the line's own record
+    assert sizes[:2] == [MAX_SLICE_RECORDS - 1, 11 + MAX_SLICE_RECORDS]  # the first has the line's own record
     assert driver.store.backlog_bytes == 0
 
 
@@ -183,7 +183,7 @@ def test_a_unit_that_is_too_large_is_refused_and_changes_nothing() -> None:
         driver.store.append_unit([(A, body)] * 110, [], [])
     assert driver.store.position() == before
     assert not driver.store.has_work
-    assert MAX_UNIT_BYTES + MAX_BATCH_BYTES < MAX_SEGMENT_BYTES
+    assert MAX_UNIT_BYTES + MAX_SLICE_BYTES < MAX_SEGMENT_BYTES
 
 
 def test_a_message_larger_than_a_segment_gets_a_segment_that_fits() -> None:

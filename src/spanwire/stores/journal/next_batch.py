@@ -1,0 +1,174 @@
+"""The batch that is handed over next, encoded slice by slice, so that no turn of the loop is long however much waits.
+
+While one batch is on its way to the disk the next one grows by a slice in each turn. So all that waits goes with one
+sync, and a newcomer waits for two: that of the batch under way and its own. A call that is larger than a slice is
+encoded in several, too; the batch is not handed over before all of it is there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.persistence.unsynced_bytes import MAX_UNSTORED_BYTES
+from spanwire.stores.journal.active_segment import COPIED_AHEAD_BYTES, COPIED_BYTES, ActiveSegment
+from spanwire.stores.journal.audit_copies import AuditCopies
+from spanwire.stores.journal.batch import BatchSlice, NewSegment
+from spanwire.stores.journal.compaction import Compaction
+from spanwire.stores.journal.index.index import Entry, JournalIndex
+from spanwire.stores.journal.outbox import Outbox, Slice
+from spanwire.stores.journal.segments.segment import BATCH_HEAD_SIZE
+from spanwire.stores.journal.space import DiskSpace
+
+MAX_GATHERED_BYTES: Final = MAX_UNSTORED_BYTES  # of a batch, unless one call is larger: more does not wait for the disk
+
+
+class NextBatch:
+    """Its ``slices`` of together ``size`` bytes are encoded, and the index knows them, as of a batch under way.
+
+    ``new_segment`` is the one that it begins, if any; ``is_cut`` says that the last slice ends within a call,
+    ``is_last`` that the store is being closed.
+    """
+
+    __slots__ = (
+        "_active",
+        "_audit",
+        "_compaction",
+        "_index",
+        "_outbox",
+        "_space",
+        "_unit",
+        "_unit_position",
+        "is_cut",
+        "is_last",
+        "new_segment",
+        "size",
+        "slices",
+    )
+
+    def __init__(
+        self,
+        index: JournalIndex,
+        active: ActiveSegment,
+        outbox: Outbox,
+        space: DiskSpace,
+        compaction: Compaction,
+        audit: AuditCopies,
+    ) -> None:
+        self._index: Final[JournalIndex] = index
+        self._active: Final[ActiveSegment] = active
+        self._outbox: Final[Outbox] = outbox
+        self._space: Final[DiskSpace] = space
+        self._compaction: Final[Compaction] = compaction
+        self._audit: Final[AuditCopies] = audit
+        self._unit: Entry | None = None  # a gathered unit of which a part is encoded; once all of it is, the calls up
+        self._unit_position = 0  # to here are complete
+        self.slices: list[BatchSlice] = []
+        self.size = 0
+        self.new_segment: NewSegment | None = None
+        self.is_cut = False
+        self.is_last = False
+
+    @property
+    def has_slice(self) -> bool:
+        """Whether more waits than one slice."""
+        return self.is_cut or self._outbox.has_slice
+
+    def add_slice(self, is_ahead: bool) -> bool:
+        """Encode what waits next, up to a slice; False when it has no place. ``is_ahead``: the batch goes on."""
+        copied_bytes = COPIED_AHEAD_BYTES if is_ahead else COPIED_BYTES
+        if self._unit is not None:
+            self._encode_unit(self._unit, self._unit_position, copied_bytes)
+            return True
+        taken = self._take(is_ahead)
+        if taken is None:
+            return False
+        entries = taken.entries
+        if not self.is_last and not self.is_cut and self._compaction.has_ready:
+            size = taken.size + taken.rest
+            entries = self._compaction.with_moves(entries, size, self._outbox.position, self._active.has_batch)
+        unit: Entry | None = None
+        if entries:
+            self._begin(entries, taken.rest)
+            if entries[-1].unit is not None:
+                unit = entries.pop()
+            self._active.encode(entries, copied_bytes)
+        self.is_cut = taken.rest > 0
+        if unit is None:
+            self.slices.append(BatchSlice(entries, taken.position))
+        else:
+            self.slices.append(BatchSlice(entries, unit.position - 1))
+            self._encode_unit(unit, taken.position, copied_bytes)
+        return True
+
+    def _take(self, is_ahead: bool) -> Slice | None:
+        """Take what is encoded next.
+
+        None if there is no room for that on the disk. What was under way when the room went is written while the
+        active segment has a place for it, so that nobody waits for it in vain; else what frees room goes on alone.
+        """
+        space = self._space
+        outbox = self._outbox
+        active = self._active
+        if self.is_cut:  # the rest of a call has its place
+            taken = outbox.take(True)
+            outbox.taken(taken.count)
+            return taken
+        if space.waits or (not space.has_room and (is_ahead or active.has_batch)):
+            return None
+        taken = outbox.take()
+        size = taken.size + taken.rest
+        if active.has_batch:
+            if not active.stays(size, space, outbox.has_additions):
+                return None
+        else:
+            if not space.has_room and (space.holds or not active.takes_late(BATCH_HEAD_SIZE + size, space)):
+                outbox.entries = space.hold(outbox.entries)
+                taken = outbox.take()
+                size = taken.size + taken.rest
+            if taken.entries and not active.fits(BATCH_HEAD_SIZE + size, space, outbox.has_additions):
+                space.waits = not is_ahead
+                return None
+        outbox.taken(taken.count)
+        return taken
+
+    def _encode_unit(self, entry: Entry, position: int, copied_bytes: int) -> None:
+        """Encode the next slice of a gathered unit; calls up to ``position`` are complete with all of it."""
+        outbox = self._outbox
+        assert entry.unit is not None
+        is_whole = self._active.encode_unit(entry.unit, outbox.slice_records, outbox.slice_bytes, copied_bytes)
+        self._unit = None if is_whole else entry
+        self._unit_position = position
+        self.is_cut = not is_whole
+        self.slices.append(BatchSlice([], position if is_whole else entry.position - 1))
+
+    def _begin(self, entries: list[Entry], rest: int) -> None:
+        """Begin the batch, unless it is begun, for these entries and the ``rest`` of the call of the last one."""
+        active = self._active
+        size = 0
+        for entry in entries:
+            size += entry.size
+        if not active.has_batch:
+            if active.end + BATCH_HEAD_SIZE + size + rest > active.size or self._is_worth_a_segment():
+                self.new_segment = self.roll(BATCH_HEAD_SIZE + size + rest)
+            active.begin_batch()
+        self.size += size
+
+    def _is_worth_a_segment(self) -> bool:
+        """Whether the next segment's file is ready, little is left of this one and much waits: then a sync less is
+        worth more than these bytes.
+        """
+        is_ready = self._space.has_room and self._space.spare_bytes >= self._active.segment_bytes
+        return is_ready and self._outbox.has_slice and self._active.is_nearly_full
+
+    def complete_call(self) -> None:
+        """Encode the rest of a call of which a part is encoded: all of it belongs into one batch."""
+        while self.is_cut:
+            self.add_slice(False)
+
+    def roll(self, size: int) -> NewSegment:
+        """Go on to a new segment with room for ``size`` bytes; a copy of the producer audit is queued for it."""
+        new_segment = self._active.roll(size, self._space)
+        self._compaction.look_soon()
+        if not self.is_last:
+            self._audit.copy(self._index, self._outbox)
+        return new_segment

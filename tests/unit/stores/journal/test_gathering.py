@@ -1,0 +1,215 @@
+"""A batch that is encoded slice by slice while the one before it is on its way to the disk."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from spanwire.model.destination import QUEUE, Destination
+from spanwire.stores.journal.batch import write_batch
+from spanwire.stores.journal.next_batch import MAX_GATHERED_BYTES
+from spanwire.stores.journal.outbox import MAX_SLICE_BYTES, MAX_SLICE_RECORDS
+from spanwire.stores.journal.segments.record import CANCELLED, MESSAGE, REMOVAL
+from tests.simulation.disk import PowerCutError
+from tests.support.journal_driver import JournalDriver
+from tests.support.plain_format import plain_message
+
+A = Destination(QUEUE, "A")
+
+
+def driver_with_slices(records: int = 2, segment_bytes: int = 65536) -> JournalDriver:
+    """A journal with one line, whose slices have so many records."""
+    driver = JournalDriver(segment_bytes=segment_bytes)
+    driver.store.add_destination(A)
+    driver.turn()
+    driver.store._outbox.slice_records = records
+    return driver
+
+
+def fill(driver: JournalDriver, count: int) -> list[int]:
+    return [driver.store.append(A, plain_message(A, number)) for number in range(count)]
+
+
+def recovered_after(driver: JournalDriver, length: int) -> int:
+    """How many messages there are after a power cut that left so many bytes of each write."""
+    disk = driver.disk.power_cut_keeping(lambda data: data[:length], lambda: True)
+    return sum(len(line.sequences) for line in JournalDriver(disk, 65536).recovered)
+
+
+def test_slices_that_were_encoded_ahead_are_written_as_one_batch_with_what_came_last() -> None:
+    driver = driver_with_slices()
+    fill(driver, 2)
+    first = driver.store.next_batch()
+    assert first is not None
+    sequences = fill(driver, 7)
+    assert [driver.store.gather() for _ in range(4)] == [True, True, True, False]
+    driver.end_one(first)
+    batch = driver.store.next_batch()
+    assert batch is not None
+    assert [len(part.entries) for part in batch.slices] == [2, 2, 2, 1]
+    position = driver.store.position()
+    driver.end_one(batch)
+    assert driver.stored == position
+    driver.crash()
+    assert list(driver.recovered[0].sequences)[-7:] == sequences
+
+
+def test_each_slice_counts_by_itself_and_the_next_batch_may_go_after_the_first() -> None:
+    driver = driver_with_slices()
+    before = driver.store.stored_position
+    fill(driver, 6)
+    while driver.store.gather():
+        pass
+    batch = driver.store.next_batch()
+    assert batch is not None
+    write_batch(driver.disk, batch, True)
+    assert driver.store.complete_slice(batch)
+    assert driver.store.stored_position == before + 2
+    fill(driver, 1)
+    assert driver.store.has_work
+    assert driver.store.complete_slice(batch)
+    assert driver.store.stored_position == before + 4
+    assert not driver.store.complete_slice(batch)
+    assert driver.store.stored_position == before + 6
+
+
+def test_a_message_that_is_removed_before_its_slice_is_cancelled_and_afterwards_removed() -> None:
+    driver = driver_with_slices()
+    sequences = fill(driver, 4)
+    driver.store.gather()
+    driver.store.remove(A, sequences[0])
+    driver.store.remove(A, sequences[3])
+    batch = driver.store.next_batch()
+    assert batch is not None
+    assert [entry.kind for entry in batch.entries] == [MESSAGE, MESSAGE, MESSAGE, CANCELLED]
+    driver.end_one(batch)
+    removal = driver.write_one()
+    assert removal is not None
+    assert [(entry.kind, entry.sequence) for entry in removal.entries] == [(REMOVAL, sequences[0])]
+    driver.crash()
+    assert list(driver.recovered[0].sequences) == sequences[1:3]
+
+
+def test_a_line_that_is_removed_while_its_messages_are_encoded_is_gone() -> None:
+    driver = driver_with_slices()
+    fill(driver, 5)
+    driver.store.gather()
+    driver.store.remove_destination(A)
+    driver.turn()
+    driver.crash()
+    assert driver.recovered == []
+
+
+def test_a_unit_that_is_larger_than_a_slice_is_one_batch_and_may_be_cut_off_anywhere() -> None:
+    driver = driver_with_slices()
+    fill(driver, 1)
+    driver.store.append_unit([(A, plain_message(A, number)) for number in range(9)], [], [])
+    fill(driver, 1)
+    assert driver.store.has_large_call
+    sizes = []
+    while driver.store.has_large_call:
+        assert driver.store.gather()
+        sizes.append(driver.store._next.slices[-1].position)
+    position = driver.store.position()
+    assert sizes == [position - 2] * 4 + [position]
+    batch = driver.store.next_batch()
+    assert batch is not None
+    driver.disk.cut_at = driver.disk.steps + 1
+    with pytest.raises(PowerCutError):
+        driver.end_one(batch)
+    found = [recovered_after(driver, length) for length in range(0, batch.size + 1, 7)]
+    assert found[:-3] == [0] * (len(found) - 3)
+    assert set(found[-3:]) <= {0, 11}
+    assert recovered_after(driver, batch.size) == 11
+
+
+def test_a_unit_of_which_a_part_is_encoded_is_completed_at_once_when_the_room_goes() -> None:
+    driver = driver_with_slices()
+    driver.store.space_changed(65536, True)
+    driver.store.append_unit([(A, plain_message(A, number)) for number in range(9)], [], [])
+    driver.store.gather()
+    driver.store.space_changed(0, False)
+    assert not driver.store.has_large_call
+    driver.turn()
+    driver.crash()
+    assert len(driver.recovered[0].sequences) == 9
+
+
+def test_on_a_full_disk_nothing_is_encoded_ahead_and_what_was_is_written() -> None:
+    driver = driver_with_slices()
+    driver.store.space_changed(65536, True)
+    sequences = fill(driver, 9)
+    assert driver.store.gather()
+    driver.store.space_changed(0, False)
+    assert not driver.store.gather()
+    driver.turn()
+    driver.crash()
+    assert list(driver.recovered[0].sequences)[:2] == sequences[:2]
+
+
+def test_the_file_of_the_next_segment_is_not_taken_twice() -> None:
+    driver = driver_with_slices(6, 8192)
+    driver.store.space_changed(8192, True)
+    for number in range(20):
+        driver.store.append(A, plain_message(A, number, b"x" * 1000))
+    batch = driver.store.next_batch()
+    assert batch is not None
+    before = driver.store.segment
+    while driver.store.gather():
+        pass
+    segment = driver.store.segment
+    assert segment == before + 1
+    driver.store.space_changed(8192, True)  # told before the batch that takes the file was handed over
+    while driver.store.gather():
+        pass
+    assert driver.store.segment == segment
+    assert driver.store._space.spare_bytes == 0
+    driver.end_one(batch)
+    driver.store.space_changed(-1, True)
+    driver.turn()
+    driver.crash()
+    assert len(driver.recovered[0].sequences) == 20
+
+
+def test_a_failed_write_takes_the_slices_behind_it_along() -> None:
+    driver = driver_with_slices()
+    fill(driver, 2)
+    batch = driver.store.next_batch()
+    assert batch is not None
+    fill(driver, 6)
+    assert driver.store.gather()
+    driver.disk.fail_at = {driver.disk.steps: errno.EIO}
+    with pytest.raises(OSError):
+        write_batch(driver.disk, batch, True)
+    driver.store.fail()
+    assert not driver.store.gather()
+    assert driver.store.next_batch() is None
+    driver.crash()
+    assert list(driver.recovered[0].sequences) in ([], [1, 2])
+
+
+def test_a_batch_grows_up_to_a_limit() -> None:
+    driver = JournalDriver(segment_bytes=4 * MAX_GATHERED_BYTES)
+    body = plain_message(A, 1, b"x" * (MAX_SLICE_BYTES // 4))
+    for _ in range(MAX_GATHERED_BYTES // MAX_SLICE_BYTES * 8):
+        driver.store.append(A, body)
+    while driver.store.gather():
+        pass
+    batch = driver.store.next_batch()
+    assert batch is not None
+    assert MAX_GATHERED_BYTES <= batch.size <= MAX_GATHERED_BYTES + 3 * MAX_SLICE_BYTES
+
+
+def test_redelivery_counts_of_messages_that_are_gone_are_passed_over_slice_by_slice() -> None:
+    driver = JournalDriver()
+    count = MAX_SLICE_RECORDS + 10
+    sequences = [driver.store.append(A, plain_message(A, number)) for number in range(count)]
+    driver.turn()
+    for sequence in sequences:
+        driver.store.note_redelivery(A, sequence, 1)
+    for sequence in sequences:
+        driver.store.remove(A, sequence)
+    position = driver.store.position()
+    driver.turn()
+    assert driver.stored == position
