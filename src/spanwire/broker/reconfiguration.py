@@ -18,7 +18,8 @@ from spanwire.broker.timers import Timers
 
 
 class Reconfiguration:
-    """Changes what is there at once and as a whole. What it is given was checked before, and nothing of it fails.
+    """Changes what is there; of many destinations some in each turn. What it is given was checked before, and nothing
+    of it fails.
 
     Of a policy existing destinations take over what they look up when they need it: limits, flow control, dead letters,
     expiry, advisories about messages where they had some, removal when idle. What made a queue or topic the kind that

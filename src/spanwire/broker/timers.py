@@ -34,6 +34,7 @@ class Timers:
         upkeep: UpkeepSettings | None,
     ) -> None:
         self._context: Final[BrokerContext] = context
+        self._map: Final[DestinationMap] = destination_map
         self._consuming: Final[Consuming] = consuming
         self._flow: Final[FlowControl] = flow
         self._scheduler: Final[Scheduler | None] = scheduler
@@ -49,7 +50,7 @@ class Timers:
 
     def next_timeout(self) -> float | None:
         """When to call `run`, in monotonic seconds; 0.0 while a job is under way."""
-        if self._context.has_jobs():
+        if self._context.has_jobs() or self._map.is_retuning:
             return 0.0
         dues = [
             self._sweep.next_timeout(),
@@ -69,6 +70,10 @@ class Timers:
             self._scheduler.run()
         self._sweep.run()
         self._upkeep.run()
+        if self._map.is_retuning:
+            self._map.retune_some()
+            if not self._map.is_retuning:
+                self._flow.unpark()  # other limits hold
         jobs = self._context.take_jobs(SLICES_PER_TURN)
         place = 0
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spanwire.broker.destinations.destination_map import POLICIES_PER_STEP, RETUNING_STEPS
 from spanwire.broker.dispatch.virtual_settings import CompositeDestination, ForwardTo, MirroredQueues, VirtualSettings
 from spanwire.broker.policy.policy_entry import DeadLetterStrategy, PolicyEntry
 from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
@@ -132,3 +133,64 @@ def test_rights_are_asked_of_the_new_map() -> None:
     stage.broker.reconfiguration.use_authorizer(RecordingAuthorizer(("ann", "write", Q)))
     with pytest.raises(AuthorizationError):
         producer.sends(Q, "b")
+
+
+def tuned(stage: Stage, count: int, limit: int) -> int:
+    """How many of the first queues have this limit of memory."""
+    homes = [stage.broker.home_of(parse_destination(f"queue://N{number}")) for number in range(count)]
+    return sum(home is not None and home.usage.limit_bytes == limit for home in homes)
+
+
+def turns_until_tuned(stage: Stage) -> int:
+    turns = 0
+    while stage.broker.next_timeout() == 0.0:
+        stage.broker.run(stage.now)
+        turns += 1
+    return turns
+
+
+def test_many_destinations_take_over_changed_policies_some_in_each_turn() -> None:
+    stage = Stage()
+    peer = stage.peer("p")
+    count = 2 * RETUNING_STEPS + 100
+    for number in range(count):
+        peer.creates(f"queue://N{number}")
+    use(stage, PolicyEntry(QUEUES, memory_limit_bytes=200))
+    assert tuned(stage, count, 200) == RETUNING_STEPS
+    assert stage.broker.next_timeout() == 0.0
+    stage.broker.run(stage.now)
+    assert tuned(stage, count, 200) == 2 * RETUNING_STEPS
+    assert turns_until_tuned(stage) == 1
+    assert tuned(stage, count, 200) == count
+    others = [PolicyEntry(Destination(QUEUE, f"OTHER{number}")) for number in range(9 * POLICIES_PER_STEP)]
+    use(stage, PolicyEntry(QUEUES, memory_limit_bytes=300), *others)
+    assert tuned(stage, count, 300) == RETUNING_STEPS // 10  # a destination is compared with many
+
+
+def test_policies_that_change_again_before_all_took_them_over_hold_for_all_in_the_end() -> None:
+    stage = Stage()
+    peer = stage.peer("p")
+    count = 2 * RETUNING_STEPS
+    for number in range(count):
+        peer.creates(f"queue://N{number}")
+    use(stage, PolicyEntry(QUEUES, memory_limit_bytes=200))
+    use(stage, PolicyEntry(QUEUES, memory_limit_bytes=300))
+    assert tuned(stage, count, 300) == RETUNING_STEPS
+    turns_until_tuned(stage)
+    assert tuned(stage, count, 300) == count
+
+
+def test_what_comes_and_goes_while_policies_are_taken_over_is_counted_once() -> None:
+    stage = Stage()
+    peer = stage.peer("p")
+    count = 2 * RETUNING_STEPS
+    for number in range(count):
+        peer.creates(f"queue://N{number}")
+    use(stage, PolicyEntry(QUEUES, max_destinations=count))
+    peer.removes("queue://N0")  # had its turn
+    peer.removes(f"queue://N{count - 1}")  # has not
+    peer.creates("queue://NEW")
+    turns_until_tuned(stage)
+    peer.creates("queue://LAST")
+    with pytest.raises(IllegalStateError, match="maximum number of destinations"):
+        peer.creates("queue://MORE")

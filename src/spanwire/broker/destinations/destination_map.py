@@ -4,6 +4,7 @@ to.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 from spanwire.broker.advisories.message_advisories import new_queue, new_topic
@@ -26,6 +27,10 @@ from spanwire.model.errors import IllegalStateError, InvalidDestinationError
 
 ADVISORY_SHARE: Final = 25  # percent of memoryUsage that advisories may take that wait for those who listen
 MAX_DESTINATIONS: Final = 50_000  # destinations of one broker; each costs memory and a line in every view
+RETUNING_STEPS: Final = (
+    500  # of one turn: a destination takes over changed policies, or 64 policies are compared with it
+)
+POLICIES_PER_STEP: Final = 64
 
 
 class DestinationMap:
@@ -47,6 +52,8 @@ class DestinationMap:
         self.fan_out: Final[FanOutRoom] = FanOutRoom(context, self.topics, self.durables, self.wildcards)
         self.swept: Final[dict[int, dict[str, Queue]]] = {}  # by the period of the look for expired messages
         self.removable: Final[dict[str, BrokerDestination]] = {}  # those that their policy removes when they are idle
+        self._untuned: dict[str, BrokerDestination] = {}  # those that have to take over changed policies, oldest first
+        self._untuned_durables: list[DurableSubscription] = []
         self.served = 0  # topics of all durable subscriptions together
         self.changes = 0  # how often a permanent queue, or somebody who listens to a pattern, came or went
 
@@ -148,18 +155,40 @@ class DestinationMap:
             swept[queue.destination.qualified_name] = queue
 
     def retune(self) -> None:
-        """The policies have changed: what is there takes over what it looks up when it needs it."""
+        """The policies have changed: what is there takes over what it looks up when it needs it, in slices of which the
+        first is now. A destination is under the old policy until its turn and meanwhile neither swept nor removed for
+        being idle. If the policies change again before all have had their turns, all begin again.
+        """
         self._limited.clear()
         self.swept.clear()
         self.removable.clear()
         self._slow_consumers.clear()
-        for home in self.all():
+        self._untuned = {}
+        self._untuned.update(self.queues)
+        self._untuned.update(self.topics)
+        self._untuned_durables = list(self.durables.values())
+        self.retune_some()
+
+    @property
+    def is_retuning(self) -> bool:
+        """Whether destinations are left that have to take over changed policies."""
+        return bool(self._untuned or self._untuned_durables)
+
+    def retune_some(self) -> None:
+        """The next slice of `retune`."""
+        cost = 1 + self._policies.entry_count // POLICIES_PER_STEP
+        left = max(1, RETUNING_STEPS // cost)
+        for name in list(islice(self._untuned, left)):
+            home = self._untuned.pop(name)
+            left -= 1
             _tune(home, self._policies.entry_for(home.destination))
             self._count(home.policy, home.destination)
             self._note_removable(home)
-        for queue in self.queues.values():
-            self._note_swept(queue)
-        for durable in self.durables.values():
+            if isinstance(home, Queue):
+                self._note_swept(home)
+        while left > 0 and self._untuned_durables:
+            durable = self._untuned_durables.pop()
+            left -= 1
             _tune(durable.line, self._policies.entry_for(durable.terms.topic.parts()[0]))
 
     def reroute(self) -> None:
@@ -217,9 +246,10 @@ class DestinationMap:
     def remove(self, destination: Destination) -> None:
         """Forget a queue or topic."""
         found = self.find(destination)
+        was_untuned = self._untuned.pop(destination.qualified_name, None) is not None
         if found is not None:
             found.removed = True
-        if found is not None and _counts(found.policy, destination):
+        if found is not None and not was_untuned and _counts(found.policy, destination):
             self._limited[found.policy.destination.qualified_name] -= 1
         if destination.is_queue:
             if destination.kind == QUEUE:

@@ -149,6 +149,11 @@ class PolicyMap:
         """These entries from now on."""
         self._entries = sorted(entries, key=_wildcards_last)
 
+    @property
+    def entry_count(self) -> int:
+        """The number of entries."""
+        return len(self._entries)
+
     def lowest_store_mark(self) -> int:
         """The lowest of all marks of the store."""
         return min([DEFAULT_STORE_MARK, *[entry.store_usage_high_water_mark for entry in self._entries]])
