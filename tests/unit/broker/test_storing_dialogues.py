@@ -160,6 +160,18 @@ def test_nothing_is_answered_after_the_store_has_failed() -> None:
     assert not producer.is_answered(second)
 
 
+def test_after_a_failure_of_the_store_nobody_is_served_while_others_are_told() -> None:
+    stage = Stage()
+    peers = [stage.peer(f"p{number}") for number in range(1_000)]
+    tokens = [peer.sends(QUEUE, "1") for peer in peers]
+    failure = StoreError("the disk is gone")
+    stage.broker.store_failed(failure, stage.now)
+    assert {peer.closed_with for peer in peers} == {failure}  # in one turn: in a slice behind it others would be served
+    for peer, token in zip(peers, tokens, strict=True):
+        with pytest.raises(StoreError):
+            peer.is_answered(token)
+
+
 def test_queues_are_remembered_and_forgotten_by_the_store_and_temporary_ones_are_not() -> None:
     stage = Stage()
     peer = stage.peer("p")
