@@ -100,6 +100,18 @@ def test_a_limit_of_what_waits_leaves_a_consumer_its_window_and_the_newest_messa
     assert late.out == sorted({*first, *last}, key=int)
 
 
+@pytest.mark.parametrize("limit", [0, 10])
+def test_what_is_sent_meanwhile_drives_out_nothing_that_the_window_of_a_started_consumer_takes(limit: int) -> None:
+    stage = keeping(limit)
+    producer = stage.peer("p")
+    producer.sends(T, *numbers(MANY))
+    late = stage.peer("a").consumes(T, retroactive=True, prefetch=10_000)
+    late.peer.flushes()
+    producer.sends(T, *numbers(20, MANY))
+    runs(stage, late)
+    assert late.out == numbers(MANY + 20)
+
+
 def test_a_consumer_that_goes_meanwhile_leaves_nothing_behind() -> None:
     for leaves_connection in (True, False):
         stage = keeping()

@@ -333,6 +333,8 @@ class KeptRecovery(BrokerDestination):
             return len(self._later) > 0
         steps = self._give_kept()
         if self._next == len(self._kept):
+            if subscription.started:
+                subscription.drain(self._context.wall_ms)  # else a limit of what waits counts what the window takes
             steps += self._topic.recovered(subscription, self._later, max(0, RECOVERY_STEPS - steps))
         self._context.steps += steps // STEPS_OF_REQUEST
         if subscription.started:
