@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from spanwire.broker.advisories.advisory_delivery import TELLING_STEPS
+from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
 from spanwire.broker.dispatch.fan_out import (
     CHARACTERS_PER_STEP,
@@ -19,9 +20,11 @@ from spanwire.broker.dispatch.fan_out import (
 )
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
 from spanwire.broker.dispatch.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings
+from spanwire.broker.metadata import SUBSCRIPTIONS
 from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
 from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.model.destination import MAX_COMPOSITE_PARTS, QUEUE, TOPIC, Destination
+from spanwire.broker.topic.durable_subscription import SubscriptionTerms, encode_terms
+from spanwire.model.destination import MAX_COMPOSITE_PARTS, QUEUE, TOPIC, Destination, parse_destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION
 from tests.support.dialogue.broker_dialogue import Listener, Stage
@@ -135,6 +138,61 @@ def test_durable_subscriptions_of_a_topic_have_room_for_so_many_and_those_that_e
     assert len(stage.broker.durable_subscriptions()) == per_peer * len(peers)
     again.consumes("topic://OTHER", durable="1")
     late.consumes("topic://T", durable="s")
+
+
+def overfull(topic: str, count: int) -> Stage:
+    """A broker whose store has so many durable subscriptions of an earlier version, which had no limit."""
+    stage = Stage()
+    for number in range(count):
+        terms = SubscriptionTerms("d", str(number), parse_destination(topic), HEAVY, False)
+        stage.store.put_fact(SUBSCRIPTIONS, terms.key.encode(), encode_terms(terms))
+    stage.syncs()
+    return stage.restarts(clean=True)
+
+
+@pytest.mark.parametrize("topic", ["topic://T", "topic://VirtualTopic.T"])
+@pytest.mark.parametrize("together", ["", ",queue://Q"])
+def test_a_topic_with_more_durable_subscriptions_than_there_may_be_after_an_upgrade_serves_them(
+    topic: str, together: str
+) -> None:
+    count = 2 * MAX_FAN_OUT // (COPY_STEPS + selector_steps(HEAVY))
+    stage = overfull(topic, count)
+    stage.peer("p").sends(topic + together, "1", properties={"a": 1})
+    stage.syncs()
+    peer = stage.peer("d", client_id="d")
+    listeners = [peer.consumes(topic, durable=str(number), selector=HEAVY) for number in range(count)]
+    assert {tuple(listener.out) for listener in listeners} == {("1",)}
+
+
+@pytest.mark.parametrize("topic", ["topic://T", "topic://T.*", "topic://T,topic://T.>"])
+@pytest.mark.parametrize("is_made", [True, False])
+def test_a_durable_subscription_can_become_a_lighter_one_where_there_are_too_many(topic: str, is_made: bool) -> None:
+    stage = overfull(topic, 2 * MAX_FAN_OUT // (COPY_STEPS + selector_steps(HEAVY)))
+    if is_made:
+        stage.peer("m").creates("topic://T")
+        stage.peer("m2").creates("topic://T.1")
+    peer = stage.peer("d", client_id="d")
+    for selector in ("b" + HEAVY[1:], "a = 1", None):
+        peer.consumes(topic, durable="0", selector=selector).leaves()
+    with pytest.raises(ResourceAllocationError):
+        peer.consumes(topic, durable="0", selector="a = 1")
+
+
+def test_bridges_that_wait_for_topics_which_were_removed_take_no_room_from_wildcards() -> None:
+    policy = PolicyEntry(Destination(TOPIC, "GONE.>"), gc_inactive=True, gc_with_network_consumers=True)
+    stage = Stage(policy, upkeep=UpkeepSettings(destinations_period_ms=1_000))
+    bridge = stage.peer("b")
+    count = 1 + MAX_WILD_FAN_OUT // (1 + selector_steps(HEAVY))
+    for number in range(count):
+        bridge.consumes(f"topic://GONE.{number}", network=True, selector=HEAVY)
+    for _ in range(2 + policy.inactive_timeout_ms // 1000):
+        stage.waits(1.0)
+    assert stage.names() == set()
+    late = stage.peer("late")
+    for _ in range(count - 1):
+        late.consumes("topic://GONE.*", selector=HEAVY)
+    with pytest.raises(ResourceAllocationError, match=TOO_WILD):
+        late.consumes("topic://GONE.*", selector=HEAVY)
 
 
 def test_consumers_of_wildcards_are_so_many_that_a_new_topic_has_room_for_all() -> None:
@@ -260,6 +318,6 @@ def test_the_load_of_topics_is_nothing_when_everybody_has_left() -> None:
     again.unsubscribes("t")
     runs(stage)
     assert home.load == 0
-    assert stage.broker._map.wildcards.weight == 0
+    assert stage.broker._map.wildcards.weight == stage.broker._map.wildcards.wild_weight == 0
     assert stage.broker._map.fan_out._weight == stage.broker._map.fan_out._wild_weight == 0
     assert all(home.load == 0 for home in stage.broker._map.all())

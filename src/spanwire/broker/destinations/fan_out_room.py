@@ -62,6 +62,8 @@ class FanOutRoom:
                 self._check_pattern(part, weight, replaced)
                 continue
             topic = self._topics.get(part.qualified_name)
+            if replaced is not None and replaced.weight >= weight and replaced.covers(part):
+                continue  # where the store has brought back too many, one of them may still become lighter
             if topic is None:
                 load = self._load_of_new(part, weight, replaced)
             else:
@@ -70,17 +72,18 @@ class FanOutRoom:
                 raise refusal(part)
 
     def _check_pattern(self, pattern: Destination, weight: int, replaced: DurableSubscription | None) -> None:
-        wild = self._wildcards.weight + self._wild_weight
+        more = weight
         if replaced is not None and replaced.has_pattern:
-            wild -= replaced.weight
-        if wild + weight > MAX_WILD_FAN_OUT:
+            more -= replaced.weight
+        if more > 0 and self._wildcards.wild_weight + self._wild_weight + more > MAX_WILD_FAN_OUT:
             raise ResourceAllocationError(
                 f"wildcards bring as much work to a new topic as they may (half of {_COUNTED}): name topics, or use "
                 f"fewer wildcards"
             )
         for home in self._context.crowded:
             if isinstance(home, Topic) and pattern.matches(home.destination):
-                if not home.has_room(weight - _saved(home, replaced)):
+                more = weight - _saved(home, replaced)
+                if more > 0 and not home.has_room(more):
                     raise refusal(home.destination)
 
     def _load_of_new(self, topic: Destination, weight: int, replaced: DurableSubscription | None) -> int:

@@ -37,6 +37,7 @@ class WildcardConsumers:
         self._places: Final[dict[Subscription, int]] = {}  # where each listens, as far as that is in ``attached``
         self._count = 0
         self.weight = 0  # of those that want topics: what a new topic may have to hand each message to
+        self.wild_weight = 0  # the same without bridges that wait for removed topics, each for its own
         self.attached = 0  # places at which all of them listen, each consumer with all its destinations
 
     def check_room(self, patterns: int) -> None:
@@ -72,6 +73,8 @@ class WildcardConsumers:
         entries = self._entries.setdefault(subscription, [])
         if not pattern.is_queue and not _wants_topics(entries):
             self.weight += subscription.weight
+        if not pattern.is_queue and pattern.is_pattern and not _wants_any_topics(entries):
+            self.wild_weight += subscription.weight
         entries.append(PatternSubscription(pattern, subscription))
         self._count += 1
         self._places.setdefault(subscription, 0)
@@ -85,6 +88,8 @@ class WildcardConsumers:
         self._count -= len(entries)
         if _wants_topics(entries):
             self.weight -= subscription.weight
+        if _wants_any_topics(entries):
+            self.wild_weight -= subscription.weight
         self.attached -= self._places.pop(subscription)
         return True
 
@@ -113,3 +118,7 @@ class WildcardConsumers:
 
 def _wants_topics(entries: list[PatternSubscription]) -> bool:
     return any(not entry.pattern.is_queue for entry in entries)
+
+
+def _wants_any_topics(entries: list[PatternSubscription]) -> bool:
+    return any(not entry.pattern.is_queue and entry.pattern.is_pattern for entry in entries)

@@ -74,7 +74,7 @@ class VirtualDestinations:
         targets: list[Target] = []
         self._steps = 0
         if len(homes) == 1 and homes[0].route is None:
-            self._steps = -homes[0].load  # it was asked for when its consumers came
+            self._steps = -_load_of(homes[0])  # it was asked for when its consumers came
         for home in homes:
             self._follow(state, home, message, Target(home, home.destination), targets, [])
         return targets
@@ -203,7 +203,7 @@ class VirtualDestinations:
     def _add(self, target: Target, message: Message, targets: list[Target]) -> None:
         """The destination itself, and the durable subscriptions that it serves."""
         home = target.home
-        self._look(home.destination, home.load + (TOPIC_STEPS if isinstance(home, Topic) else COPY_STEPS))
+        self._look(home.destination, _load_of(home) + (TOPIC_STEPS if isinstance(home, Topic) else COPY_STEPS))
         if isinstance(home, Topic):
             for durable in home.durables:
                 if durable.wants(message):
@@ -219,6 +219,13 @@ class VirtualDestinations:
                 f"{MAX_FAN_OUT // COPY_STEPS} queues, or handed to more than {MAX_FAN_OUT} consumers: send to fewer at "
                 f"once, and look at the virtual destinations of the configuration"
             )
+
+
+def _load_of(home: BrokerDestination) -> int:
+    """Return the steps that the consumers of ``home`` count for: durable subscriptions that the store brought back may
+    be more than there is room for, and get their messages.
+    """
+    return min(home.load, MAX_FAN_OUT)
 
 
 def _target(home: BrokerDestination, keeps_address: bool, via: Destination | None) -> Target:
