@@ -46,7 +46,6 @@ UNREVISED: Final = tuple(
         "broker/connection_cleanup",
         "broker/connections/",
         "broker/destinations/",
-        "broker/dispatch/",
         "broker/metadata",
         "broker/persistence/",
         "broker/policy/",

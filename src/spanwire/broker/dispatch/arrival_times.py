@@ -1,6 +1,6 @@
-"""When messages came into a queue, as far as somebody needs to know: those whose policy has a ``replayDelay``.
+"""Arrival times of the messages of a queue, for queues whose policy has a ``replayDelay``.
 
-A mark is made at most sixteen times in the delay, so a queue keeps some twenty of them however many messages come.
+A queue adds at most `STEPS` marks during the delay. The number of marks does not depend on the number of messages.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Final
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.policy.policy_entry import PolicyEntry
 
-STEPS: Final = (
-    16  # marks in the time of the delay: what came after one and before the next counts as come with its last
-)
+STEPS: Final = 16  # marks during the delay; messages between two marks count as arrived with the last of them
 
 
 class ArrivalMark:
-    """From the message of this ``sequence``, or this ``order`` if the store does not have it, to the next mark all came
-    at ``since`` or later, and none later than ``until``, in monotonic seconds.
+    """Arrival times of the messages from one message up to the next mark.
+
+    ``sequence`` identifies the first message, or ``order`` if the store does not have the message. The first message
+    arrived at ``since``, the last at ``until``, both in monotonic seconds.
     """
 
     __slots__ = ("order", "sequence", "since", "until")
@@ -31,8 +31,9 @@ class ArrivalMark:
 
 
 class Arrivals:
-    """The marks of one queue. What is older than the first of them came when the queue was made at the latest, or so
-    long ago that its delay is over.
+    """The arrival marks of one queue.
+
+    Messages older than the first mark arrived before the queue was created, or their delay is over.
     """
 
     def __init__(self, delay: float, now: float) -> None:
@@ -42,7 +43,10 @@ class Arrivals:
         self._last_sequence = 0
 
     def came(self, sequence: int, order: int, now: float) -> None:
-        """A message comes; ``order`` is the one that the next message gets whose sequence is 0."""
+        """Record the arrival of a message.
+
+        ``order`` is the dispatch order of the next message without a sequence.
+        """
         first = sequence if sequence > 0 else self._last_sequence + 1
         self._last_sequence = max(self._last_sequence, sequence)
         marks = self._marks
@@ -54,7 +58,7 @@ class Arrivals:
             self._before = marks.popleft().until
 
     def due(self, reference: MessageReference) -> float:
-        """When the delay of a message is over."""
+        """Return the monotonic time at which the delay of a message is over."""
         came = self._before
         for mark in self._marks:
             if reference.sequence < mark.sequence if reference.sequence > 0 else reference.order < mark.order:
@@ -64,7 +68,7 @@ class Arrivals:
 
 
 def arrivals_of(policy: PolicyEntry, now: float) -> Arrivals | None:
-    """What notes the times of messages in a queue of this policy, if it asks for that."""
+    """Return a recorder of arrival times for a queue of this policy, or None if the policy has no replay delay."""
     bridges = policy.queue.bridges
     if bridges is None or not bridges.replays or bridges.replay_delay_ms <= 0:
         return None

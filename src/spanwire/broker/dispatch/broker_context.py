@@ -1,6 +1,4 @@
-"""What all destinations of one broker share: the store, the time of this turn, the order of dispatch, the jobs to go on
-with.
-"""
+"""State shared by all destinations of one broker: store, time of the turn, dispatch order, scheduled jobs."""
 
 from __future__ import annotations
 
@@ -15,51 +13,54 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import MessageStore
 from spanwire.model.destination import Destination
 
-MAX_RINGS: Final = 250  # destinations whose time has come that are called in one turn
+MAX_RINGS: Final = 250  # destinations called in one turn; the next turn calls further due destinations
 
 
 class DeadLetterOffice(Protocol):
-    """Where a destination hands in what it may not or cannot dispatch."""
+    """Takes messages that a destination may not or cannot dispatch."""
 
     def dead_letter(self, reference: MessageReference, cause: str) -> None:
-        """Put a copy in its place where the destination's policy says, and forget it."""
+        """Send a copy to the dead letter destination of the policy, then remove the message."""
         ...
 
     def is_behind(self) -> bool:
-        """Whether the disk is too far behind for long work that leaves copies; it should wait."""
+        """Return True if long work that leaves dead letters must wait for the disk."""
         ...
 
 
 class ConsumerRemover(Protocol):
-    """Who ends a consumer for the broker's own reasons."""
+    """Removes consumers for the broker's own reasons."""
 
     def remove_consumer(self, subscription: Subscription) -> None:
-        """Remove a consumer whose client does not; what it held goes back in line."""
+        """Remove a consumer instead of its client. Unacknowledged messages return to their queues."""
         ...
 
 
 class PendingJoin(Protocol):
-    """Wildcard consumers that are being attached to destinations in slices."""
+    """A wildcard subscription whose consumers are attached to destinations in slices."""
 
     def complete(self, home: BrokerDestination) -> None:
-        """Attach to ``home`` now who is not attached yet."""
+        """Attach at once to ``home`` all matching consumers that are not attached yet."""
         ...
 
 
 class EventObserver(Protocol):
-    """Who wants to know what happens that no client asked the broker's facade for."""
+    """Receives events that no client requested through the broker's facade."""
 
     def branch_event(self, event: str, xid: str) -> None:
-        """Something is asked of an XA branch: ``preparing transaction`` and so on."""
+        """Report a request for an XA branch, such as ``preparing transaction``."""
         ...
 
     def destination_event(self, event: str, name: str) -> None:
-        """A destination comes or goes."""
+        """Report the creation or removal of a destination."""
         ...
 
 
 class BrokerContext:
-    """Shared by a broker's queues, topics and browses. ``wall_ms`` and ``monotonic`` are those of the current input."""
+    """Context of a broker's queues, topics and browses.
+
+    ``wall_ms`` and ``monotonic`` are the times of the current input.
+    """
 
     def __init__(self, store: MessageStore | None, formats: MessageFormats | None = None) -> None:
         self.store: Final[MessageStore | None] = store
@@ -68,35 +69,38 @@ class BrokerContext:
         self.observer: EventObserver | None = None
         self.news: News | None = None  # None on a broker without advisories
         self.remover: ConsumerRemover | None = None
-        self.joins: Final[list[PendingJoin]] = []  # under way
-        self.crowded: Final[dict[BrokerDestination, None]] = {}  # topics with more than half of the consumers they take
-        self.steps = 0  # of work: requests, and what they did at once for many destinations or consumers
+        self.joins: Final[list[PendingJoin]] = []  # unfinished
+        self.crowded: Final[dict[BrokerDestination, None]] = {}  # topics with more than half of their consumer limit
+        self.steps = 0  # work done: requests, and their immediate effects on many destinations or consumers
         self.wall_ms = 0
         self.monotonic = 0.0
         self._order = 0
         self._request = 0
         self._fetching: Final[dict[int, BrokerDestination]] = {}
-        self._jobs: Final[dict[BrokerDestination, None]] = {}  # in the order in which they have their turns
-        self._alarms: Final[list[tuple[float, int, BrokerDestination]]] = []  # a heap; the number keeps their order
+        self._jobs: Final[dict[BrokerDestination, None]] = {}  # in the order of their turns
+        self._alarms: Final[list[tuple[float, int, BrokerDestination]]] = []  # a heap; the number orders equal times
         self._alarm = 0
 
     def next_order(self) -> int:
-        """The next place in the broker's dispatch order."""
+        """Return the next number in the broker's dispatch order."""
         self._order += 1
         return self._order
 
     def last_order(self) -> int:
-        """The place that was given last."""
+        """Return the number that the dispatch order assigned last."""
         return self._order
 
     def reserve_orders(self, count: int) -> int:
-        """The next ``count`` places in the dispatch order; gives the first."""
+        """Reserve the next ``count`` numbers of the dispatch order and return the first number."""
         first = self._order + 1
         self._order += count
         return first
 
     def fetch(self, home: BrokerDestination, destination: Destination, sequences: list[int]) -> int:
-        """Ask the store for messages; ``home.fetched`` gets them with the number that this gives, in a later turn."""
+        """Request messages from the store.
+
+        A later turn calls ``home.fetched`` with the messages and the returned request number.
+        """
         assert self.store is not None
         self._request += 1
         self._fetching[self._request] = home
@@ -104,16 +108,16 @@ class BrokerContext:
         return self._request
 
     def forget_fetches(self, home: BrokerDestination) -> None:
-        """``home`` no longer wants what it asked for."""
+        """Drop all pending reads of ``home``."""
         for request in [request for request, asked in self._fetching.items() if asked is home]:
             del self._fetching[request]
 
     def take_fetching(self, request: int) -> BrokerDestination | None:
-        """Who asked for this read; None if it is gone."""
+        """Forget a read and return the destination that requested the read; None if the read was dropped."""
         return self._fetching.pop(request, None)
 
     def schedule(self, home: BrokerDestination) -> None:
-        """Go on with ``home.work`` in a later turn."""
+        """Continue ``home.work`` in a later turn."""
         self._jobs[home] = None
 
     def wake_at(self, home: BrokerDestination, monotonic: float) -> None:
@@ -122,11 +126,11 @@ class BrokerContext:
         heapq.heappush(self._alarms, (monotonic, self._alarm, home))
 
     def next_alarm(self) -> float | None:
-        """When the next destination wants to be called."""
+        """Return the time of the next call of ``wake``, in monotonic seconds, or None."""
         return self._alarms[0][0] if self._alarms else None
 
     def ring(self) -> None:
-        """Call the destinations whose time has come."""
+        """Call ``wake`` of the destinations whose time has come, at most `MAX_RINGS` in a turn."""
         due: list[BrokerDestination] = []
         while self._alarms and self._alarms[0][0] <= self.monotonic and len(due) < MAX_RINGS:
             due.append(heapq.heappop(self._alarms)[2])
@@ -134,35 +138,41 @@ class BrokerContext:
             home.wake()
 
     def complete_joins(self, home: BrokerDestination) -> None:
-        """``home`` is about to hand on a message: all who want it are to get it."""
+        """Attach all pending consumers to ``home`` before ``home`` dispatches a message."""
         for join in self.joins:
             join.complete(home)
 
     def is_scheduled(self, home: BrokerDestination) -> bool:
-        """Whether ``home.work`` goes on in a later turn."""
+        """Return True if ``home.work`` continues in a later turn."""
         return home in self._jobs
 
     def has_jobs(self) -> bool:
-        """Whether some job wants to go on."""
+        """Return True if a job continues in a later turn."""
         return len(self._jobs) > 0
 
     def job_count(self) -> int:
-        """The number of jobs that have more to do."""
+        """Return the number of jobs with more to do."""
         return len(self._jobs)
 
     def take_jobs(self, at_most: int) -> list[BrokerDestination]:
-        """The jobs of this turn; those with more to do are scheduled again by their slice, behind the others."""
+        """Remove and return the jobs of this turn.
+
+        An unfinished job is scheduled again by its slice, behind the other jobs.
+        """
         jobs = list(islice(self._jobs, at_most))
         for home in jobs:
             del self._jobs[home]
         return jobs
 
     def is_behind(self) -> bool:
-        """Whether long work that leaves dead letters should wait for the disk."""
+        """Return True if long work that leaves dead letters must wait for the disk."""
         return self.office is not None and self.office.is_behind()
 
     def dead_letter(self, reference: MessageReference, cause: str) -> None:
-        """Hand ``reference`` to the dead letter office, which forgets it when it has its copy."""
+        """Pass ``reference`` to the dead letter office, which removes the message as soon as a copy exists.
+
+        Without an office the message is settled at once.
+        """
         if self.office is not None:
             self.office.dead_letter(reference, cause)
         else:

@@ -1,4 +1,4 @@
-"""The sending side of one connection, as everything that dispatches to it sees it."""
+"""The sending side of one connection, with the count of unsent bytes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MAX_OUTPUT_BYTES: Final = 1 * MIB  # unsent bytes above which a connection is sl
 
 
 class Outlet:
-    """Counts what one connection has not sent yet and keeps it in the list of connections to flush.
+    """Counts the unsent bytes of one connection and marks the connection for flushing.
 
-    Leaves the bytes themselves to the protocol's connection and the writing to the transport. ``unsent_bytes`` grows
-    with each dispatch by the message's size and is set to the truth by each report of the transport. What the transport
-    holds counts in ``usage``, the broker's.
+    The protocol's connection buffers the bytes, the transport writes them. Each dispatch adds the message's size to
+    ``unsent_bytes``; each report of the transport replaces the estimate by the true value. Bytes held by the transport
+    count in ``usage``, the memory usage of the broker.
     """
 
     __slots__ = ("_counted", "_dirty_list", "_gone", "_usage", "connection", "dirty", "unsent_bytes", "writable")
@@ -33,18 +33,18 @@ class Outlet:
         self._gone = False
 
     def mark_dirty(self) -> None:
-        """The connection has something to send: flush it at the end of this turn."""
+        """Flush the connection at the end of this turn."""
         if not self.dirty:
             self.dirty = True
             self._dirty_list.append(self)
 
     def close_with(self, error: SpanwireError) -> None:
-        """Tell the client why, and end the connection."""
+        """Send ``error`` to the client and close the connection."""
         self.connection.close_with(error)
         self.mark_dirty()
 
     def add(self, size: int) -> None:
-        """A dispatch of ``size`` bytes went into the connection's buffer."""
+        """Count a dispatch of ``size`` bytes into the connection's buffer."""
         self.unsent_bytes += size
         if self.unsent_bytes > MAX_OUTPUT_BYTES:
             self.writable = False
@@ -53,7 +53,11 @@ class Outlet:
             self._dirty_list.append(self)
 
     def progress(self, unsent_bytes: int) -> bool:
-        """The transport still holds ``unsent_bytes``; True when the connection just became fast again."""
+        """Record that the transport still holds ``unsent_bytes``.
+
+        Returns:
+            True if the connection has just become writable again.
+        """
         was_writable = self.writable
         self.unsent_bytes = unsent_bytes
         if unsent_bytes != self._counted and not self._gone:
@@ -63,7 +67,7 @@ class Outlet:
         return self.writable and not was_writable
 
     def leave(self) -> None:
-        """The connection is gone; what it left unsent ends with its socket."""
+        """Release the memory of the unsent bytes after the connection has ended."""
         self._usage.add(-self._counted)
         self._counted = 0
         self._gone = True

@@ -1,6 +1,6 @@
-"""What becomes of messages, told on advisory topics: the kinds of such advisories, and who tells them.
+"""Advisory messages about queues, topics and messages: the kinds and the functions that send them.
 
-The names of topics and properties are ActiveMQ's ("Advisory Message"), its slips of the pen included.
+Names of topics and properties are ActiveMQ's ("Advisory Message"), spelling mistakes included.
 """
 
 from __future__ import annotations
@@ -38,36 +38,37 @@ USAGE_COUNT: Final = "usageCount"
 
 
 class News(Protocol):
-    """Who tells the listeners of advisory topics. Nothing is built while nobody listens."""
+    """Publishes advisory messages. Without listeners no message is built."""
 
     def has_listeners(self, kind: str, about: Destination) -> bool:
-        """Whether somebody hears advisories of this kind about a destination."""
+        """Return True if a consumer listens to advisories of this kind about a destination."""
         ...
 
     def tell(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:
-        """Tell of a consumer, a producer or (None) of the destination itself."""
+        """Publish an advisory about a consumer, a producer or (``subject`` None) the destination itself."""
         ...
 
     def tell_of_message(
         self, kind: str, about: Destination, message: Message, whole: bool, properties: dict[str, object]
     ) -> None:
-        """Tell of a message, with its body if it is to be ``whole``."""
+        """Publish an advisory about a message. With ``whole`` the advisory includes the message's body."""
         ...
 
     def pass_on(self, kind: str, about: Destination, message: Message) -> None:
-        """Give the listeners the message itself."""
+        """Send the message itself to the listeners."""
         ...
 
 
 def told_name(home: BrokerDestination, message: Message) -> Destination:
-    """Under which name a message of ``home`` is told: that of a durable subscription is one of its topic, that of the
-    scheduler one of where it goes.
+    """Return the destination that an advisory about a message of ``home`` names.
+
+    For a durable subscription the destination is the topic, for the scheduler the final destination of the message.
     """
     return message.destination if home.destination.kind in (SUBSCRIPTION, SCHEDULE) else home.destination
 
 
 def tell_expired(news: News, home: BrokerDestination, message: Message) -> None:
-    """A message is over its time; all of them are told, whatever the policy."""
+    """Publish an advisory about an expired message. The policy cannot turn the advisory off."""
     about = told_name(home, message)
     if not news.has_listeners(EXPIRED_NEWS, about):
         return
@@ -81,14 +82,17 @@ def tell_expired(news: News, home: BrokerDestination, message: Message) -> None:
 
 
 def tell_dead_letter(news: News, home: BrokerDestination, message: Message) -> None:
-    """A message became a dead letter; all of them are told, whatever the policy."""
+    """Publish an advisory about a new dead letter. The policy cannot turn the advisory off."""
     news.tell_of_message(DEAD_LETTER_NEWS, told_name(home, message), message, home.policy.advisories.whole_messages, {})
 
 
 def tell_of_traffic(
     news: News, kind: str, home: BrokerDestination, message: Message, more: dict[str, object] | None = None
 ) -> None:
-    """A message came to its destination, went to a consumer, was consumed or discarded."""
+    """Publish an advisory about a message that was delivered, dispatched, consumed or discarded.
+
+    ``more`` holds further properties of the advisory.
+    """
     about = told_name(home, message)
     if not news.has_listeners(kind, about):
         return
@@ -99,8 +103,9 @@ def tell_of_traffic(
 
 
 def tell_full(news: News, home: BrokerDestination, message: Message, producer: ProducerInfo | None) -> None:
-    """A send finds no memory: the destination is full, and who sends is too fast. ``producer`` is None for one that was
-    never announced.
+    """Publish advisories about a send that finds no memory: the destination is full, the producer too fast.
+
+    ``producer`` is None for a producer that was never announced.
     """
     told = home.policy.advisories
     about = told_name(home, message)

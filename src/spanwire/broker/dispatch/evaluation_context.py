@@ -1,4 +1,4 @@
-"""What a selector may ask of a message: JMS headers from the parsed fields, properties decoded on first use."""
+"""Values of a message for selectors: JMS headers from parsed fields, properties decoded on first use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spanwire.selector.expression import MessageValues, Selector
 
 
 class BoundMessageValues(MessageValues):
-    """The values of one message at a time; the broker has one of these and binds it anew for each evaluation."""
+    """Values of one message at a time. The broker has a single instance and binds a message for each evaluation."""
 
     def __init__(self, formats: MessageFormats) -> None:
         self._formats: Final[MessageFormats] = formats
@@ -20,17 +20,18 @@ class BoundMessageValues(MessageValues):
         self._redelivery_count = 0
 
     def bind(self, message: Message, redelivery_count: int) -> None:
-        """What is asked next is asked of this message."""
+        """Use ``message`` for the following lookups."""
         self._message = message
         self._redelivery_count = redelivery_count
 
     def release(self) -> None:
-        """Nothing more is asked of it."""
+        """Release the bound message."""
         self._message = None
 
     def matches(self, selector: Selector, message: Message, redelivery_count: int) -> bool:
-        """Whether ``selector`` is TRUE for ``message``. A message whose properties cannot be decoded matches
-        nothing.
+        """Return True if ``selector`` is TRUE for ``message``.
+
+        A message with undecodable properties matches no selector.
         """
         self._message = message
         self._redelivery_count = redelivery_count
@@ -42,7 +43,7 @@ class BoundMessageValues(MessageValues):
             self._message = None
 
     def group_sequence(self, message: Message) -> int:
-        """JMSXGroupSeq, 0 when it has none."""
+        """Return JMSXGroupSeq, or 0 for a message without this property."""
         try:
             found = self._formats.header(message, "JMSXGroupSeq")
         except (JmsError, ProtocolError):
@@ -50,14 +51,14 @@ class BoundMessageValues(MessageValues):
         return found if isinstance(found, int) else 0
 
     def first_for_consumer(self, message: Message) -> Message:
-        """A copy that says JMSXGroupFirstForConsumer; the message itself when it cannot be decoded."""
+        """Return a copy with JMSXGroupFirstForConsumer, or the message itself if decoding fails."""
         try:
             return self._formats.format(message.format_id).first_for_consumer(message)
         except (JmsError, ProtocolError):
             return message
 
     def value(self, name: str) -> object:
-        """A JMS header or property of the bound message; None when it has none of that name."""
+        """Return a JMS header or property of the bound message, or None if the message has no such name."""
         message = self._message
         assert message is not None
         if not name.startswith("JMS"):
@@ -89,7 +90,7 @@ class BoundMessageValues(MessageValues):
         return None if entry is None else entry[1]
 
     def value_type(self, name: str) -> int:
-        """The JMS type of a property of the bound message."""
+        """Return the JMS type of a property of the bound message."""
         message = self._message
         assert message is not None
         entry = self._formats.properties(message).get(name)

@@ -1,7 +1,7 @@
-"""The work of one message that goes to many, in steps of a microsecond at most: bounded when consumers come.
+"""The work of one message with many receivers, in steps of at most a microsecond. Limited when consumers are attached.
 
-Handing a message on is never cut: between two slices its sender could commit or leave, and destinations go. Instead a
-topic takes only so many consumers that one message of it holds the event loop for less than 20 ms.
+The dispatch of one message is never divided: between two slices the sender could commit or leave, and destinations
+could disappear. Instead a topic limits its consumers, so that one message holds the event loop for less than 20 ms.
 """
 
 from __future__ import annotations
@@ -10,19 +10,15 @@ from typing import Final
 
 from spanwire.model.destination import MAX_COMPOSITE_PARTS
 
-MAX_FAN_OUT: Final = 20_000  # steps of one message: two consumers for each of 10,000 connections
-COPY_STEPS: Final = 4  # for each queue or durable subscription that gets a copy, which the store may take
-TOPIC_STEPS: Final = 2  # for each topic of several, its consumers not counted
-MAX_WILD_FAN_OUT: Final = (
-    MAX_FAN_OUT // 2
-)  # of these for wildcards, whose consumers a new topic's first message attaches
-MAX_STEPS_OF_SEND: Final = (
-    MAX_FAN_OUT + MAX_COMPOSITE_PARTS * COPY_STEPS
-)  # so that a full topic can be one of the parts
-CHARACTERS_PER_STEP: Final = 32  # of a selector, which is evaluated for each message
-STEPS_OF_REQUEST: Final = 16  # of these steps, which are one of those that a connection's requests have in a turn
+MAX_FAN_OUT: Final = 20_000  # steps of one message; enough for two consumers on each of 10,000 connections
+COPY_STEPS: Final = 4  # steps of a copy for a queue or durable subscription, perhaps with a write to the store
+TOPIC_STEPS: Final = 2  # steps for each of several topics, without the topic's consumers
+MAX_WILD_FAN_OUT: Final = MAX_FAN_OUT // 2  # steps for wildcard consumers; a new topic's first message attaches them
+MAX_STEPS_OF_SEND: Final = MAX_FAN_OUT + MAX_COMPOSITE_PARTS * COPY_STEPS  # a full topic may be one of the parts
+CHARACTERS_PER_STEP: Final = 32  # characters of a selector; each message evaluates the selector
+STEPS_OF_REQUEST: Final = 16  # steps of fan-out that count as one step of a connection's requests
 
 
 def selector_steps(selector: str | None) -> int:
-    """Return the steps that one evaluation of ``selector`` takes, 0 for none."""
+    """Return the steps that one evaluation of ``selector`` takes, 0 without a selector."""
     return 0 if selector is None else 1 + len(selector) // CHARACTERS_PER_STEP

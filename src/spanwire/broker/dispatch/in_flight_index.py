@@ -1,6 +1,6 @@
-"""Finds a message among those that a consumer has, by its id, when it is not near the front.
+"""Index of a consumer's dispatched messages by message id, for messages far from the oldest.
 
-Built when a consumer acknowledges out of order for the first time, so that one that acknowledges in order pays nothing.
+The first acknowledgement out of order builds the index, so that a consumer with ordered acknowledgements pays nothing.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ NOWHERE: Final = -1
 
 
 class OutIndex:
-    """The numbers under which messages went out, by message id; of several with one id the oldest comes first.
+    """Dispatch numbers of messages by message id; of several messages with one id the oldest comes first.
 
-    Entries of messages that have gone stay until they are asked for; ``size`` says how many there are in all.
+    An acknowledged message keeps its entry until a search meets the entry. ``size`` includes such entries.
     """
 
     def __init__(self, through: int) -> None:
-        self.through = through  # every message that went out before this number is known
+        self.through = through  # the index has every message dispatched before this number
         self._oldest: Final[dict[MessageId, int]] = {}
-        self._youngest: Final[dict[MessageId, int]] = {}  # of ids that went out more than once
+        self._youngest: Final[dict[MessageId, int]] = {}  # only ids that were dispatched more than once
         self._next: Final[dict[int, int]] = {}  # the number of the next message with the same id
 
     @property
     def size(self) -> int:
-        """How many entries there are, those of messages that have gone among them."""
+        """The number of entries, including entries of acknowledged messages."""
         return len(self._oldest) + len(self._next)
 
     def add(self, message_id: MessageId, number: int) -> None:
-        """A message went out under ``number``, the largest so far."""
+        """Add a message dispatched under ``number``, the largest number so far."""
         oldest = self._oldest.get(message_id, NOWHERE)
         if oldest == NOWHERE:
             self._oldest[message_id] = number
@@ -39,15 +39,15 @@ class OutIndex:
         self._youngest[message_id] = number
 
     def oldest(self, message_id: MessageId) -> int:
-        """The number of the oldest message with this id; `NOWHERE` when there is none."""
+        """Return the number of the oldest message with this id, or `NOWHERE`."""
         return self._oldest.get(message_id, NOWHERE)
 
     def after(self, number: int) -> int:
-        """The number of the next message with the same id; `NOWHERE` when there is none."""
+        """Return the number of the next message with the same id, or `NOWHERE`."""
         return self._next.get(number, NOWHERE)
 
     def forget_oldest(self, message_id: MessageId) -> None:
-        """The oldest message with this id has gone."""
+        """Remove the oldest entry of this id."""
         number = self._oldest.pop(message_id, NOWHERE)
         following = self._next.pop(number, NOWHERE)
         if following != NOWHERE:

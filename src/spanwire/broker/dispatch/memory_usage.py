@@ -1,4 +1,4 @@
-"""How much memory and disk messages may take, for the whole broker and for each destination."""
+"""Limits and usage of memory and disk, for the whole broker and for each destination."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from mypy_extensions import i64
 from spanwire.model.units import MIB
 
 DEFAULT_MEMORY_LIMIT_BYTES: Final = 1024 * MIB  # memoryUsage of the broker when the configuration names none
-RESUME_SHARE: Final = 90  # percent of a limit below which waiting sends go on
-OVERSHOOT_SHARE: Final = 10  # percent over its limit that the last message taken may bring
-HOP_SHARE: Final = 2  # percent over that for messages from other brokers, for each broker that they have passed
-MAX_HOP_SHARES: Final = 5  # brokers for which it is given
-VAST_BYTES: Final = 1 << 54  # from here on a percentage of a limit may need more than 63 bits
-EMPTY_SHARE: Final = 30  # percent over that for the first message from another broker in a destination that is empty
+RESUME_SHARE: Final = 90  # percent of a limit; blocked sends continue below this level
+OVERSHOOT_SHARE: Final = 10  # percent of a limit; the last message taken may exceed the limit by so much
+HOP_SHARE: Final = 2  # percent of a limit; further reserve of a forwarded message for each broker on its route
+MAX_HOP_SHARES: Final = 5  # brokers; more hops add no reserve
+VAST_BYTES: Final = 1 << 54  # bytes; from here on a percentage of a limit may need more than 63 bits
+EMPTY_SHARE: Final = 30  # percent of a limit; further reserve for the first forwarded message of an empty destination
 
 
 @dataclass(frozen=True)
 class UsageLimits:
-    """ActiveMQ's systemUsage. ``store_bytes`` limits the files of the store, ``temporary_bytes`` how large they may be
-    for messages that are not persistent to be written there; 0 means as much as the disk has.
+    """Limits of ActiveMQ's systemUsage.
 
-    ``fail_if_no_space`` refuses sends that would have to wait, ``fail_after_ms`` those that have waited so long (0:
-    they wait as long as they must). A policy may say otherwise for its destinations.
+    ``store_bytes`` limits the files of the store. Non-persistent messages go to the store while its files are below
+    ``temporary_bytes``. For both limits 0 means the capacity of the disk.
+
+    ``fail_if_no_space`` refuses sends instead of blocking the producer. ``fail_after_ms`` refuses blocked sends after
+    this time; 0 sets no limit. A policy entry may override both settings for its destinations.
     """
 
     memory_bytes: int = DEFAULT_MEMORY_LIMIT_BYTES
@@ -35,9 +37,7 @@ class UsageLimits:
 
 
 class MemoryUsage:
-    """Bytes in use against a limit, chained to a parent that counts the same bytes. A limit of 0 means none of its
-    own.
-    """
+    """Bytes in use against a limit. The parent counts the same bytes. ``limit_bytes`` 0 sets no limit at this level."""
 
     __slots__ = ("limit_bytes", "parent", "used_bytes")
 
@@ -47,21 +47,23 @@ class MemoryUsage:
         self.used_bytes = 0
 
     def add(self, size: int) -> None:
-        """Count ``size`` more bytes (fewer when negative), here and above."""
+        """Add ``size`` bytes (negative to subtract), also to all parents."""
         self.used_bytes += size
         parent = self.parent
         if parent is not None:
             parent.add(size)
 
     def is_full(self) -> bool:
-        """Whether this or a parent's limit is reached."""
+        """Return True if the limit of this level or of a parent is reached."""
         if self.limit_bytes > 0 and self.used_bytes >= self.limit_bytes:
             return True
         return self.parent is not None and self.parent.is_full()
 
     def takes(self, size: int) -> bool:
-        """Whether ``size`` bytes may come in addition: no limit is reached, and none would be exceeded by more than
-        `OVERSHOOT_SHARE`. A destination that is empty takes a message of any size; the broker does not.
+        """Return True if ``size`` more bytes may be taken.
+
+        No limit may be reached before, or exceeded by more than `OVERSHOOT_SHARE` percent after. An empty destination
+        takes a message of any size, the broker does not.
         """
         limit = self.limit_bytes
         if limit > 0 and self.used_bytes + size > limit and not self._takes_here(size):
@@ -70,12 +72,12 @@ class MemoryUsage:
         return parent is None or parent.takes(size)
 
     def takes_forwarded(self, hops: int) -> bool:
-        """Whether a message that came through ``hops`` brokers may come in addition where `takes` says no.
+        """Return True if a message forwarded by ``hops`` brokers may be taken although `takes` refuses the message.
 
-        Brokers that are full and wait for each other would wait for ever: each has what the other needs room for. So
-        there is a reserve for what comes from other brokers, and more of it for what came further, that what has a long
-        way behind it is not held up by what is still to go there. What nobody has held up, advisories above all, may
-        have taken that; so an empty destination, whose consumers wait for something, has a reserve of its own.
+        Prevents a deadlock between full brokers: forwarded messages may exceed the limit by a reserve. The reserve
+        grows with the hop count, so that a message near the end of its route is not blocked by messages that are still
+        at the beginning. Messages without flow control, above all advisories, may use up the reserve. Therefore an
+        empty destination has an extra reserve.
         """
         percent = 100 + OVERSHOOT_SHARE + HOP_SHARE * min(hops, MAX_HOP_SHARES)
         if self.used_bytes == 0:
@@ -88,27 +90,27 @@ class MemoryUsage:
         return self.parent is None or self.parent._is_below(percent)
 
     def takes_ever(self, size: int) -> bool:
-        """Whether ``size`` bytes would fit if nothing else were in use."""
+        """Return True if ``size`` bytes would fit into an empty broker."""
         parent = self.parent
         if parent is not None:
             return parent.takes_ever(size)
         return self.limit_bytes <= 0 or size * 100 <= self.limit_bytes * (100 + OVERSHOOT_SHARE)
 
     def room(self, percent: int) -> int:
-        """Bytes left below ``percent`` of the tightest limit, 0 or less when there are none."""
+        """Return the bytes left below ``percent`` of the tightest limit; 0 or less if the limit is reached."""
         room = 1 << 62 if self.parent is None else self.parent.room(percent)
         if self.limit_bytes > 0:
             room = min(room, self.limit_bytes * percent // 100 - self.used_bytes)
         return room
 
     def is_above(self, percent: int) -> bool:
-        """Whether ``percent`` of this or a parent's limit is in use."""
+        """Return True if ``percent`` of the limit of this level or of a parent is in use."""
         if self.limit_bytes > 0 and _reaches(self.used_bytes, self.limit_bytes, percent):
             return True
         return self.parent is not None and self.parent.is_above(percent)
 
     def full_level(self, size: int) -> MemoryUsage:
-        """The level that does not take ``size`` bytes; the topmost one if all do."""
+        """Return the level that refuses ``size`` bytes, or the topmost level if every level below takes the bytes."""
         parent = self.parent
         if parent is None or not (self.limit_bytes <= 0 or self._takes_here(size)):
             return self
@@ -123,7 +125,7 @@ class MemoryUsage:
 
 
 def _reaches(used: int, limit: int, percent: int) -> bool:
-    """Whether ``used`` is ``percent`` of ``limit`` or more; asked for each message."""
+    """Return True if ``used`` is at least ``percent`` of ``limit``. Called for each message."""
     if limit >= VAST_BYTES or used >= VAST_BYTES:
         return used * 100 >= limit * percent
     whole: i64 = limit
@@ -132,7 +134,7 @@ def _reaches(used: int, limit: int, percent: int) -> bool:
 
 
 def _exceeds(used: int, limit: int, percent: int) -> bool:
-    """Whether ``used`` is more than ``percent`` of ``limit``."""
+    """Return True if ``used`` is more than ``percent`` of ``limit``."""
     if limit >= VAST_BYTES or used >= VAST_BYTES:
         return used * 100 > limit * percent
     whole: i64 = limit

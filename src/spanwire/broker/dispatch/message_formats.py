@@ -1,4 +1,4 @@
-"""The message formats the composition root plugged in, and the way from one to another."""
+"""The message formats of the composition root, and the conversion between formats."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ from spanwire.model.message_view import MessageView, PropertyValue
 
 
 class MessageFormats:
-    """Message formats by ``format_id``. Converts between them through `MessageView`; one converted form is kept per
-    message.
-    """
+    """Message formats by ``format_id``. Converts through `MessageView` and caches one converted form per message."""
 
     def __init__(self, formats: dict[int, MessageFormat]) -> None:
         self._formats: Final[dict[int, MessageFormat]] = formats
 
     def format(self, format_id: int) -> MessageFormat:
-        """The format of this number; raises `StoreError` for one this build does not know."""
+        """Return the format of this number.
+
+        Raises:
+            StoreError: this version of Spanwire does not know the format.
+        """
         found = self._formats.get(format_id)
         if found is None:
             raise StoreError(f"message format {format_id} is unknown: it was written by a newer version of Spanwire")
         return found
 
     def index(self, format_id: int, raw: bytes) -> Message:
-        """A message read back from the store."""
+        """Return the message that the store read as ``raw``."""
         return self.format(format_id).index(raw)
 
     def properties(self, message: Message) -> dict[str, PropertyValue]:
-        """Its properties, decoded once."""
+        """Return the message's properties, which are decoded once."""
         cached = message.properties_cache
         if cached is None:
             cached = self.format(message.format_id).properties(message)
@@ -38,15 +40,19 @@ class MessageFormats:
         return cached
 
     def header(self, message: Message, name: str) -> object:
-        """A JMS header that only the format knows."""
+        """Return a JMS header that only the format can decode."""
         return self.format(message.format_id).header(message, name)
 
     def view(self, message: Message) -> MessageView:
-        """The whole message in neutral form."""
+        """Return the whole message in neutral form."""
         return self.format(message.format_id).view(message)
 
     def converted(self, message: Message, format_id: int) -> Message:
-        """The message in another format; raises `MessageFormatError` when its inside cannot be decoded."""
+        """Return the message in another format.
+
+        Raises:
+            MessageFormatError: the message cannot be decoded.
+        """
         if message.format_id == format_id:
             return message
         cached = message.converted

@@ -1,4 +1,4 @@
-"""A message in its place: which destination holds it, under which sequence, how often it was delivered."""
+"""A message held by one destination: store sequence, dispatch order, redelivery count."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
-# what the consumer that has a message told of deliveries of its own
+# Values of `MessageReference.told`: the deliveries that the consumer has reported.
 UNTOLD: Final = 0
-TOLD_BUT_FIRST: Final = 1  # clients do not tell of the first rollback of a message that comes for the first time
+TOLD_BUT_FIRST: Final = 1  # clients do not report the first rollback of a message's first delivery
 TOLD: Final = 2
 
-SETTLED_TOGETHER: Final = 8  # references from which on it pays to ask whether they have one home
+SETTLED_TOGETHER: Final = 8  # references; below this number the check for a common destination does not pay
 
 
 class BrokerDestination:
-    """What queues and topics have in common: a name, a policy, a share of memory and counters.
+    """Base of queues and topics: name, policy, memory usage and counters.
 
-    Base of `Queue` and `Topic`, so that a reference can find its way home; holds no behaviour of its own but the
-    accounting.
+    A message reference reaches its destination through this class. The base class implements only the accounting.
     """
 
     def __init__(self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage) -> None:
@@ -34,34 +33,34 @@ class BrokerDestination:
         self.dequeued = 0
         self.expired = 0
         self.producers = 0
-        self.visits = 0  # how many consumers and producers have come
-        self.visitors = 0  # browsers that are there
-        self.withheld = 0  # messages that wait for the disk before they are dispatched: nothing may overtake them
+        self.visits = 0  # consumers and producers attached so far
+        self.visitors = 0  # browsers attached now
+        self.withheld = 0  # messages that wait for the disk before their dispatch; no message may overtake them
         self.removed = False
-        self.route: VirtualRoute | None = None  # its messages go on to other destinations
-        self.fans_out = False  # they do, or they go to durable subscriptions as well
-        self.load = 0  # steps that the consumers of a topic add to each message (`spanwire.broker.dispatch.fan_out`)
+        self.route: VirtualRoute | None = None  # forwards messages to other destinations
+        self.fans_out = False  # messages are forwarded, or go to durable subscriptions as well
+        self.load = 0  # steps of a topic's consumers for each message (`spanwire.broker.dispatch.fan_out`)
 
     @property
     def consumer_count(self) -> int:
-        """How many consumers are attached."""
+        """The number of attached consumers."""
         return 0
 
     def hold(self, message: Message) -> None:
-        """One more place keeps ``message`` in memory."""
+        """Count one more holder of ``message``."""
         if message.holders == 0:
             self.usage.add(message.size)
         message.holders += 1
 
     def release(self, message: Message) -> None:
-        """One place fewer keeps ``message`` in memory."""
+        """Count one holder less of ``message``. The last holder releases the memory."""
         message.holders -= 1
         if message.holders == 0:
             self.usage.add(-message.size - message.forms_counted)
             message.forms_counted = 0
 
     def release_all(self, references: list[MessageReference]) -> None:
-        """One place fewer keeps the message of each in memory."""
+        """Release the messages of all ``references``, as `release` does."""
         size = 0
         for reference in references:
             message = reference.message
@@ -72,75 +71,77 @@ class BrokerDestination:
         self.usage.add(-size)
 
     def count_forms(self, message: Message) -> None:
-        """``message`` may have been converted, or its properties decoded: that takes memory, too, while it is held."""
+        """Charge the memory of converted forms and decoded properties of ``message`` while the message is held."""
         size = message.forms_size()
         if message.holders > 0 and size != message.forms_counted:
             self.usage.add(size - message.forms_counted)
             message.forms_counted = size
 
     def accept(self, message: Message, sequence: int) -> None:
-        """Take ``message``, which the store has under ``sequence`` (0: not at all), and dispatch it to who waits."""
+        """Take ``message`` and dispatch to waiting consumers. ``sequence`` is the store's, 0 if not stored."""
 
     def settled(self, reference: MessageReference) -> None:
-        """A consumer is done with ``reference``: forget it, in the store too."""
+        """Remove ``reference`` after the consumer has finished with the message, also from the store."""
 
     def settled_all(self, references: list[MessageReference]) -> None:
-        """A consumer is done with all these, in this order."""
+        """Settle all ``references`` in this order."""
         for reference in references:
             self.settled(reference)
 
     def forgotten(self, reference: MessageReference) -> None:
-        """A transaction that settled ``reference`` is in the store already: forget it in memory."""
+        """Remove ``reference`` from memory. The store already has the transaction that settled the message."""
 
     def given_back(self, references: list[MessageReference]) -> None:
-        """A consumer left without acknowledging ``references``."""
+        """Take back ``references``, unacknowledged by a consumer that left."""
 
     def fill(self) -> None:
-        """A consumer can take messages again: dispatch what waits."""
+        """Dispatch pending messages after a consumer's window has reopened."""
 
     def note_dispatched(self) -> None:
-        """One more message is out."""
+        """Count one more dispatched message."""
 
     def expire(self, reference: MessageReference) -> None:
-        """A message that waited is over its time."""
+        """Handle the expiry of a pending message."""
 
     def discard(self, reference: MessageReference) -> None:
-        """A message that waited is not wanted any more."""
+        """Discard a pending message."""
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """The store answers a read."""
+        """Take the store's answer to a read."""
 
     def abandon(self) -> None:
-        """The one consumer that this was made for is gone."""
+        """Handle the removal of the only consumer of a destination that serves one consumer."""
 
     def wake(self) -> None:
-        """A time that was asked for has come."""
+        """Handle the time requested through `BrokerContext.wake_at`."""
 
     def work(self) -> bool:
-        """One slice of a long job; True while there is more to do."""
+        """Do one slice of a long job.
+
+        Returns:
+            True if the job has more to do.
+        """
         return False
 
     def waiting(self) -> int:
-        """How many messages wait for a consumer."""
+        """Return the number of messages that wait for a consumer."""
         return 0
 
     def confirms_idle(self) -> bool:
-        """Whether nothing waits here for a consumer that has other homes besides."""
+        """Return True if no message waits here for a consumer that is attached to other destinations as well."""
         return True
 
     def is_searching(self) -> bool:
-        """Whether a message may turn up without anything being sent: a page is being read, or the line has not been
-        looked through yet.
-        """
+        """Return True if a message may be found without a new send: a page is being read, or the scan is unfinished."""
         return False
 
 
 class MessageReference:
     """One message held by one destination.
 
-    ``sequence`` is the store's, 0 when the store does not have it; ``order`` is the broker's own number, by which a
-    queue keeps its messages in line and which clients see as the broker sequence. ``told`` says whether its consumer
-    counts the deliveries itself.
+    ``sequence`` is the store's, 0 for a message not stored. ``order`` is the broker's own number: a queue sorts its
+    messages by ``order``, and clients see ``order`` as the broker sequence. ``told`` records which deliveries the
+    consumer counts itself.
     """
 
     __slots__ = ("home", "message", "order", "redelivery_count", "sequence", "told")
@@ -157,7 +158,7 @@ class MessageReference:
 
 
 def settle_all(references: list[MessageReference]) -> None:
-    """A consumer is done with these, in this order; many of one destination are settled together."""
+    """Settle ``references`` in this order. Many references of one destination are settled together."""
     if len(references) >= SETTLED_TOGETHER:
         home = references[0].home
         if all(reference.home is home for reference in references):
@@ -168,8 +169,10 @@ def settle_all(references: list[MessageReference]) -> None:
 
 
 class MessageCondition(Protocol):
-    """A condition of a subscription besides its selector and filter: a bridge's
-    (`spanwire.broker.queue.bridge_filter`), or what its user may read (`spanwire.broker.topic.durable_subscription`).
+    """A condition of a subscription in addition to selector and filter.
+
+    Examples are a bridge's condition (`spanwire.broker.queue.bridge_filter`) and the read rights of a user
+    (`spanwire.broker.topic.durable_subscription`).
     """
 
     def lets_through(self, reference: MessageReference) -> bool:

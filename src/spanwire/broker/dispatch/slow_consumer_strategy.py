@@ -1,9 +1,8 @@
-"""Consumers that are slow for too long, or too often, are ended (ActiveMQ's slowConsumerStrategy).
+"""Aborts consumers that are slow for too long or too often (ActiveMQ's slowConsumerStrategy).
 
-There is one of these for each policy that has a strategy; a consumer joins it when it is attached to a destination
-under that policy. Acknowledging and dispatching tell it nothing: it looks, some times in each period of the policy, how
-far a consumer has come. A topic alone says when one of its consumers becomes slow, since it is there that messages
-wait for each.
+Each policy with a strategy has one watch. A consumer joins the watch when attached to a destination under the policy.
+Acknowledgements and dispatches do not notify the watch: several times in each period the watch compares the consumer's
+progress. Only a topic reports its slow consumers, because a topic keeps pending messages per consumer.
 """
 
 from __future__ import annotations
@@ -20,26 +19,26 @@ from spanwire.broker.policy.slow_consumer_policy import SlowConsumerPolicy
 from spanwire.model.destination import SUBSCRIPTION
 from spanwire.model.errors import JmsError
 
-LOOKS_PER_PERIOD: Final = 4  # how often a consumer's progress is looked at between two checks
-MIN_LOOK_SECONDS: Final = 0.01  # between two looks, however short the period
+LOOKS_PER_PERIOD: Final = 4  # looks at a consumer's progress in each check period
+MIN_LOOK_SECONDS: Final = 0.01  # seconds between two looks, however short the period
 LOOKS_PER_TURN: Final = 500  # consumers looked at in one turn
-MAX_WINDOW: Final = 1 << 17  # more than a window and its extension can be
-GRACE_SECONDS: Final = 1.0  # in which a client may end its consumer itself, as ActiveMQ has it
+MAX_WINDOW: Final = 1 << 17  # messages; more than a window and its extension can hold
+GRACE_SECONDS: Final = 1.0  # seconds for a client to close its consumer, as in ActiveMQ
 
 logger = logging.getLogger(__name__)
 
 
 class WatchedConsumer:
-    """A consumer, what it had done when it was last looked at, and how long and how often it has been slow.
+    """A consumer, its progress at the last look, and the duration and number of its slow phases.
 
-    ``slow_count`` 0 means that it is not under suspicion; ``progress`` changes with each acknowledgement.
+    ``slow_count`` 0 means no suspicion; ``progress`` changes with each acknowledgement.
     """
 
     __slots__ = ("is_slow", "line", "marks", "progress", "since", "slow_count", "subscription")
 
     def __init__(self, subscription: Subscription, line: BrokerDestination | None, now: float) -> None:
         self.subscription: Final[Subscription] = subscription
-        self.line: Final[BrokerDestination | None] = line  # of a durable subscription
+        self.line: Final[BrokerDestination | None] = line  # the durable subscription; None for other consumers
         self.is_slow = False
         self.slow_count = 0
         self.marks = 0
@@ -47,19 +46,19 @@ class WatchedConsumer:
         self.since = now
 
     def suspect(self) -> None:
-        """It has become slow, once more."""
+        """Count another slow phase."""
         self.is_slow = True
         self.slow_count += 1
 
     def clear(self) -> None:
-        """It is not slow any more; how often it was does not count."""
+        """End the slow phase and reset the count."""
         self.is_slow = False
         self.slow_count = 0
         self.marks = 0
 
 
 class ClosingConsumer:
-    """A consumer that its client was told to end, and until when."""
+    """A consumer that the client was asked to close, with a deadline in monotonic seconds."""
 
     __slots__ = ("deadline", "subscription")
 
@@ -69,7 +68,9 @@ class ClosingConsumer:
 
 
 class SlowConsumerWatch(BrokerDestination):
-    """The consumers under one policy. It is a destination only so far as `BrokerContext` wakes it."""
+    """Watches the consumers under one policy. The watch is a destination only so that `BrokerContext` can wake the
+    watch.
+    """
 
     def __init__(
         self, policy: PolicyEntry, strategy: SlowConsumerPolicy, usage: MemoryUsage, context: BrokerContext
@@ -87,7 +88,7 @@ class SlowConsumerWatch(BrokerDestination):
         self._armed = False
 
     def join(self, subscription: Subscription, home: BrokerDestination) -> None:
-        """A consumer is attached to ``home``."""
+        """Watch a consumer that is attached to ``home``."""
         if subscription.info.network_subscription and self._strategy.ignore_network_consumers:
             return
         if subscription.info.browser or subscription in self._watched:
@@ -100,19 +101,19 @@ class SlowConsumerWatch(BrokerDestination):
             self._arm()
 
     def becomes_slow(self, subscription: Subscription) -> None:
-        """More than its prefetch waits for a consumer of a topic."""
+        """Record that more messages than the prefetch wait for a consumer of a topic."""
         watched = self._watched.get(subscription)
         if watched is not None and not watched.is_slow and not self._by_acks:
             watched.suspect()
 
     def keeps_up(self, subscription: Subscription) -> None:
-        """A consumer of a topic gets a message at once, nothing waits for it."""
+        """Record that a consumer of a topic gets a message at once and has no pending messages."""
         watched = self._watched.get(subscription)
         if watched is not None:
             watched.is_slow = False
 
     def wake(self) -> None:
-        """Look at everybody, a slice at a time."""
+        """Look at all consumers, a slice at a time."""
         self._remove_unresponsive()
         if not self._left:
             self._checks = self._context.monotonic >= self._check_due
@@ -120,7 +121,11 @@ class SlowConsumerWatch(BrokerDestination):
         self._context.schedule(self)
 
     def work(self) -> bool:
-        """Look at some consumers; True while there are others."""
+        """Look at some consumers.
+
+        Returns:
+            True if consumers are left.
+        """
         doomed: list[Subscription] = []
         for _ in range(min(LOOKS_PER_TURN, len(self._left))):
             watched = self._left.pop()
@@ -157,7 +162,7 @@ class SlowConsumerWatch(BrokerDestination):
             watched.progress = progress
             watched.since = self._context.monotonic
         elif self._strategy.ignore_idle_consumers and subscription.dispatched_count == 0:
-            watched.since = self._context.monotonic  # who has nothing does not owe an acknowledgement for that time
+            watched.since = self._context.monotonic  # a consumer without messages owes no acknowledgement
         line = watched.line
         if line is not None and not self._by_acks and not subscription.pulls:
             room = subscription.prefetch_size + subscription.extension - subscription.dispatched_count
@@ -167,7 +172,7 @@ class SlowConsumerWatch(BrokerDestination):
                 watched.suspect()
 
     def _is_doomed(self, watched: WatchedConsumer) -> bool:
-        """What one check says of one consumer."""
+        """Return True if a check ends the consumer."""
         if self._by_acks:
             self._check_acks(watched)
         elif watched.slow_count > 0:
@@ -216,7 +221,7 @@ class SlowConsumerWatch(BrokerDestination):
             subscription.outlet.mark_dirty()
 
     def _remove_unresponsive(self) -> None:
-        """Consumers whose clients did not end them themselves."""
+        """Remove the consumers that were not closed by their clients before the deadline."""
         now = self._context.monotonic
         remover = self._context.remover
         due = [closing for closing in self._closing if closing.deadline <= now]
@@ -229,6 +234,6 @@ class SlowConsumerWatch(BrokerDestination):
 
 
 def progress_of(subscription: Subscription) -> int:
-    """A number that changes whenever the consumer acknowledges something, in a transaction as well."""
+    """Return a number that changes with each acknowledgement of the consumer, also in a transaction."""
     settled = subscription.dispatched_total - subscription.dispatched_count
     return settled * MAX_WINDOW + subscription.extension

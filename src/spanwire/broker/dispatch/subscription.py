@@ -1,4 +1,4 @@
-"""The broker's side of one consumer: its window, what was dispatched to it and not yet acknowledged, its selector."""
+"""The broker's side of one consumer: window, dispatched and unacknowledged messages, selector."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from spanwire.model.message import Message
 from spanwire.model.routing import NetworkFilter
 from spanwire.selector.expression import Selector
 
-MAX_PREFETCH: Final = 32_766  # largest window a consumer may ask for; ActiveMQ's own default for topics
-TRIM_AT: Final = 1_024  # acknowledged slots of ``dispatched``, at the front or elsewhere, before the list is cut
-NEAR: Final = 64  # slots that are looked at one by one for an acknowledged message; what is further is in an index
+MAX_PREFETCH: Final = 32_766  # messages; the largest window of a consumer, ActiveMQ's default for topics
+TRIM_AT: Final = 1_024  # acknowledged slots; from here on ``dispatched`` is cut, at the front or elsewhere
+NEAR: Final = 64  # slots searched one by one for an acknowledged message; an index covers further slots
 
 
 _NOWHERE: Final = Destination(QUEUE, "-")
-# Stands in the slots of acknowledged references until they are cut, so that no message outlives its acknowledgement.
+# Fills the slots of acknowledged references until the list is cut, so that acknowledged messages leave memory.
 GONE: Final = MessageReference(
     BrokerDestination(_NOWHERE, PolicyEntry(_NOWHERE), MemoryUsage(0)),
     Message(0, b"", 0, 0, 0, _NOWHERE, MessageId(ProducerId("-", 0, 0), 0), False, 0, 0, 0),
@@ -37,25 +37,26 @@ GONE: Final = MessageReference(
     0,
 )
 
-_NOTHING_PENDING: Final[deque[MessageReference]] = deque()  # of all that consume from a queue alone
+_NOTHING_PENDING: Final[deque[MessageReference]] = deque()  # shared by all consumers of a single queue
 
 
 def _pending_of(destination: Destination) -> deque[MessageReference]:
-    """Where what a new subscription cannot take yet waits; of a queue it waits in the queue."""
+    """Return the list of pending messages for a new subscription. Messages of a queue wait in the queue instead."""
     if destination.is_queue and not destination.is_composite:
         return _NOTHING_PENDING
     return deque()
 
 
 class Subscription:
-    """One consumer.
+    """The broker's side of one consumer.
 
-    ``dispatched[first:]`` are the references it has and did not acknowledge, in dispatch order, with `GONE` in the
-    slots of those that were acknowledged before others; each went out under a number of its own. The window closes when
-    as many as ``prefetch_size`` are out; ``extension`` are those the client told us it has handed to the application
-    already. One that ``keeps_window`` has no extension, and what it acknowledged in a transaction counts as out until
-    that ends: its ``extension`` is negative then. ``pending`` serves topics only: what a subscriber cannot take yet.
-    Deciding what to dispatch is left to `Queue`, `Topic` and `Browse`.
+    ``dispatched[first:]`` are the unacknowledged references in dispatch order. `GONE` fills the slots of references
+    that were acknowledged early. Each dispatch has a number of its own. At most ``prefetch_size + extension`` messages
+    are in flight; ``extension`` counts messages that the client reported as delivered to the application.
+
+    With ``keeps_window`` there is no such extension: messages acknowledged in an open transaction count as in flight,
+    and ``extension`` is 0 or negative. ``pending`` holds messages of topics that the subscriber cannot take yet.
+    `Queue`, `Topic` and `Browse` decide about dispatch.
     """
 
     def __init__(
@@ -77,47 +78,47 @@ class Subscription:
         self.network_filter: Final[NetworkFilter | None] = info.network_filter
         self.bridge_condition: MessageCondition | None = None
         self.no_local_connection: Final[str | None] = info.consumer_id.connection_id if info.no_local else None
-        self.readable: MessageCondition | None = None  # of a durable one with a line that others may have filled
-        self.is_filtered = info.no_local or info.network_filter is not None  # by more than its selector
+        self.readable: MessageCondition | None = None  # read rights of a durable subscription's user
+        self.is_filtered = info.no_local or info.network_filter is not None  # by more than the selector
         self.values: Final[BoundMessageValues] = values
         self.pulls: bool = info.prefetch_size == 0
         self.prefetch_size = min(max(info.prefetch_size, 0), MAX_PREFETCH)
         self.dispatched: list[MessageReference] = []
         self.first = 0
-        self.gone = 0  # slots of ``dispatched`` that are `GONE`, those before ``first`` among them
-        self.taken_at = 0  # the number of the oldest reference that was taken last
-        self.taken_apart: list[int] | None = None  # the numbers of all that were taken, where they are not in a row
-        self._base = 0  # the number of the first slot, or what it would be without gaps
-        self._numbers: list[int] = []  # of the first slots, where gaps were closed before them
+        self.gone = 0  # slots of ``dispatched`` with `GONE`, including slots before ``first``
+        self.taken_at = 0  # number of the oldest reference in the last removal
+        self.taken_apart: list[int] | None = None  # numbers in the last removal, unless consecutive
+        self._base = 0  # number minus position, for all slots behind ``_numbers``
+        self._numbers: list[int] = []  # numbers of the first slots, after gaps were closed
         self._index: OutIndex | None = None
-        self.steps = 0  # slots looked at because acknowledgements came out of order
-        self._told = 0  # the number behind those that ``extension`` counts
+        self.steps = 0  # slots searched because of acknowledgements out of order
+        self._told = 0  # number behind the last message that ``extension`` counts
         self.extension = 0
         self.keeps_window = False
-        self.client_id = ""  # of its connection
+        self.client_id = ""  # of the connection
         self.pulled = 0
         self.pull_deadline = 0.0
         self.started = False
         self.removed = False
-        self.refilling = False  # a job looks where messages wait for it
-        self.leaving = False  # its connection is gone; it takes nothing more
-        self.left = False  # it is removed, and has nothing any more
-        self.discarding = False  # messages that wait for it are being given up
+        self.refilling = False  # a job searches the destinations for pending messages
+        self.leaving = False  # the connection has ended; no further dispatch
+        self.left = False  # removed, and all messages given back
+        self.discarding = False  # pending messages are being discarded
         self.homes: Final[dict[BrokerDestination, None]] = {}
         self.shared: Final[bool] = info.destination.is_pattern or info.destination.is_composite
-        self.busy: Final[dict[BrokerDestination, None]] = {}  # its homes in which messages wait, if it is ``shared``
+        self.busy: Final[dict[BrokerDestination, None]] = {}  # destinations with pending messages, if ``shared``
         self.pending: Final[deque[MessageReference]] = _pending_of(info.destination)
-        self.weight: Final[int] = 1 + selector_steps(info.selector)  # of the steps of each message of its topics
+        self.weight: Final[int] = 1 + selector_steps(info.selector)  # steps for each message of a topic
         self.dispatched_total = 0
         self.acknowledged_total = 0
 
     @property
     def dispatched_count(self) -> int:
-        """How many messages are out and not acknowledged."""
+        """The number of messages dispatched and not acknowledged."""
         return len(self.dispatched) - self.gone
 
     def can_take(self) -> bool:
-        """Whether one more message may be dispatched now."""
+        """Return True if one more message may be dispatched now."""
         if not self.outlet.writable or not self.started:
             return False
         if self.pulls:
@@ -125,13 +126,13 @@ class Subscription:
         return len(self.dispatched) - self.gone < self.prefetch_size + self.extension
 
     def accepts(self, reference: MessageReference) -> bool:
-        """Whether selector, no-local, a bridge's filter and the rights of its user let the message through."""
+        """Return True if selector, no-local, bridge filter and the user's rights let the message through."""
         if self.is_filtered and not self._passes(reference):
             return False
         return self.selector is None or self.selects(reference)
 
     def read_only(self, readable: MessageCondition) -> None:
-        """Take nothing but what ``readable`` lets through. To be called before it is attached."""
+        """Take only messages accepted by ``readable``. Call before the subscription is attached."""
         self.readable = readable
         self.is_filtered = True
 
@@ -141,10 +142,12 @@ class Subscription:
         condition = self.bridge_condition
         if condition is None:
             return self.lets_through(reference.message)
-        return condition.lets_through(reference)  # only of bridges, which have no no-local
+        return condition.lets_through(reference)  # only bridges have a condition, and bridges have no no-local
 
     def lets_through(self, message: Message) -> bool:
-        """Whether no-local and a bridge's filter let the message through, where there is no condition besides."""
+        """Return True if no-local and the bridge's filter let the message through. Further conditions are not
+        evaluated.
+        """
         network_filter = self.network_filter
         if network_filter is not None and not network_filter.passes(message.broker_path):
             return False
@@ -152,7 +155,7 @@ class Subscription:
         return connection_id is None or message.message_id.producer_id.connection_id != connection_id
 
     def selects(self, reference: MessageReference) -> bool:
-        """Whether the selector matches, or there is none."""
+        """Return True if the selector matches, or without a selector."""
         selector = self.selector
         if selector is None:
             return True
@@ -163,15 +166,15 @@ class Subscription:
         return matches
 
     def group_sequence(self, message: Message) -> int:
-        """The place of ``message`` in its group, negative when it closes it."""
+        """Return the position of ``message`` in its group; a negative position closes the group."""
         return self.values.group_sequence(message)
 
     def first_for_consumer(self, message: Message) -> Message:
-        """``message`` saying that it is the first of its group for this consumer."""
+        """Return ``message`` marked as the first of its group for this consumer."""
         return self.values.first_for_consumer(message)
 
     def dispatch(self, reference: MessageReference) -> None:
-        """Send ``reference`` to the consumer and remember it until it is acknowledged."""
+        """Send ``reference`` to the consumer and keep the reference until its acknowledgement."""
         self.dispatched.append(reference)
         self.dispatched_total += 1
         if self.pulls:
@@ -183,11 +186,11 @@ class Subscription:
         self.outlet.add(message.size)
 
     def newest(self) -> MessageReference:
-        """What was dispatched last; during a dispatch, that."""
+        """Return the last dispatched reference; during a dispatch, the current reference."""
         return self.dispatched[-1]
 
     def drain(self, wall_ms: int) -> None:
-        """Dispatch what waits here as far as the window goes (topics)."""
+        """Dispatch pending messages of topics as far as the window allows."""
         pending = self.pending
         while pending and self.can_take():
             reference = pending.popleft()
@@ -200,8 +203,10 @@ class Subscription:
             self.dispatch(reference)
 
     def take_front(self, count: int, first: MessageId | None, last: MessageId) -> list[MessageReference] | None:
-        """The first ``count`` dispatched references if they run from ``first`` (None: any) to ``last`` (the usual
-        acknowledgement), else None.
+        """Remove and return the first ``count`` dispatched references, the usual acknowledgement.
+
+        Returns:
+            None if a reference was acknowledged out of order, or the range is not ``first`` (None: any) to ``last``.
         """
         end = self.first + count
         if count <= 0 or end > len(self.dispatched):
@@ -211,19 +216,19 @@ class Subscription:
         if not self.dispatched[end - 1].message.message_id.equals(last):
             return None
         if self.gone > self.first:
-            return None  # some were acknowledged before those in front of them: `take_range` sorts that out
+            return None  # acknowledged out of order: `take_range` handles the gaps
         taken = self.dispatched[self.first : end]
         self._drop_front(end, count)
         return taken
 
     def front_producer(self) -> ProducerId | None:
-        """Who sent the oldest message that is out."""
+        """Return the producer of the oldest message in flight, or None."""
         if self.first == len(self.dispatched):
             return None
         return self.dispatched[self.first].message.message_id.producer_id
 
     def take_run(self, producer_id: ProducerId, sequences: list[int]) -> list[MessageReference]:
-        """The oldest dispatched references, as far as they are messages of this producer with these sequences."""
+        """Remove and return the oldest references as far as they match this producer and these sequences."""
         dispatched = self.dispatched
         place = self.first
         end = len(dispatched)
@@ -245,14 +250,19 @@ class Subscription:
         return taken
 
     def take_range(self, first: MessageId | None, last: MessageId) -> list[MessageReference]:
-        """All dispatched references from ``first`` (None: the oldest) to ``last``; raises `IllegalStateError` if one is
-        unknown.
+        """Remove and return all dispatched references from ``first`` (None: the oldest) to ``last``.
+
+        Raises:
+            IllegalStateError: one of the two messages is not in flight.
         """
         start = self.first if first is None else self._find(first, self.first)
         return self._take_between(start, self._find(last, start) + 1)
 
     def take_shown(self, first: MessageId | None, last: MessageId) -> list[MessageReference]:
-        """For a browser: those from ``first``, or from the oldest if that is not out, to ``last`` that are out."""
+        """Remove and return a browser's references up to ``last``.
+
+        The range starts at ``first``, or at the oldest reference if ``first`` is not in flight.
+        """
         end = self._search(last, self.first) + 1
         if end == 0:
             return []
@@ -260,7 +270,11 @@ class Subscription:
         return self._take_between(start if NOWHERE < start < end else self.first, end)
 
     def take_one(self, message_id: MessageId) -> MessageReference:
-        """The dispatched reference of this id; raises `IllegalStateError` if there is none."""
+        """Remove and return the dispatched reference of this id.
+
+        Raises:
+            IllegalStateError: the message is not in flight.
+        """
         position = self._find(message_id, self.first)
         reference = self.dispatched[position]
         if position == self.first:
@@ -271,7 +285,7 @@ class Subscription:
         return reference
 
     def take_all(self) -> list[MessageReference]:
-        """Everything that is out, for a consumer that leaves."""
+        """Remove and return all references in flight, for a consumer that leaves."""
         taken = self.dispatched[self.first :]
         if self.gone > self.first:
             taken = [reference for reference in taken if reference is not GONE]
@@ -280,25 +294,27 @@ class Subscription:
         return taken
 
     def all_out(self) -> list[MessageReference]:
-        """Everything that is out, in the order in which it went out."""
+        """Return all references in flight, in dispatch order."""
         return [reference for reference in self.dispatched[self.first :] if reference is not GONE]
 
     def out_of_last(self, count: int) -> list[MessageReference]:
-        """What of the ``count`` messages that went out last is still out."""
+        """Return the references still in flight among the last ``count`` dispatched."""
         start = max(self.first, self._at(self._base + len(self.dispatched) - count))
         return [reference for reference in self.dispatched[start:] if reference is not GONE]
 
     def find(self, message_id: MessageId) -> MessageReference | None:
-        """The dispatched reference of this id; None if there is none."""
+        """Return the dispatched reference of this id, or None."""
         position = self._search(message_id, self.first)
         return None if position == NOWHERE else self.dispatched[position]
 
     def take_back(self, references: list[MessageReference]) -> None:
-        """References of a rolled back transaction, for a consumer that leaves: their order does not matter any more."""
+        """Append references of a rolled back transaction, for a consumer that leaves. The order does not matter."""
         self.dispatched.extend(references)
 
     def put_back(self, references: list[MessageReference], numbers: list[int]) -> None:
-        """References of a rolled back transaction: still with the client, in the places that their numbers say."""
+        """Insert references of a rolled back transaction at the positions of their numbers. The client still has the
+        messages.
+        """
         following = self._base + len(self.dispatched)
         self.steps += len(self.dispatched) - self.first + len(references)
         lowest = min(numbers, default=following)
@@ -317,7 +333,7 @@ class Subscription:
         self._told = self._told_through(max(self.extension, 0))
 
     def _told_through(self, count: int) -> int:
-        """The number behind the first ``count`` that are out; 0 if none are."""
+        """Return the number behind the first ``count`` references in flight; 0 if none is in flight."""
         told = 0
         for position in range(self.first, len(self.dispatched)):
             if count == 0:
@@ -328,7 +344,7 @@ class Subscription:
         return told
 
     def _put_in(self, references: list[MessageReference], numbers: list[int], lowest: int, following: int) -> None:
-        """Each in the slot of its number: there is one for each number, of which most are out."""
+        """Insert each reference in the slot of its number, with one slot per number. Used if most slots are in use."""
         slots = [GONE] * (following - lowest)
         for position in range(self.first, len(self.dispatched)):
             slots[self._number(position) - lowest] = self.dispatched[position]
@@ -339,7 +355,7 @@ class Subscription:
         self._base = lowest
 
     def _sort_in(self, references: list[MessageReference], numbers: list[int], following: int) -> None:
-        """All in order, without slots between them: few of many are out."""
+        """Insert all references in order, without empty slots. Used if few of many numbers are in flight."""
         out: dict[int, MessageReference] = {}
         for position in range(self.first, len(self.dispatched)):
             if self.dispatched[position] is not GONE:
@@ -352,14 +368,14 @@ class Subscription:
         self.gone = 0
 
     def delivered(self, last: MessageId) -> None:
-        """The client has handed everything up to ``last`` to the application: the window moves on."""
+        """Advance the window: the client delivered all messages up to ``last`` to the application."""
         if self.keeps_window:
             self._find(last, self.first)
             return
         start = max(self.first, self._at(self._told)) if self.extension > 0 else self.first
         end = self._search(last, start) + 1
         if end == 0:
-            self._find(last, self.first)  # the window had moved so far before
+            self._find(last, self.first)  # raises if unknown; otherwise the window has passed ``last`` already
             return
         if self.gone == self.first:
             self.extension += end - start
@@ -368,17 +384,17 @@ class Subscription:
         self._told = self._number(end - 1) + 1
 
     def acknowledged_later(self, count: int) -> None:
-        """``count`` references were acknowledged in a transaction, which has not ended yet."""
+        """Count ``count`` references as acknowledged in an open transaction."""
         if self.keeps_window:
             self.extension -= count
 
     def transaction_ended(self, count: int) -> None:
-        """The transaction in which ``count`` references were acknowledged has ended."""
+        """Release the window slots of ``count`` references after the end of their transaction."""
         if self.keeps_window:
             self.extension = min(0, self.extension + count)
 
     def in_range(self, first: MessageId | None, last: MessageId) -> list[MessageReference]:
-        """The dispatched references from ``first`` to ``last``, which stay dispatched."""
+        """Return the dispatched references from ``first`` to ``last`` without removing the references."""
         start = self.first if first is None else self._find(first, self.first)
         end = self._find(last, start) + 1
         return [reference for reference in self.dispatched[start:end] if reference is not GONE]
@@ -393,7 +409,7 @@ class Subscription:
         return position
 
     def _search(self, message_id: MessageId, start: int) -> int:
-        """The first position from ``start`` on; `NOWHERE` when it is not out there."""
+        """Return the first position of the message from ``start`` on, or `NOWHERE`."""
         dispatched = self.dispatched
         end = len(dispatched)
         near = min(start + NEAR, end)
@@ -422,7 +438,7 @@ class Subscription:
         return NOWHERE
 
     def _known(self) -> OutIndex:
-        """The index, with all that is out in it."""
+        """Return the index with all references in flight."""
         index = self._index
         if index is None or index.size > 2 * self.dispatched_count + NEAR:
             index = OutIndex(self._number(self.first))
@@ -436,11 +452,11 @@ class Subscription:
         return index
 
     def _number(self, position: int) -> int:
-        """The number under which the reference at ``position`` went out."""
+        """Return the dispatch number of the reference at ``position``."""
         return self._numbers[position] if position < len(self._numbers) else self._base + position
 
     def _at(self, number: int) -> int:
-        """The first position whose number is not below ``number``."""
+        """Return the first position whose number is at least ``number``."""
         numbers = self._numbers
         if numbers and number <= numbers[-1]:
             return bisect_left(numbers, number)
@@ -464,7 +480,7 @@ class Subscription:
         return taken
 
     def _drop_front(self, end: int, count: int) -> None:
-        """The references up to the position ``end``, ``count`` of them, are gone."""
+        """Drop the references before the position ``end``, ``count`` in number."""
         dispatched = self.dispatched
         self.taken_at = self._number(self.first)
         self.taken_apart = None
@@ -491,7 +507,7 @@ class Subscription:
             self.first = 0
 
     def _drop_inside(self, position: int) -> None:
-        """The reference at ``position``, behind the oldest one, is gone."""
+        """Drop the reference at ``position``, which is not the oldest."""
         self.taken_at = self._number(position)
         self.taken_apart = None
         self.dispatched[position] = GONE
@@ -501,7 +517,7 @@ class Subscription:
             self._shrink_extension(1)
 
     def _close_gaps(self) -> None:
-        """Drop the slots of what is gone when they are more than the others."""
+        """Remove the empty slots once at least `TRIM_AT` slots and half of all slots are empty."""
         if self.gone - self.first < TRIM_AT or 2 * (self.gone - self.first) < len(self.dispatched) - self.first:
             return
         following = self._base + len(self.dispatched)
@@ -525,6 +541,6 @@ class Subscription:
         self._index = None
 
     def _shrink_extension(self, count: int) -> None:
-        """``count`` of the references that the application was known to have are gone."""
+        """Reduce the extension after ``count`` messages known to the application are acknowledged."""
         if count > 0:
             self.extension = max(0, self.extension - count)

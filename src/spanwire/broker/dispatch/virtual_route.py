@@ -1,4 +1,4 @@
-"""What becomes of the messages of one virtual destination, found once when the destination is made."""
+"""The route of messages of one virtual destination, determined once when the destination is created."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spanwire.selector.parser import parse_selector
 
 
 class ListeningRule:
-    """One virtual topic: the queues under ``pattern`` listen to it."""
+    """One virtual topic. The queues under ``pattern`` listen to the topic."""
 
     __slots__ = ("pattern", "settings")
 
@@ -27,7 +27,7 @@ class ListeningRule:
 
 
 class ForwardRule:
-    """One target of a composite destination with its selector compiled, and the steps that evaluating that takes."""
+    """One target of a composite destination, with compiled selector and the steps of evaluating the selector."""
 
     __slots__ = ("destination", "keeps_address", "selector", "steps")
 
@@ -41,7 +41,7 @@ class ForwardRule:
 
 
 class VirtualRoute:
-    """What becomes of the messages of one destination: ``stays`` if it keeps them as well."""
+    """The route of messages of one destination. With ``stays`` the destination keeps the messages as well."""
 
     __slots__ = ("forwards", "listeners", "mirror", "stays")
 
@@ -56,7 +56,11 @@ class VirtualRoutes:
     """Finds routes by the settings of the broker."""
 
     def __init__(self, settings: VirtualSettings) -> None:
-        """Raises `InvalidSelectorError` for a filter that is no selector."""
+        """Compile the selectors of the settings.
+
+        Raises:
+            InvalidSelectorError: a filter is no selector.
+        """
         self._topics: tuple[VirtualTopic, ...] = ()
         self._composites: tuple[CompositeDestination, ...] = ()
         self._mirrored: MirroredQueues | None = None
@@ -65,7 +69,11 @@ class VirtualRoutes:
         self.replace(settings)
 
     def replace(self, settings: VirtualSettings) -> None:
-        """These settings from now on, but for what other brokers are told. Raises `InvalidSelectorError`."""
+        """Replace the settings, except the setting that announces virtual destinations to other brokers.
+
+        Raises:
+            InvalidSelectorError: a filter is no selector.
+        """
         selectors: dict[str, Selector] = {}
         for composite in settings.composites:
             for forward in composite.forward_to:
@@ -77,7 +85,7 @@ class VirtualRoutes:
         self._mirrored = settings.mirrored
 
     def sources(self, destination: Destination) -> list[Destination]:
-        """The virtual destinations whose messages come to ``destination``, where other brokers are to hear of that."""
+        """Return the virtual destinations that forward to ``destination``, as far as other brokers are told of them."""
         found: list[Destination] = []
         if not self._told_as_demand or destination.is_pattern or destination.is_temporary:
             return found
@@ -93,7 +101,7 @@ class VirtualRoutes:
         return found
 
     def find(self, destination: Destination) -> VirtualRoute | None:
-        """The route of a physical destination; None for an ordinary one."""
+        """Return the route of a physical destination, or None for an ordinary destination."""
         if destination.is_advisory:
             return None
         route = VirtualRoute()
@@ -122,8 +130,12 @@ class VirtualRoutes:
 
 
 def awaited(listening: Destination, wanted: Destination) -> Destination | None:
-    """The one queue under ``listening``, the queues that listen to a virtual topic, that a consumer of the pattern
-    ``wanted`` can mean: one whose name both spell together. None if there is no such name.
+    """Return the only queue under the pattern ``listening`` that a consumer of the pattern ``wanted`` can mean.
+
+    ``listening`` matches the queues of a virtual topic. The name results from both patterns together.
+
+    Returns:
+        None if no such name exists.
     """
     parts: list[str] = []
     elements = wanted.elements
@@ -143,7 +155,7 @@ def awaited(listening: Destination, wanted: Destination) -> Destination | None:
 
 
 def _listened_to(settings: VirtualTopic, queue: Destination) -> Destination | None:
-    """The virtual topic to which a queue of this name listens; None if it is not called so."""
+    """Return the virtual topic of a queue of this name, or None for an ordinary name."""
     name = queue.name
     if settings.postfix:
         if not name.endswith(settings.postfix):

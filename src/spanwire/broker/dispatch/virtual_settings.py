@@ -1,7 +1,7 @@
-"""What an administrator says about virtual destinations: names whose messages go on to other queues and topics.
+"""Settings of virtual destinations, which forward messages to other queues and topics.
 
-Names and defaults are those of ActiveMQ's ``destinationInterceptors`` ("Virtual Destinations", "Composite
-Destinations", "Mirrored Queues"). What they do is `spanwire.broker.routing.virtual_destinations`'s.
+Names and defaults are from ActiveMQ's ``destinationInterceptors`` ("Virtual Destinations", "Composite Destinations",
+"Mirrored Queues"). `spanwire.broker.routing.virtual_destinations` implements the forwarding.
 """
 
 from __future__ import annotations
@@ -11,18 +11,20 @@ from typing import Final
 
 from spanwire.model.destination import TOPIC, Destination
 
-MAX_FORWARDS: Final = 1_000  # targets of one composite destination; the first message makes them, 8 microseconds each
+MAX_FORWARDS: Final = 1_000  # targets of a composite destination; the first message creates all, 8 microseconds each
 DEFAULT_VIRTUAL_TOPICS: Final = Destination(TOPIC, "VirtualTopic.>")
 
 
 @dataclass(frozen=True)
 class VirtualTopic:
-    """Topics under ``destination``, a name or pattern: each queue ``prefix`` + the topic's name + ``postfix`` that
-    exists, wildcards in the prefix matched, gets a copy of each message.
+    """Virtual topics under ``destination``, a name or pattern.
 
-    ``selector_aware`` leaves out a queue none of whose consumers wants the message; ``local`` leaves alone what came
-    over a bridge; ``drop_on_resource_limit`` skips a queue that has no room instead of letting the send wait;
-    ``set_original_destination`` false keeps the topic as JMSDestination.
+    Each existing queue ``prefix`` + the topic's name + ``postfix`` gets a copy of each message. Wildcards in the prefix
+    are matched.
+
+    ``selector_aware`` skips a queue without a consumer whose selector matches; ``local`` skips messages from a bridge;
+    ``drop_on_resource_limit`` skips a full queue instead of blocking the send; ``set_original_destination`` false keeps
+    the topic as JMSDestination.
     """
 
     destination: Destination = DEFAULT_VIRTUAL_TOPICS
@@ -36,7 +38,7 @@ class VirtualTopic:
 
 @dataclass(frozen=True)
 class ForwardTo:
-    """One target of a composite destination; with a ``selector``, of the messages it is TRUE for."""
+    """One target of a composite destination. With a ``selector`` only matching messages are forwarded."""
 
     destination: Destination
     selector: str = ""
@@ -44,8 +46,10 @@ class ForwardTo:
 
 @dataclass(frozen=True)
 class CompositeDestination:
-    """Messages for ``destination``, a name or pattern, go to all of ``forward_to``; unless ``forward_only`` they stay
-    there, too. ``copy_message`` false keeps the JMSDestination they were sent to.
+    """Forwards messages for ``destination``, a name or pattern, to all destinations of ``forward_to``.
+
+    Unless ``forward_only`` is set, ``destination`` keeps the messages, too. ``copy_message`` false keeps the original
+    JMSDestination.
     """
 
     destination: Destination
@@ -56,8 +60,9 @@ class CompositeDestination:
 
 @dataclass(frozen=True)
 class MirroredQueues:
-    """Each message of each queue goes to the topic ``prefix`` + the queue's name + ``postfix``, too; those of temporary
-    queues with ``temporary``.
+    """Copies each message of each queue to the topic ``prefix`` + the queue's name + ``postfix``.
+
+    Temporary queues are mirrored only with ``temporary``.
     """
 
     prefix: str = "VirtualTopic.Mirror."
@@ -68,9 +73,11 @@ class MirroredQueues:
 
 @dataclass(frozen=True)
 class VirtualSettings:
-    """All virtual destinations of one broker. Without any configuration the topics ``VirtualTopic.>`` are virtual. With
-    ``told_as_demand`` other brokers hear of consumers behind them (ActiveMQ's useVirtualDestSubs), and with
-    ``told_on_creation`` each queue behind them counts as a consumer (its useVirtualDestSubsOnCreation).
+    """All virtual destinations of one broker. By default the topics ``VirtualTopic.>`` are virtual.
+
+    With ``told_as_demand`` other brokers learn of consumers behind virtual destinations (ActiveMQ's
+    useVirtualDestSubs). With ``told_on_creation`` each queue behind a virtual destination counts as a consumer
+    (ActiveMQ's useVirtualDestSubsOnCreation).
     """
 
     topics: tuple[VirtualTopic, ...] = (VirtualTopic(),)
