@@ -48,7 +48,6 @@ UNREVISED: Final = tuple(
         "broker/destinations/",
         "broker/metadata",
         "broker/persistence/",
-        "broker/policy/",
         "broker/ports",
         "broker/reconfiguration",
         "broker/recovery",

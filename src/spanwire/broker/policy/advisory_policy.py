@@ -1,4 +1,4 @@
-"""What a policy entry says about advisories on the messages, consumers and producers of its destinations."""
+"""Settings of a policy entry for advisories about messages, consumers and producers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AdvisoryPolicy:
-    """Which of them are told, each attribute as ActiveMQ's policy entry has it: messages that are ``delivered`` to the
-    destination, ``dispatched`` to a consumer, ``consumed`` and ``discarded`` for a slow subscriber; ``slow_consumers``,
-    ``fast_producers`` and that the destination is ``full``. Messages that find ``no_consumers`` are passed on
-    themselves. What is told of a message has its body if ``whole_messages``.
+    """Advisories of a destination, each attribute as in ActiveMQ's policy entry.
+
+    The attributes switch on advisories about messages ``delivered`` to the destination, ``dispatched`` to a consumer,
+    ``consumed``, or ``discarded`` for a slow subscriber; about ``slow_consumers`` and ``fast_producers``; and about a
+    ``full`` destination. With ``no_consumers`` messages without a consumer are themselves sent to the advisory topic.
+    With ``whole_messages`` an advisory about a message includes the body.
     """
 
     delivered: bool = False
@@ -24,5 +26,8 @@ class AdvisoryPolicy:
     whole_messages: bool = False
 
     def is_of_messages(self) -> bool:
-        """Whether a destination itself has something to tell, beside who sends to it and who takes from it."""
+        """Return True if the destination itself publishes advisories.
+
+        Advisories about dispatches, fast producers and full destinations are published elsewhere.
+        """
         return self.delivered or self.consumed or self.discarded or self.slow_consumers or self.no_consumers

@@ -1,4 +1,4 @@
-"""Tuning by destination: what a `PolicyEntry` sets holds for every destination its pattern matches."""
+"""Settings by destination: a `PolicyEntry` applies to every destination that its pattern matches."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from spanwire.model.errors import InvalidDestinationError
 
 DEFAULT_EXPIRE_PERIOD_MS = 30_000
 DEFAULT_DEAD_LETTER_QUEUE = "ActiveMQ.DLQ"
-DEFAULT_WARNING_INTERVAL_MS = 30_000  # blockedProducerWarningInterval, as ActiveMQ has it
-DEFAULT_CURSOR_MARK = 70  # cursorMemoryHighWaterMark
-DEFAULT_STORE_MARK = 100  # storeUsageHighWaterMark
-DEFAULT_INACTIVE_MS = 60_000  # inactiveTimeoutBeforeGC, as ActiveMQ has it
+DEFAULT_WARNING_INTERVAL_MS = 30_000  # milliseconds; blockedProducerWarningInterval, as in ActiveMQ
+DEFAULT_CURSOR_MARK = 70  # percent; cursorMemoryHighWaterMark
+DEFAULT_STORE_MARK = 100  # percent; storeUsageHighWaterMark
+DEFAULT_INACTIVE_MS = 60_000  # milliseconds; inactiveTimeoutBeforeGC, as in ActiveMQ
 
 
 @dataclass(frozen=True)
 class IndividualNames:
-    """How the dead letter queue of each destination is called: its own name between these (ActiveMQ's individual
-    strategy). It is a topic without ``queue_for_queues`` or ``queue_for_topics``; with ``per_durable_subscriber`` each
-    durable subscription has its own, whose name ends with client id and name of the subscription.
+    """Names of individual dead letter destinations: the destination's own name between prefix and suffix.
+
+    Corresponds to ActiveMQ's individual strategy. The dead letter destination is a queue, or a topic if
+    ``queue_for_queues`` or ``queue_for_topics`` is false. With ``per_durable_subscriber`` each durable subscription has
+    a destination of its own; the name ends with client id and name of the subscription.
     """
 
     queue_prefix: str = "ActiveMQ.DLQ.Queue."
@@ -36,7 +38,9 @@ class IndividualNames:
     per_durable_subscriber: bool = False
 
     def made(self, destination: Destination) -> bool:
-        """Whether this is such a dead letter destination, whose own messages do not go round."""
+        """Return True for a dead letter destination of this strategy. Dead letters of such a destination are not sent
+        again.
+        """
         name = destination.name
         if self.queue_for_queues == destination.is_queue:
             if name.startswith(self.queue_prefix) and name.endswith(self.queue_suffix):
@@ -46,7 +50,7 @@ class IndividualNames:
         return False
 
     def of(self, destination: Destination, subscription_key: str) -> Destination:
-        """The dead letter destination of ``destination``, which may have no usable name."""
+        """Return the dead letter destination of ``destination``. The resulting name may be invalid."""
         if destination.is_queue:
             kind = QUEUE if self.queue_for_queues else TOPIC
             return Destination(kind, self.queue_prefix + destination.name + self.queue_suffix)
@@ -58,9 +62,11 @@ class IndividualNames:
 
 @dataclass(frozen=True)
 class DeadLetterStrategy:
-    """Where messages go that expired or that a consumer gave up on: all into one queue, or with ``individual`` those of
-    each destination into their own. Temporary destinations, which come and go, share the one in any case. A strategy
-    that ``discards`` keeps none. Dead letters expire after ``expiration_ms``, or never if that is 0.
+    """Handling of expired and undeliverable messages.
+
+    All dead letters go into one queue. With ``individual`` each destination has its own; temporary destinations share
+    the one queue in any case. With ``discards`` dead letters are dropped. Dead letters expire after ``expiration_ms``;
+    0 means never.
     """
 
     queue_name: str = DEFAULT_DEAD_LETTER_QUEUE
@@ -71,8 +77,12 @@ class DeadLetterStrategy:
     expiration_ms: int = 0
 
     def target(self, destination: Destination, subscription_key: str = "") -> Destination | None:
-        """The queue or topic for what dies in ``destination``, in the durable subscription of this key if there is one;
-        None if that is a dead letter queue itself, or keeps nothing.
+        """Return the queue or topic for dead letters of ``destination``.
+
+        ``subscription_key`` names the durable subscription, if any.
+
+        Returns:
+            None if ``destination`` is itself a dead letter destination, or if dead letters are discarded.
         """
         if self.discards:
             return None
@@ -94,21 +104,22 @@ class DeadLetterStrategy:
 
 @dataclass(frozen=True)
 class PolicyEntry:
-    """The tuning of all destinations that ``destination``, a name or wildcard pattern, matches.
+    """Settings of all destinations that ``destination``, a name or wildcard pattern, matches.
 
-    ``memory_limit_bytes`` 0 means that only the broker's limit holds; ``expire_messages_period_ms`` 0 turns the scan
-    off (messages still expire when their turn comes); a prefetch of -1 leaves the consumer's own. Without
-    ``prefetch_extension`` what a consumer has not acknowledged for good counts against its prefetch, also what it has
-    delivered, or acknowledged in a transaction that is open.
-
-    Without ``producer_flow_control`` the destination's memory limit holds no send up: what is not persistent goes to
-    the store when ``cursor_memory_high_water_mark`` percent of it are in use (queues), or takes the broker's memory.
-    ``send_fail_if_no_space`` None and ``send_fail_after_ms`` -1 leave it to the broker whether a send that has to wait
-    is refused, at once or after a time. Persistent sends wait once ``store_usage_high_water_mark`` percent of the
-    store's limit are in use. ``max_destinations`` -1 sets no limit to the destinations that clients may make under it.
-
-    With ``gc_inactive`` a destination that nobody has used for ``inactive_timeout_ms`` is removed (`Upkeep`);
-    ``gc_with_network_consumers`` leaves the consumers of bridges out of account.
+    - ``memory_limit_bytes`` 0 applies only the broker's limit.
+    - ``expire_messages_period_ms`` 0 turns the expiry scan off. Messages still expire when their turn comes.
+    - A prefetch of -1 keeps the consumer's own prefetch.
+    - Without ``prefetch_extension`` all messages not finally acknowledged count against the prefetch, also messages
+      delivered to the application or acknowledged in an open transaction.
+    - Without ``producer_flow_control`` the destination's memory limit blocks no send. A queue then writes
+      non-persistent messages to the store above ``cursor_memory_high_water_mark`` percent; other messages use the
+      broker's memory.
+    - ``send_fail_if_no_space`` None and ``send_fail_after_ms`` -1 apply the broker's settings: a blocked send is
+      refused, at once or after a time.
+    - Persistent sends wait once ``store_usage_high_water_mark`` percent of the store's limit are in use.
+    - ``max_destinations`` limits the destinations that clients may create under the pattern; -1 sets no limit.
+    - With ``gc_inactive`` a destination unused for ``inactive_timeout_ms`` is removed (`Upkeep`).
+      ``gc_with_network_consumers`` ignores the consumers of bridges.
     """
 
     destination: Destination
@@ -137,7 +148,7 @@ class PolicyEntry:
 
 
 class PolicyMap:
-    """Finds the entry for a destination: the most specific pattern that matches, else the default entries."""
+    """Finds the entry of a destination: the most specific matching pattern, otherwise a default entry."""
 
     def __init__(self, entries: list[PolicyEntry] | None = None) -> None:
         self._entries: list[PolicyEntry] = []
@@ -146,7 +157,7 @@ class PolicyMap:
         self._topic_default = PolicyEntry(Destination(TOPIC, ">"))
 
     def replace(self, entries: list[PolicyEntry]) -> None:
-        """These entries from now on."""
+        """Replace all entries."""
         self._entries = sorted(entries, key=_wildcards_last)
 
     @property
@@ -155,16 +166,16 @@ class PolicyMap:
         return len(self._entries)
 
     def lowest_store_mark(self) -> int:
-        """The lowest of all marks of the store."""
+        """Return the lowest store mark of all entries, in percent."""
         return min([DEFAULT_STORE_MARK, *[entry.store_usage_high_water_mark for entry in self._entries]])
 
     def expiry_periods(self) -> list[int]:
-        """After how many milliseconds each queues are looked through for expired messages; each period once."""
+        """Return the distinct periods of the expiry scan, in milliseconds."""
         entries = [*self._entries, self._queue_default, self._topic_default]
         return sorted({entry.expire_messages_period_ms for entry in entries if entry.expire_messages_period_ms > 0})
 
     def filters_by_client_id(self) -> bool:
-        """Whether some topic's messages may be for one client alone."""
+        """Return True if a topic may restrict messages to one client id."""
         for entry in self._entries:
             dispatch = entry.topic.dispatch
             if dispatch is not None and dispatch.kind == CLIENT_ID_FILTER:
@@ -172,11 +183,11 @@ class PolicyMap:
         return False
 
     def tells_of_dispatches(self) -> bool:
-        """Whether any destination tells which consumers its messages go to."""
+        """Return True if a destination publishes advisories about dispatches."""
         return any(entry.advisories.dispatched for entry in self._entries)
 
     def entry_for(self, destination: Destination) -> PolicyEntry:
-        """The tuning of ``destination``; an entry for queues or topics says nothing of temporary ones."""
+        """Return the entry for ``destination``. Entries for queues or topics do not apply to temporary destinations."""
         for entry in self._entries:
             if entry.destination.matches(destination):
                 return entry
@@ -188,7 +199,7 @@ def _wildcards_last(entry: PolicyEntry) -> tuple[int, int, int]:
 
 
 def wildcards_last(pattern: Destination) -> tuple[int, int, int]:
-    """Sorts exact names first, then patterns by how much they pin down."""
+    """Return a sort key: exact names first, then patterns from the most to the least specific."""
     elements = pattern.elements
     stars = sum(1 for element in elements if element in ("*", ">"))
     return (1 if elements[-1] == ">" else 0, stars, -len(elements))

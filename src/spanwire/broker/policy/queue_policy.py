@@ -1,4 +1,4 @@
-"""What a policy entry sets for queues alone: order of messages, choice of consumers, start of dispatch, groups."""
+"""Settings of a policy entry for queues: order of messages, choice of consumers, start of dispatch, groups."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from spanwire.broker.policy.bridge_policy import BridgePolicy
 BUCKET_GROUPS = "bucket"
 CACHED_GROUPS = "cached"
 SIMPLE_GROUPS = "simple"
-DEFAULT_GROUPS = 1_024  # buckets, and groups of the cache, as ActiveMQ has it
-TOGETHER_FROM = 16  # consumers with selectors that look at a queue together; fewer look each for itself
-MAX_SIMPLE_GROUPS = 100_000  # groups of one queue where the configuration sets no size; about 10 MiB
+DEFAULT_GROUPS = 1_024  # buckets, or groups of the cache, as in ActiveMQ
+TOGETHER_FROM = 16  # consumers; from here on a shared scan with an index of selectors is worth its cost
+MAX_SIMPLE_GROUPS = 100_000  # groups of one queue if the configuration sets no size; about 10 MiB
 
 
 @dataclass(frozen=True)
 class GroupMap:
-    """How the owners of message groups are kept (``messageGroupMapFactoryType``)."""
+    """The map from message groups to owners (``messageGroupMapFactoryType``)."""
 
     kind: str = CACHED_GROUPS
     size: int = DEFAULT_GROUPS
@@ -24,12 +24,12 @@ class GroupMap:
 
 @dataclass(frozen=True)
 class QueuePolicy:
-    """The tuning of a queue's dispatch, each attribute as ActiveMQ's policy entry has it.
+    """Settings of a queue's dispatch, each attribute as in ActiveMQ's policy entry.
 
-    Dispatch starts when ``consumers_before_dispatch_starts`` are there, or ``time_before_dispatch_starts_ms`` after the
-    first of them (one second when only the number is set). With ``lazy_dispatch`` nothing is read from the disk before
-    a consumer has room for it. From ``look_together_from`` consumers on, of which some choose, messages are looked up
-    in an index of their selectors. ``bridges`` are conditions under which bridges get messages.
+    Dispatch starts with ``consumers_before_dispatch_starts`` consumers, or ``time_before_dispatch_starts_ms`` after the
+    first consumer (one second if only the number is set). With ``lazy_dispatch`` the queue reads from the disk only for
+    consumers with room. From ``look_together_from`` consumers on, some with selectors, the queue finds messages by an
+    index of the selectors. ``bridges`` are conditions for the messages of bridges.
     """
 
     prioritized_messages: bool = False

@@ -1,20 +1,22 @@
-"""What a policy entry does about consumers that are slow (ActiveMQ's slowConsumerStrategy)."""
+"""Settings of a policy entry for slow consumers (ActiveMQ's slowConsumerStrategy)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-DEFAULT_SLOW_MS: Final = 30_000  # maxSlowDuration, maxTimeSinceLastAck and checkPeriod, as ActiveMQ has them
+DEFAULT_SLOW_MS: Final = 30_000  # milliseconds; maxSlowDuration, maxTimeSinceLastAck and checkPeriod, as in ActiveMQ
 
 
 @dataclass(frozen=True)
 class SlowConsumerPolicy:
-    """When a slow consumer is aborted: slow for ``max_slow_ms``, or for the ``max_slow_count``-th time; what is 0 or
-    less does not count. Looked at every ``check_period_ms``.
+    """Conditions for the abort of a slow consumer.
 
-    Slow is one of a topic for which more than its prefetch waits; with ``max_since_ack_ms`` set, one of a queue or a
-    topic that has had messages for that long without acknowledging any.
+    A consumer is aborted after ``max_slow_ms`` of slowness, or at the ``max_slow_count``-th slow phase; 0 or less turns
+    a condition off. Consumers are checked every ``check_period_ms``.
+
+    A consumer of a topic is slow while more messages than its prefetch are pending. With ``max_since_ack_ms`` a
+    consumer of a queue or topic is slow after so long without an acknowledgement of its messages.
     """
 
     max_slow_count: int = -1

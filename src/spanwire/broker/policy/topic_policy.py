@@ -1,42 +1,44 @@
-"""What a policy entry sets for topics alone: what consumers to come get, how much waits for those that are slow."""
+"""Settings of a policy entry for topics: messages kept for new consumers, limits for slow consumers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Final
 
-# What a topic keeps for consumers to come (ActiveMQ's subscriptionRecoveryPolicy).
-FIXED_COUNT: Final = "fixedCountSubscriptionRecoveryPolicy"  # so many messages
-FIXED_SIZE: Final = "fixedSizedSubscriptionRecoveryPolicy"  # so many bytes
-LAST_IMAGE: Final = "lastImageSubscriptionRecoveryPolicy"  # the last message
-TIMED: Final = "timedSubscriptionRecoveryPolicy"  # those of the last so many milliseconds
-RETAINED: Final = "retainedMessageSubscriptionRecoveryPolicy"  # the last one that its sender marked
+# Kinds of `RecoveryPolicy` (ActiveMQ's subscriptionRecoveryPolicy).
+FIXED_COUNT: Final = "fixedCountSubscriptionRecoveryPolicy"  # keeps a number of messages
+FIXED_SIZE: Final = "fixedSizedSubscriptionRecoveryPolicy"  # keeps a number of bytes
+LAST_IMAGE: Final = "lastImageSubscriptionRecoveryPolicy"  # keeps the last message
+TIMED: Final = "timedSubscriptionRecoveryPolicy"  # keeps the messages of the last milliseconds
+RETAINED: Final = "retainedMessageSubscriptionRecoveryPolicy"  # keeps the last message marked by a producer
 
-DEFAULT_KEPT_COUNT: Final = 100  # maximumSize of the fixed count, as ActiveMQ has it
-DEFAULT_KEPT_BYTES: Final = 65_536  # maximumSize of the fixed size
-DEFAULT_KEPT_MS: Final = 60_000  # recoverDuration
+DEFAULT_KEPT_COUNT: Final = 100  # messages; maximumSize of the fixed count, as in ActiveMQ
+DEFAULT_KEPT_BYTES: Final = 65_536  # bytes; maximumSize of the fixed size
+DEFAULT_KEPT_MS: Final = 60_000  # milliseconds; recoverDuration
 
-# Which of the messages that wait for a slow consumer goes first (ActiveMQ's messageEvictionStrategy).
+# Kinds of `EvictionPolicy` (ActiveMQ's messageEvictionStrategy).
 OLDEST: Final = "oldestMessageEvictionStrategy"
 LOWEST_PRIORITY: Final = "oldestMessageWithLowestPriorityEvictionStrategy"
 UNIQUE_PROPERTY: Final = "uniquePropertyMessageEvictionStrategy"
 
-# Who gets a topic's messages, and in which order (ActiveMQ's dispatchPolicy), where that is not all in any order.
+# Kinds of `DispatchPolicy` (ActiveMQ's dispatchPolicy). Without one all consumers get messages in any order.
 PRIORITY: Final = "priorityDispatchPolicy"
 PRIORITY_NETWORK: Final = "priorityNetworkDispatchPolicy"
 CLIENT_ID_FILTER: Final = "clientIdFilterDispatchPolicy"
 
-DEFAULT_CLIENT_ID_PROPERTY: Final = "PTP_CLIENTID"  # ptpClientId, as ActiveMQ has it
+DEFAULT_CLIENT_ID_PROPERTY: Final = "PTP_CLIENTID"  # ptpClientId, as in ActiveMQ
 DEFAULT_CLIENT_ID_SUFFIX: Final = ".PTP"  # ptpSuffix
 
-DEFAULT_EXPIRED_MARK: Final = 1_000  # evictExpiredMessagesHighWatermark
-DEFAULT_MULTIPLIER: Final = 0.5  # of the prefetch, where it sets the limit of what waits
+DEFAULT_EXPIRED_MARK: Final = 1_000  # messages; evictExpiredMessagesHighWatermark
+DEFAULT_MULTIPLIER: Final = 0.5  # times the prefetch; limit of pending messages
 
 
 @dataclass(frozen=True)
 class RecoveryPolicy:
-    """What of a topic's messages is kept for consumers to come. ``limit`` counts messages, bytes or milliseconds, as
-    ``kind`` has it. Beside it the last message that its sender marked with ``ActiveMQ.Retain`` is kept.
+    """Messages of a topic kept for new consumers.
+
+    ``limit`` counts messages, bytes or milliseconds, depending on ``kind``. In addition the topic keeps the last
+    message with the property ``ActiveMQ.Retain``.
     """
 
     kind: str
@@ -45,8 +47,9 @@ class RecoveryPolicy:
 
 @dataclass(frozen=True)
 class PendingLimit:
-    """How many messages may wait for a consumer beyond those that are out at it: ``messages`` (-1: as many as it asks
-    for itself, else any number), or ``multiplier`` times its prefetch.
+    """Number of messages that may wait for a consumer beyond the messages in flight.
+
+    ``messages`` is the number (-1: the consumer's own limit). ``multiplier`` sets a multiple of the prefetch instead.
     """
 
     messages: int = -1
@@ -55,7 +58,7 @@ class PendingLimit:
 
 @dataclass(frozen=True)
 class EvictionPolicy:
-    """Which message goes when too many wait. Of those over ``expired_mark`` an expired one goes first."""
+    """The choice of the message to evict. Above ``expired_mark`` pending messages an expired message goes first."""
 
     kind: str = OLDEST
     property_name: str | None = None
@@ -64,11 +67,12 @@ class EvictionPolicy:
 
 @dataclass(frozen=True)
 class DispatchPolicy:
-    """To whom a message goes first, or at all.
+    """The order or choice of consumers for each message.
 
-    By `PRIORITY` to the consumers of the highest priority first; by `PRIORITY_NETWORK` only to the best of those
-    bridges that stand for the same consumer; by `CLIENT_ID_FILTER`, where the message has ``client_id_property``, only
-    to the client of that id, and only in topics whose name ends with ``name_suffix``.
+    - `PRIORITY`: consumers with the highest priority first.
+    - `PRIORITY_NETWORK`: of several bridges for the same consumer only the best.
+    - `CLIENT_ID_FILTER`: a message with ``client_id_property`` only to the client of this id, in topics whose name ends
+      with ``name_suffix``.
     """
 
     kind: str
@@ -78,9 +82,10 @@ class DispatchPolicy:
 
 @dataclass(frozen=True)
 class TopicPolicy:
-    """The tuning of a topic, each attribute as ActiveMQ's policy entry has it; ``durable_prefetch`` -1 leaves a durable
-    subscriber its own. With ``audits_copies`` (enableAudit) a message that comes over several routes of a network is
-    taken once.
+    """Settings of a topic, each attribute as in ActiveMQ's policy entry.
+
+    ``durable_prefetch`` -1 keeps a durable subscriber's own prefetch. With ``audits_copies`` (enableAudit) the topic
+    takes a message only once, although the message arrives over several routes of a network.
     """
 
     durable_prefetch: int = -1
