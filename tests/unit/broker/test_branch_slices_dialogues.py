@@ -307,3 +307,24 @@ def test_dead_letters_of_a_large_branch_are_prepared_with_it() -> None:
     settles(again)
     assert finisher.peer.is_answered(commit)
     assert (pending(again, IN), pending(again, "queue://ActiveMQ.DLQ")) == (0, MANY)
+
+
+def test_what_comes_too_late_for_a_prepare_does_not_break_its_promise() -> None:
+    stage = Stage()
+    manager, _ = works_in_branch(stage)
+    stage.peer("p2").sends("queue://LATE", "late")
+    late = stage.peer("r").consumes("queue://LATE")
+    settles(stage)
+    other = Manager(late.peer)
+    other.begins()
+    token = begins_to_prepare(manager)
+    stage.runs()
+    with pytest.raises(XaError, match="being finished already") as refusal:
+        other.acknowledges(late, "late")
+    stage.broker.xa.spoil(X, refusal.value)  # as a protocol does
+    settles(stage)
+    assert manager.peer.is_answered(token)
+    commit = manager.commits()
+    settles(stage)
+    assert manager.peer.is_answered(commit)
+    assert left(stage) == (0, MANY, 0)

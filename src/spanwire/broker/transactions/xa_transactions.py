@@ -128,9 +128,9 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         return self.find(state, xid)
 
     def spoil(self, xid: XaTransactionId, error: JmsError) -> None:
-        """Something of the branch was refused: it can only be rolled back."""
+        """Something of the branch was refused: it can only be rolled back, unless its prepare or end is under way."""
         found = self._branches.get(xid.key)
-        if found is not None and not found.prepared:
+        if found is not None and not found.prepared and not found.finishing:
             found.spoil(error)
 
     def refusal_of(self, xid: XaTransactionId) -> JmsError | None:
