@@ -1,4 +1,8 @@
-"""Units of size."""
+"""Units of size, for computations.
+
+Constants of compiled modules are written with literals: mypyc takes a constant into its code only if the expression
+names no other module, and looks the others up by name at each use.
+"""
 
 from __future__ import annotations
 

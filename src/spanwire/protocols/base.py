@@ -13,10 +13,9 @@ from typing import Final, Protocol
 
 from spanwire.model.environment import Time
 from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION, MAX_PRODUCERS_PER_CONNECTION
-from spanwire.model.units import MIB
 from spanwire.protocols.cluster import ClusterClients
 
-MAX_FRAME_SIZE: Final = 101 * MIB  # bytes; the largest body (100 MiB) and its headers
+MAX_FRAME_SIZE: Final = 101 * 1024 * 1024  # bytes; the largest body (100 MiB) and its headers
 MAX_OPENWIRE_FRAME_BEFORE_LOGIN: Final = 64 * 1024  # bytes; a ConnectionInfo or BrokerInfo is far smaller
 MAX_INTRODUCTION: Final = 1024 * 1024  # bytes; a bridge announces some thousand durable subscriptions before its login
 MAX_STOMP_FRAME_BEFORE_LOGIN: Final = 8 * 1024  # bytes; a CONNECT frame is far smaller

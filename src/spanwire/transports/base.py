@@ -14,7 +14,6 @@ from typing import Final, Protocol, runtime_checkable
 from spanwire.model.environment import Time
 from spanwire.model.errors import SpanwireError
 from spanwire.model.info import MAX_CONSUMERS_PER_CONNECTION, MAX_PRODUCERS_PER_CONNECTION
-from spanwire.model.units import KIB
 from spanwire.protocols.base import LOGIN_DEADLINE, MAX_FRAME_SIZE, ConnectionSettings, ProtocolConnection
 from spanwire.registry import AUTO
 from spanwire.tls.settings import TlsSettings
@@ -22,9 +21,9 @@ from spanwire.tls.settings import TlsSettings
 MAX_CONNECTIONS: Final = 10_000  # over all connectors; the limit of open files of the system is often lower
 MAX_CONNECTIONS_PER_ADDRESS: Final = 1_000  # from one remote address; loopback is exempt
 ACCEPT_BACKLOG: Final = 4_096  # connections that wait in the kernel to be accepted; Linux' own limit, somaxconn
-MAX_BYTES_PER_CALLBACK: Final = 64 * KIB  # bytes parsed at a time; bounds the time that one connection keeps the loop
+MAX_BYTES_PER_CALLBACK: Final = 64 * 1024  # bytes parsed at a time; bounds the time that one connection keeps the loop
 CALLBACK_BUDGET: Final = 0.002  # seconds after which the rest of a large read is left to the next turn
-DIRECT_WRITE_BYTES: Final = 32 * KIB  # chunks of this size are written without a copy, smaller chunks are joined
+DIRECT_WRITE_BYTES: Final = 32 * 1024  # chunks of this size are written without a copy, smaller chunks are joined
 CLOSE_LINGER: Final = 2.0  # seconds in which a closing socket may write its remaining output
 END_LINGER: Final = 1.0  # seconds in which a peer should close when the broker stops; some round trips
 SWEEP_INTERVAL: Final = 0.25  # seconds between two checks of the timers of all connections

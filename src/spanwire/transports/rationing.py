@@ -13,13 +13,14 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.model.environment import Time
-from spanwire.model.units import KIB
 from spanwire.transports.admission import ReceiveBudget
 from spanwire.transports.base import Flushable
 
-READ_ON_BYTES: Final = 64 * KIB  # of a frame; below, a connection always reads: logins, acknowledgements, most messages
+READ_ON_BYTES: Final = (
+    64 * 1024
+)  # of a frame; below, a connection always reads: logins, acknowledgements, most messages
 STALL_SECONDS: Final = 10.0  # in which the reader must receive `STALL_BYTES` or the end of its frame
-STALL_BYTES: Final = 1024 * KIB
+STALL_BYTES: Final = 1024 * 1024
 BEHIND_SECONDS: Final = 10.0  # in which the disk should catch up with the received messages
 
 STALLED: Final = "half-received frames exceed the receive budget and this connection, which held most, sends no more"

@@ -13,18 +13,17 @@ from typing import Final
 
 from spanwire.broker.security.audit_log import host_of
 from spanwire.model.environment import Time
-from spanwire.model.units import KIB
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.protocols.detect import Report
 from spanwire.tls.subject import is_issued_to, subject_of
 from spanwire.transports.base import Carrier, ConnectionFactory
 
 HANDSHAKE_DEADLINE: Final = 10.0  # seconds; a shorter login deadline of the connector limits the handshake, too
-MAX_RECORD: Final = 16 * KIB  # plaintext of one record
-FEED_BYTES: Final = MAX_RECORD + KIB  # ciphertext passed to the engine at a time, about one record
-ENCRYPT_BYTES: Final = 64 * KIB  # plaintext passed to the engine at a time; the engine's buffer never shrinks
-MAX_UNREAD_REPLIES: Final = 64 * KIB  # bytes of handshakes for a client that asks for new keys and reads no answer
-MAX_BARREN_BYTES: Final = 64 * KIB  # ciphertext without plaintext; a handshake with a long chain has 10 KiB
+MAX_RECORD: Final = 16 * 1024  # plaintext of one record
+FEED_BYTES: Final = MAX_RECORD + 1024  # ciphertext passed to the engine at a time, about one record
+ENCRYPT_BYTES: Final = 64 * 1024  # plaintext passed to the engine at a time; the engine's buffer never shrinks
+MAX_UNREAD_REPLIES: Final = 64 * 1024  # bytes of handshakes for a client that asks for new keys and reads no answer
+MAX_BARREN_BYTES: Final = 64 * 1024  # ciphertext without plaintext; a handshake with a long chain has 10 KiB
 
 _FAULTS: Final = {
     "HTTP_REQUEST": "the client speaks HTTP, not TLS",

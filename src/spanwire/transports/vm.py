@@ -20,7 +20,6 @@ from typing import Final, Protocol
 
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError
-from spanwire.model.units import KIB
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.transports.admission import Admission
 from spanwire.transports.base import ConnectionFactory, EventLoop, StreamTransport
@@ -29,7 +28,7 @@ from spanwire.transports.loop.turn import Turn
 
 logger = logging.getLogger(__name__)
 
-VM_BUFFER_BYTES: Final = 256 * KIB  # of one direction; a loopback socket has buffers of about this size
+VM_BUFFER_BYTES: Final = 256 * 1024  # of one direction; a loopback socket has buffers of about this size
 VM_HOST: Final = "127.0.0.1"  # the host under which `Admission` counts these connections
 CONNECTOR_NAME: Final = "vm"
 REFUSED: Final = "the broker refused the connection; its log says why"

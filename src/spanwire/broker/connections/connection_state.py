@@ -15,9 +15,8 @@ from spanwire.broker.ports import NO_TOKEN, Principal
 from spanwire.model.destination import Destination
 from spanwire.model.info import ConnectionInfo, ProducerInfo
 from spanwire.model.message import Message
-from spanwire.model.units import MIB
 
-MAX_PARKED_BYTES: Final = 1 * MIB  # sends of one connection that wait for space before we stop reading from it
+MAX_PARKED_BYTES: Final = 1024 * 1024  # sends of one connection that wait for space before we stop reading from it
 MAX_SESSIONS_PER_CONNECTION: Final = 1_000
 MAX_TRANSACTIONS_PER_CONNECTION: Final = 1_000  # open local ones, and as many branches: one per session at the most
 

@@ -7,9 +7,8 @@ from typing import Final
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.ports import ClientConnection
 from spanwire.model.errors import SpanwireError
-from spanwire.model.units import MIB
 
-MAX_OUTPUT_BYTES: Final = 1 * MIB  # unsent bytes above which a connection is slow and gets no more dispatches
+MAX_OUTPUT_BYTES: Final = 1024 * 1024  # unsent bytes above which a connection is slow and gets no more dispatches
 
 
 class Outlet:

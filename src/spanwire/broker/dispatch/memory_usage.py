@@ -7,9 +7,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from spanwire.model.units import MIB
-
-DEFAULT_MEMORY_LIMIT_BYTES: Final = 1024 * MIB  # memoryUsage of the broker when the configuration names none
+DEFAULT_MEMORY_LIMIT_BYTES: Final = 1024 * 1024 * 1024  # memoryUsage of the broker when the configuration names none
 RESUME_SHARE: Final = 90  # percent of a limit; blocked sends continue below this level
 OVERSHOOT_SHARE: Final = 10  # percent of a limit; the last message taken may exceed the limit by so much
 HOP_SHARE: Final = 2  # percent of a limit; further reserve of a forwarded message for each broker on its route

@@ -40,7 +40,7 @@ MAX_SINKS: Final = 1_000  # of one broker
 MAX_TARGET: Final = 2_048  # characters of what a sink is for: the longest name of a destination twice
 MAX_PARTS: Final = 10_000  # staged for all sinks: each is a destination of the store
 MAX_BATCH_MESSAGES: Final = 100_000  # copies staged for one batch, all attempts together: they are committed at once
-MAX_BATCH_BYTES: Final = 256 * MIB  # of them; a commit that reads them has all in memory for a moment
+MAX_BATCH_BYTES: Final = 256 * 1024 * 1024  # of them; a commit that reads them has all in memory for a moment
 MAX_STAGED: Final = 1_000_000  # copies staged for all sinks, as many as prepared transactions may hold
 
 logger = logging.getLogger(__name__)

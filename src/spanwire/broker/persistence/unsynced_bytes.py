@@ -6,9 +6,10 @@ from typing import Final
 
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.ports import MessageStore
-from spanwire.model.units import MIB
 
-MAX_UNSTORED_BYTES: Final = 64 * MIB  # persistent messages taken and not yet synced, before sends wait for the disk
+MAX_UNSTORED_BYTES: Final = (
+    64 * 1024 * 1024
+)  # persistent messages taken and not yet synced, before sends wait for the disk
 UNSTORED_SHARE: Final = 10  # percent of memoryUsage and of storeUsage that they may take: they come on top of both
 UNSTORED_STEPS: Final = 64  # parts in which the bytes on their way to the disk are counted
 

@@ -14,12 +14,13 @@ from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.sequence_ranges import SequenceRanges
 from spanwire.model.destination import QUEUE, SUBSCRIPTION
 from spanwire.model.message import DEFAULT_PRIORITY, Message
-from spanwire.model.units import MIB
 
 MAX_RESIDENT_MESSAGES: Final = 16_384  # persistent messages of one queue kept in memory ahead of dispatch
 READ_AHEAD_MESSAGES: Final = 2_048  # messages in memory or being read below which the next page is read
 MAX_READS: Final = 4  # concurrent page reads of one queue
-MAX_PAGE_BYTES: Final = 4 * MIB  # bytes of one read, unless one message is larger, and of all that is read ahead
+MAX_PAGE_BYTES: Final = (
+    4 * 1024 * 1024
+)  # bytes of one read, unless one message is larger, and of all that is read ahead
 MIN_PAGE_BYTES: Final = 256 * 1024  # bytes of one read while memory is short: consumers must go on
 UNKNOWN_SIZE: Final = MAX_PAGE_BYTES // 16  # assumed bytes of a recovered message until a page was read
 MAX_PAGES_SEARCHED: Final = 64  # pages at the front that one search for the next page to read examines

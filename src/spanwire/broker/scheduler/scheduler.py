@@ -51,10 +51,9 @@ from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
 from spanwire.model.message_view import STRING_VALUE
-from spanwire.model.units import MIB
 
 MAX_DELIVERIES: Final = 100  # messages of one slice, and of one read of the store
-MAX_READ_BYTES: Final = 4 * MIB  # bytes of one read, unless one message has more
+MAX_READ_BYTES: Final = 4 * 1024 * 1024  # bytes of one read, unless one message has more
 RETRY_MS: Final = 1_000  # delay of a delivery without room
 MAX_NAP_SECONDS: Final = 1.0  # seconds between two checks of the wall clock, which may have been set
 SEARCHED_WHOLE: Final = 16 * 1024  # bytes up to which a search includes the body, which costs least

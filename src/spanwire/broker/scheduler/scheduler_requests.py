@@ -24,7 +24,6 @@ from spanwire.model.errors import JmsError, MessageFormatError, ProtocolError, R
 from spanwire.model.ids import MessageId, ProducerId
 from spanwire.model.message import Message
 from spanwire.model.message_view import STRING_VALUE, MessageView, PropertyValue
-from spanwire.model.units import MIB
 
 MANAGEMENT: Final = "activemq.scheduler.management"  # lower-case beginning of the name of the destination
 NAME_LENGTH: Final = len(MANAGEMENT)
@@ -38,7 +37,7 @@ COPY_TYPE: Final = "Advisory"  # JMSType of the answers to BROWSE
 
 MAX_BROWSES: Final = 16  # browse requests under way
 MAX_COPIES: Final = 100  # messages of one read of the store
-MAX_COPY_BYTES: Final = 4 * MIB  # bytes of one read, unless one message has more
+MAX_COPY_BYTES: Final = 4 * 1024 * 1024  # bytes of one read, unless one message has more
 MAX_REMOVALS: Final = 500  # removals in one unit of the store
 ROOM_SECONDS: Final = 1.0  # seconds between two checks for room for an answer
 LAST_MS: Final = 1 << 62

@@ -19,7 +19,6 @@ from spanwire.broker.security.audit_log import printable
 from spanwire.model.acks import STANDARD_ACK
 from spanwire.model.ids import ProducerId
 from spanwire.model.secret import Secret
-from spanwire.model.units import MIB
 from spanwire.network.bridge.settings_codec import properties_of
 from spanwire.network.demand.demand import BRIDGE_SESSION
 from spanwire.network.settings import BridgeSettings
@@ -38,7 +37,7 @@ from spanwire.protocols.openwire.exceptions import throwable_text
 from spanwire.protocols.openwire.messages.identities import wire_producer_id
 from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES, OutputBuffer
 
-MAX_REMOTE_FRAME_BYTES: Final = 4 * MIB  # a remote broker sends answers and advisories to a bridge, no messages
+MAX_REMOTE_FRAME_BYTES: Final = 4 * 1024 * 1024  # a remote broker sends answers and advisories to a bridge, no messages
 ADVISORY_PREFETCH: Final = 1_000
 ADVISORY_ACK_AT: Final = ADVISORY_PREFETCH * 3 // 4  # ActiveMQ's advisoryAckPercentage
 INVALID_CLIENT_ID: Final = ".InvalidClientIDException"

@@ -26,7 +26,6 @@ from spanwire.client.messages.message import Message
 from spanwire.model.destination import SCHEMES
 from spanwire.model.errors import MessageFormatError, ProtocolError
 from spanwire.model.message_view import LIST_VALUE, MAP_VALUE, TEXT
-from spanwire.model.units import MIB
 from spanwire.pipeline.columns.advisory_body import structure_entry
 from spanwire.pipeline.columns.body_types import (
     BODY_TYPES,
@@ -68,7 +67,7 @@ NUMBER_OCTETS: Final = 8
 
 # Bounds of one record batch: it is written while the processor's cache still contains it.
 MAX_CHUNK_ROWS: Final = 2000
-MAX_CHUNK_BYTES: Final = 2 * MIB
+MAX_CHUNK_BYTES: Final = 2 * 1024 * 1024
 
 
 class RawMessage(Protocol):

@@ -6,15 +6,14 @@ from typing import Final
 
 from librt.strings import BytesWriter, write_i32_be
 
-from spanwire.model.units import KIB, MIB
 from spanwire.protocols.openwire.codec._marshallers import Response
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
 from spanwire.protocols.openwire.codec.schema import DataStructure
 from spanwire.protocols.openwire.codec.wire_format import WireFormat
 from spanwire.protocols.openwire.messages.large_message import LargeMessage
 
-MAX_UNREAD_ANSWER_BYTES: Final = 8 * MIB  # bytes of responses that a peer leaves unread; real peers read them
-SEPARATE_CHUNK_BYTES: Final = 32 * KIB  # larger messages are not copied into the buffer (as DIRECT_WRITE_BYTES)
+MAX_UNREAD_ANSWER_BYTES: Final = 8 * 1024 * 1024  # bytes of responses that a peer leaves unread; real peers read them
+SEPARATE_CHUNK_BYTES: Final = 32 * 1024  # larger messages are not copied into the buffer (as DIRECT_WRITE_BYTES)
 
 # size 10, type 30, command id 0, no response required; the correlation id follows
 LOOSE_RESPONSE_HEAD: Final = b"\x00\x00\x00\x0a\x1e\x00\x00\x00\x00\x00"

@@ -39,9 +39,9 @@ from spanwire.stores.journal.segments.record import (
 )
 from spanwire.stores.journal.segments.transfers import FIXED_BYTES, RUN_BYTES, TransferRuns, encode_transfer
 
-MAX_SLICE_BYTES: Final = 4 * MIB  # encoding them must not hold the loop for more than some milliseconds
+MAX_SLICE_BYTES: Final = 4 * 1024 * 1024  # encoding them must not hold the loop for more than some milliseconds
 MAX_SLICE_RECORDS: Final = 4_096  # the same; a record costs half a microsecond
-MAX_UNIT_BYTES: Final = 1024 * MIB  # a transaction lies in one batch and so in one segment of at most 4 GiB
+MAX_UNIT_BYTES: Final = 1024 * 1024 * 1024  # a transaction lies in one batch and so in one segment of at most 4 GiB
 
 LEAST_TRANSFER: Final = record_size(FIXED_BYTES + RUN_BYTES)
 

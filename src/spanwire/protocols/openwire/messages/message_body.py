@@ -22,7 +22,6 @@ from librt.strings import BytesWriter, write_i32_be
 
 from spanwire.model.errors import MessageFormatError, ProtocolError
 from spanwire.model.message_view import BLOB, BYTES, MAP, OBJECT, PLAIN, STREAM, TEXT
-from spanwire.model.units import MIB
 from spanwire.protocols.octets import OctetReader, encode_text
 from spanwire.protocols.openwire.codec._marshallers import (
     ACTIVE_MQ_BLOB_MESSAGE,
@@ -35,10 +34,10 @@ from spanwire.protocols.openwire.codec._marshallers import (
 )
 from spanwire.protocols.primitive_map import MAX_BODY_VALUES, decode_map, decode_stream
 
-MAX_INFLATED_OCTETS: Final = 100 * MIB  # octets; the largest body
+MAX_INFLATED_OCTETS: Final = 100 * 1024 * 1024  # octets; the largest body
 MAX_INFLATION: Final = 100  # ratio to the compressed octets; a zlib bomb reaches 1,030
-FREE_INFLATED_OCTETS: Final = MIB  # octets; below it any ratio is harmless, such as a text of one repeated line
-MAX_DEFLATED_OCTETS: Final = 4 * MIB  # octets; compressing a larger body would delay all other work
+FREE_INFLATED_OCTETS: Final = 1024 * 1024  # octets; below it any ratio is harmless, such as a text of one repeated line
+MAX_DEFLATED_OCTETS: Final = 4 * 1024 * 1024  # octets; compressing a larger body would delay all other work
 FLUSHED: Final = b"\x00\x00\xff\xff"  # the end of a flushed, unfinished stream, as in texts of ActiveMQ Artemis
 NULL_TEXT_LENGTH: Final = -1
 EMPTY_MAP: Final = b"\x00\x00\x00\x00"

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.model.units import MIB
 from spanwire.protocols.base import MAX_FRAME_SIZE, MAX_STOMP_FRAME_BEFORE_LOGIN
 from spanwire.protocols.stomp.codec.encoding import unescaped
 from spanwire.protocols.stomp.codec.errors import StompProtocolError
@@ -30,7 +29,7 @@ MAX_COMMAND_LENGTH: Final = 1_024  # bytes; ActiveMQ's limit, the longest comman
 MAX_HEADER_LENGTH: Final = 10 * 1_024  # bytes of a header line; ActiveMQ's limit
 MAX_HEADERS: Final = 1_000  # header lines of a frame; ActiveMQ's limit
 MAX_HEADER_BLOCK: Final = 64 * 1_024  # bytes of all header lines of a frame; bounds the memory of a partial frame
-MAX_BODY: Final = 100 * MIB  # bytes; ActiveMQ's limit
+MAX_BODY: Final = 100 * 1024 * 1024  # bytes; ActiveMQ's limit
 MAX_LENGTH_DIGITS: Final = 10  # digits of a content-length; more digits are beyond any limit
 MAX_REPEATED_BLOCKS: Final = 64  # cached header blocks; one for each destination that a producer alternates between
 MAX_REPEATED_LENGTH: Final = 2_048  # bytes; a longer header block is not cached
