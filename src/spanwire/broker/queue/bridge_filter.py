@@ -1,7 +1,8 @@
 """Conditions under which a network bridge gets a message: replay to an earlier broker, and a rate limit.
 
-A message does not return to a broker that it has passed. If its consumers have moved there meanwhile it would be stuck,
-so a policy may allow the return once nobody consumes here (ActiveMQ's ``conditionalNetworkBridgeFilterFactory``).
+A bridge refuses a message to a broker in the message's path. A message whose consumers moved back there would be stuck.
+A policy may therefore allow the return once no consumer is left here (ActiveMQ's
+``conditionalNetworkBridgeFilterFactory``).
 """
 
 from __future__ import annotations
@@ -21,9 +22,7 @@ FAR_OFF: Final = float("inf")
 
 
 class BridgeCondition(MessageCondition):
-    """The condition of one bridge's subscription at one or more queues with such a policy. Includes the bridge's
-    filter.
-    """
+    """The condition of one bridge's subscription, at all queues with such a policy. Includes the bridge's filter."""
 
     def __init__(self, network_filter: NetworkFilter, context: BrokerContext, subscription: Subscription) -> None:
         self._filter: Final[NetworkFilter] = network_filter
@@ -33,8 +32,8 @@ class BridgeCondition(MessageCondition):
         self._homes: Final[dict[str, BrokerDestination]] = {}
         self._consumers: Final[dict[str, QueueConsumers]] = {}
         self._arrivals: Final[dict[str, Arrivals]] = {}
-        self._alarms: Final[dict[str, float]] = {}  # alarm of each queue
-        self._passed_by: Final[set[str]] = set()  # queues with messages that the bridge may have later
+        self._alarms: Final[dict[str, float]] = {}  # by queue: monotonic time of the last alarm set
+        self._passed_by: Final[set[str]] = set()  # queues with refused messages that the bridge may get later
         self._window_end = 0.0
         self._in_window = 0
         self._is_closed = False  # the rate limit is reached until the window ends
@@ -62,11 +61,11 @@ class BridgeCondition(MessageCondition):
 
     @property
     def queues(self) -> list[str]:
-        """Names of the queues that the subscription consumes from."""
+        """Names of the queues from which the subscription consumes."""
         return list(self._homes)
 
     def lets_through(self, reference: MessageReference) -> bool:
-        """Return True if the bridge may have this message now. If it may later, an alarm wakes the queue then."""
+        """Return True if the bridge may have the message now. If a wait would help, an alarm wakes the queue later."""
         message = reference.message
         name = message.destination.qualified_name
         policy = self._policies.get(name)
@@ -99,9 +98,7 @@ class BridgeCondition(MessageCondition):
         return True
 
     def _count_in_window(self, policy: BridgePolicy) -> None:
-        """Count one message against the rate limit. The last one of a window stops the subscription until the window
-        ends.
-        """
+        """Count one message against the rate limit. The last one stops the subscription until the window ends."""
         now = self._context.monotonic
         if now >= self._window_end:
             self._window_end = now + policy.rate_duration_ms / 1000
@@ -126,7 +123,7 @@ class BridgeCondition(MessageCondition):
         return True
 
     def _wake_at(self, queue: BrokerDestination, due: float) -> None:
-        """Set an alarm for ``queue``. One alarm at a time is enough: later ones are set when that one has come."""
+        """Set an alarm for ``queue``, unless an earlier alarm is set. Each alarm leads to the next."""
         name = queue.destination.qualified_name
         alarm = self._alarms.get(name, FAR_OFF)
         if alarm <= self._context.monotonic or due < alarm:
@@ -141,7 +138,7 @@ def add_condition(
     arrivals: Arrivals | None,
     context: BrokerContext,
 ) -> None:
-    """Give ``subscription`` a condition if it is a bridge's and the policy of ``queue`` sets one."""
+    """Give a bridge's ``subscription`` a condition if the policy of ``queue`` sets one."""
     policy = queue.policy.queue.bridges
     network_filter = subscription.network_filter
     if policy is None or network_filter is None:
@@ -161,7 +158,7 @@ def forget_condition(queue: BrokerDestination, subscription: Subscription) -> No
 
 
 def let_go_on(queue: BrokerDestination, consumers: QueueConsumers) -> bool:
-    """Let bridges whose window has ended take messages. Return True if one may have messages refused before."""
+    """Let bridges take messages after their windows. Return True if a bridge may have messages refused before."""
     found = False
     for consumer in consumers.all:
         condition = consumer.subscription.bridge_condition

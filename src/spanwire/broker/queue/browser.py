@@ -1,6 +1,6 @@
 """A queue browser shows the messages of a queue once and changes nothing, as in ActiveMQ.
 
-A browser shows pending messages and messages in flight, until each is acknowledged.
+A browser shows pending messages as well as messages in flight.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from spanwire.broker.queue.queue_tasks import ListScan
 from spanwire.model.message import Message
 
 MAX_BROWSE_PAGE: Final = 100  # messages of one read for one browser
-MAX_IN_FLIGHT_SHOWN: Final = 10_000  # messages that one browser shows; their bodies stay until then
+MAX_IN_FLIGHT_SHOWN: Final = 10_000  # messages in flight for one browser: bodies stay in memory until shown
 
 
 class Shown:
-    """A message to be shown, with its redelivery count."""
+    """A message for the browser, with its redelivery count."""
 
     __slots__ = ("message", "redelivery_count")
 
@@ -34,9 +34,9 @@ class Shown:
 class ListBrowse:
     """The part of one browse that concerns one pending list.
 
-    Messages in flight at the beginning stand in ``in_flight``, in order, from ``next_in_flight`` on. They may return to
-    the pending list during the browse; ``shown_orders`` and ``shown_sequences`` identify them then. The scan has
-    reached ``order`` and ``sequence`` and ends at ``last_order`` and ``last_sequence``.
+    Messages in flight at the beginning stand in ``in_flight``, in order, from ``next_in_flight`` on. Such messages may
+    return to the pending list during the browse; ``shown_orders`` and ``shown_sequences`` then identify them. The scan
+    has reached ``order`` and ``sequence`` and ends at ``last_order`` and ``last_sequence``.
     """
 
     __slots__ = (
@@ -81,7 +81,7 @@ class ListBrowse:
         return sequence <= self.sequence and order <= self.order
 
     def misses(self, reference: MessageReference) -> bool:
-        """Return True if a message left the list after the beginning, before the scan reached it."""
+        """Return True if a message left the list during the browse, before the scan reached the message."""
         if reference.order in self.shown_orders:
             return False
         if reference.sequence > 0:
@@ -123,7 +123,7 @@ class BrowserDestination(BrokerDestination):
         self.release(reference.message)
 
     def given_back(self, references: list[MessageReference]) -> None:
-        """Release messages that the reader left unacknowledged."""
+        """Release messages without an acknowledgement of the reader."""
         for reference in references:
             self.release(reference.message)
 
@@ -136,9 +136,9 @@ class BrowserDestination(BrokerDestination):
 class Browse(BrowserDestination):
     """One pass of one browser over a queue.
 
-    The browser gets each message that was pending or in flight at the beginning, once and, as far as possible, in queue
+    The browser gets each message that was pending or in flight at the beginning once and, as far as possible, in queue
     order. Messages removed before the scan reaches them are left out. A message dispatched during the browse is shown
-    unless it returns before the browser's next turn.
+    unless the message returns before the browser's next turn.
     """
 
     def __init__(self, queue: Queue, subscription: Subscription, context: BrokerContext) -> None:
@@ -146,12 +146,12 @@ class Browse(BrowserDestination):
         self._queue: Final[Queue] = queue
         self._context: Final[BrokerContext] = context
         self._subscription: Final[Subscription] = subscription
-        self._dispatched: Final[dict[Subscription, int]] = {}  # total of each consumer at the last turn
+        self._dispatched: Final[dict[Subscription, int]] = {}  # messages dispatched to each consumer so far
         self._dispatched_before = queue.dispatched
         self._pending_lists: Final[list[ListBrowse]] = self._begin()
         self._ready: list[Shown] = []
         self._next_ready = 0
-        self._read_page: list[Shown | None] = []  # None: being read
+        self._read_page: list[Shown | None] = []  # None stands for a message being read
         self._sequences: list[int] = []
         self._request = 0
         self._is_complete = False
@@ -186,7 +186,7 @@ class Browse(BrowserDestination):
         ]
 
     def _note_dispatches(self) -> None:
-        """Add the messages that were dispatched since the last turn, before the scan reached them."""
+        """Add the messages dispatched since the last turn, before the scan reached them."""
         self._dispatched_before = self._queue.dispatched
         for subscription in self._queue.subscriptions():
             total = subscription.dispatched_total
@@ -257,17 +257,19 @@ class Browse(BrowserDestination):
                 self._subscription.dispatch(reference)
 
     def _show_in_flight(self, browse: ListBrowse, ready: list[Shown], end: int) -> None:
-        """Prepare messages in flight up to index ``end``, but for those that were acknowledged meanwhile."""
+        """Prepare messages in flight up to index ``end``, without messages acknowledged meanwhile."""
         for reference in browse.in_flight[browse.next_in_flight : end]:
             if reference.message.holders > 1:
                 ready.append(Shown(reference.message, reference.redelivery_count))
-                self.hold(reference.message)  # until it is shown
+                self.hold(reference.message)  # `fill` releases the message after `_show`
             self.release(reference.message)
         browse.next_in_flight = end
 
     def _show_in_flight_before(self, browse: ListBrowse, ready: list[Shown], order: int, sequence: int) -> bool:
-        """Prepare the messages in flight that precede a pending one. Return False if there are more than one page
-        takes.
+        """Prepare the messages in flight that precede a pending message.
+
+        Returns:
+            False if more messages precede it than one page takes.
         """
         end = browse.next_in_flight
         most = min(len(browse.in_flight), end + MAX_BROWSE_PAGE - len(ready))
@@ -278,9 +280,7 @@ class Browse(BrowserDestination):
         return end == len(browse.in_flight) or not browse.is_before(browse.in_flight[end], order, sequence)
 
     def _is_next(self, browse: ListBrowse, order: int, sequence: int) -> bool:
-        """Return True if a pending message is to be shown. A message that was in flight and returned is shown only
-        once.
-        """
+        """Return True if a pending message is to be shown: a message shown in flight does not appear again."""
         if browse.has_passed(order, sequence):
             return False
         browse.note_passed(order, sequence)
@@ -295,12 +295,16 @@ class Browse(BrowserDestination):
         return False
 
     def _make_ready(self, ready: list[Shown]) -> None:
-        """Show these messages next. All of them are retained."""
+        """Show ``ready`` next. The caller has retained the messages."""
         self._ready = ready
         self._next_ready = 0
 
     def _gather(self, browse: ListBrowse, scan: ListScan, page: Page) -> bool:
-        """Prepare the next messages of a page and those in flight before them. Return True if the store is asked."""
+        """Prepare the next messages of a page, and messages in flight before them.
+
+        Returns:
+            True if the store must be asked first.
+        """
         start = scan.position.offset
         paged_out = page.paged_out
         end = scan.end(page, MAX_BROWSE_PAGE)
@@ -383,7 +387,7 @@ class Browse(BrowserDestination):
         self._context.schedule(self)
 
     def abandon(self) -> None:
-        """Release everything: the browser is gone."""
+        """Release all messages: the browser is gone."""
         self._is_complete = True
         if self._is_removed:
             return

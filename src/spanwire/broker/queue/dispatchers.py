@@ -1,9 +1,8 @@
-"""Dispatchers: each hands the pending messages of a queue to its consumers in another way.
+"""Dispatchers: each hands the pending messages of a queue to the consumers in another way.
 
-A queue has one dispatcher at a time, so that a queue which uses no selectors, groups or priorities pays nothing for
-them:
+A queue has one dispatcher at a time. A queue without selectors, groups and priorities therefore does no work for them:
 
-- `DirectDispatcher`: the oldest message goes to the next consumer in turn that can take one.
+- `DirectDispatcher`: the oldest message goes to the next consumer in turn with room.
 - `PriorityDispatcher`: as direct, with one pending list for each priority, the highest first.
 - `SelectiveDispatch` (`spanwire.broker.queue.selective_dispatch`): consumers choose by selectors and message groups.
 - `PausedDispatcher`: the queue is paused, is being purged, or waits for its first consumers.
@@ -36,17 +35,21 @@ class Dispatcher:
         self._context: Final[BrokerContext] = context
 
     def begin(self, anew: bool) -> None:
-        """Take the consumers as they are now; ``anew`` if another dispatcher was in charge, or all must be reviewed."""
+        """Take the consumers of now; ``anew`` if another dispatcher was in charge, or consumers must review all
+        messages.
+        """
 
     def end(self) -> None:
         """Leave the queue to another dispatcher."""
 
     def accept(self, message: Message, sequence: int) -> None:
-        """Append ``message``, stored under ``sequence`` (0: not stored), and dispatch it if a consumer can take it."""
+        """Append ``message``, stored under ``sequence`` (0: not stored), and dispatch the message if a consumer has
+        room.
+        """
         self._append(message, sequence)
 
     def dispatch(self) -> None:
-        """Dispatch pending messages to the consumers that can take them, and read on."""
+        """Dispatch pending messages to the consumers with room, and read on."""
 
     def note_paged_in(self) -> None:
         """Note that messages became available otherwise than by `accept`: read from the store, or stored unread."""
@@ -63,12 +66,12 @@ class Dispatcher:
         pending_list.append(MessageReference(queue, message, sequence, order, message.redelivery_count))
 
     def _must_spill(self, pending_list: PendingList, sequence: int) -> bool:
-        """Return True if a new message may not stay in memory: older ones are paged out, or memory is full."""
+        """Return True if a new message may not stay in memory: older messages are paged out, or memory is full."""
         return pending_list.loaded != pending_list.count or (sequence > 0 and self._pending.is_full())
 
 
 class PausedDispatcher(Dispatcher):
-    """Appends and dispatches nothing."""
+    """Appends messages and dispatches none."""
 
 
 class DirectDispatcher(Dispatcher):
@@ -81,7 +84,7 @@ class DirectDispatcher(Dispatcher):
         self._pending_list: Final[PendingList] = pending.lists[0]
 
     def accept(self, message: Message, sequence: int) -> None:
-        """Dispatch ``message`` at once if nothing is pending and a consumer can take it, else append it."""
+        """Dispatch ``message`` at once if no message is pending and a consumer has room, else append ``message``."""
         pending_list = self._pending_list
         if pending_list.loaded != pending_list.count or (sequence > 0 and self._pending.is_full()):
             self._pending.spill(pending_list, message, sequence)

@@ -1,9 +1,9 @@
 """Rescans the pending list after a message group lost its owner.
 
-Consumers skipped messages of the group while it had an owner and must go back for them, which costs one look at every
-message between. A token bucket limits rescans where groups close again and again in a deep queue: dispatched messages
-and time fill the bucket, a rescan empties it. Until the bucket holds enough, or its time has come, a closed group stays
-with the consumer that closed it.
+Other consumers skipped messages of the group while the owner was there. To go back for them costs one evaluation of
+every message between. A token bucket limits rescans where groups close again and again in a deep queue. Dispatched
+messages and time fill the bucket, a rescan empties the bucket. Until the bucket is full enough, or the latest time has
+come, a closed group stays with the consumer that closed the group.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, ScanPosition
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.queue_consumers import QueueConsumer, QueueConsumers
 
-SCANS_PER_MESSAGE: Final = 8  # repeated scans that one dispatched message pays for
-SCANS_PER_SECOND: Final = 100_000  # repeated scans that time pays for: some percent of one processor
-MAX_SAVED_SCANS: Final = 100_000  # capacity of the token bucket
+SCANS_PER_MESSAGE: Final = 8  # tokens (messages scanned again) for one dispatched message
+SCANS_PER_SECOND: Final = 100_000  # tokens for one second: some percent of one processor
+MAX_SAVED_SCANS: Final = 100_000  # tokens; the capacity of the bucket
 
 
 class GroupRescan:
@@ -35,7 +35,7 @@ class GroupRescan:
         self._pending_lists: Final[list[PendingList]] = lists
         self._consumers: Final[QueueConsumers] = consumers
         self._context: Final[BrokerContext] = context
-        self._marks: list[ScanPosition] = []  # for each list: the position to go back to; empty: no rescan is due
+        self._marks: list[ScanPosition] = []  # position to go back to, by pending list; empty if no rescan is due
         self._saved = float(MAX_SAVED_SCANS)
         self._saved_at = context.monotonic
         self._due = 0.0
@@ -99,7 +99,7 @@ class GroupRescan:
         return price
 
     def go_back(self) -> bool:
-        """Move all consumers that are ahead back to the marks. Return True if there were any."""
+        """Move all consumers ahead of a mark back to the mark. Return True if a consumer moved."""
         self._saved -= self._price()
         found = False
         for consumer in self._consumers.all:

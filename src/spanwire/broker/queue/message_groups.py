@@ -1,7 +1,8 @@
 """Message groups: messages with one JMSXGroupID go to one consumer, in order, while the consumer is attached.
 
 The table of owners is bounded, as in ActiveMQ (``messageGroupMapFactoryType``). With ``bucket`` all groups of one hash
-share an owner, ``cached`` forgets the group that was idle longest, ``simple`` forgets so at a size far above practice.
+share an owner. A full ``cached`` table forgets the group with the longest idle time, and so does ``simple``, at a size
+far above practice.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ CLOSE: Final = 3  # the consumer takes the message, the last of its group
 class MessageGroups:
     """The owner of each group.
 
-    If a group loses its owner after other consumers skipped its messages, they must scan again: the whole list if the
-    owner is gone (``freed``), else from the owner's position (``lost``). A closed group stays with its owner until
+    Other consumers skip the messages of a group. After the loss of its owner they must scan again: the whole list if
+    the owner is gone (``freed``), else from the owner's position (``lost``). A closed group stays with its owner until
     `release`, so that no message of the group overtakes another.
     """
 
@@ -39,7 +40,7 @@ class MessageGroups:
         return len(self._owners)
 
     def offer(self, consumer: QueueConsumer, group: str, sequence: int) -> int:
-        """Decide about a message of ``group`` that ``consumer`` could take.
+        """Decide about a message of ``group`` for a ``consumer`` with room.
 
         Args:
             sequence: JMSXGroupSeq; a negative one closes the group.
@@ -87,13 +88,13 @@ class MessageGroups:
         self._free(key)
 
     def release(self) -> None:
-        """Free all closed groups: consumers scan again for the messages they skipped."""
+        """Free all closed groups: consumers scan again for the skipped messages."""
         for key in self._closed.copy():
             self._passed.discard(key)
             self._free(key)
 
     def forget(self, consumer: QueueConsumer) -> None:
-        """Free the groups of a consumer that is gone."""
+        """Free the groups of a consumer after its end."""
         for key in [key for key, owner in self._owners.items() if owner is consumer]:
             self._free(key)
 

@@ -7,20 +7,21 @@ from typing import Final
 
 from spanwire.broker.dispatch.message_reference import MessageReference
 
-MAX_PAGE_MESSAGES: Final = 500  # messages of a page in memory, and of one read
+MAX_PAGE_MESSAGES: Final = 500  # messages of a page in memory, also of one read of the store
 SLICE_MESSAGES: Final = 64  # messages that one slice of a task scans: half a millisecond with a selector
 MAX_PAGED_OUT_MESSAGES: Final = 4_096  # messages of a paged-out page; a read takes its front
-NEVER_LOADED: Final = 1 << 62  # order of messages not in memory since the start of the broker: behind all others
-REMOVED: Final = 0  # in place of a message that left the list
-UNSTORED: Final = -1  # in place of a message that the store does not have
+NEVER_LOADED: Final = 1 << 62  # order of a message not read since the start of the broker: behind all others
+REMOVED: Final = 0  # number that replaces a removed message
+UNSTORED: Final = -1  # number of a message that the store does not have
 
 
 class PagedOut:
     """The messages of a page whose bodies are in the store only.
 
-    ``numbers`` holds the sequence of each message, `REMOVED`, or `UNSTORED` for a message of ``unstored`` that only
-    memory has. ``orders`` is empty unless the messages had a dispatch order before. ``dues`` is empty unless some
-    messages expire; otherwise it holds wall milliseconds, 0 for never, and ``earliest`` the smallest of them (0: none).
+    ``numbers`` has the sequence of each message, `REMOVED`, or `UNSTORED` for a message that only memory has; ``kept``
+    has the latter by index. ``orders`` is empty unless the messages had a dispatch order before. ``dues`` is empty
+    unless some messages expire. Otherwise ``dues`` has wall milliseconds, 0 for never, and ``earliest`` the smallest
+    due time (0: no message expires).
     """
 
     __slots__ = ("dues", "earliest", "kept", "numbers", "orders")
@@ -70,7 +71,7 @@ class PagedOut:
         return number
 
     def lowest(self) -> int:
-        """Return the order of the first remaining message, or of the first removed one if none remains."""
+        """Return the order of the first remaining message, or of the first removed message if none remains."""
         for index, number in enumerate(self.numbers):
             if number != REMOVED:
                 return self.orders[index]
@@ -90,11 +91,11 @@ class PagedOut:
 
 
 class Page:
-    """Consecutive messages: either ``items`` in memory, None where one was removed, or ``paged_out``.
+    """Consecutive messages: either ``items`` in memory, None for a removed message, or ``paged_out``.
 
-    No message is left before index ``start``; ``live`` counts the messages that are left. ``epoch`` is the epoch of the
-    list when messages last returned to this page. While ``reading`` is True the store was asked for the page, and
-    ``returned`` collects the messages that return meanwhile.
+    No message remains before index ``start``; ``live`` counts the remaining messages. ``epoch`` is the epoch of the
+    list at the last return of messages to the page. While ``reading`` is True the store reads the page, and
+    ``returned`` collects returning messages.
     """
 
     __slots__ = ("epoch", "items", "live", "paged_out", "reading", "returned", "start")
@@ -120,7 +121,7 @@ class Page:
         return max([item.sequence for item in self.items if item is not None], default=0)
 
     def lowest(self) -> int:
-        """Return the smallest order in the page, `NEVER_LOADED` if there is none."""
+        """Return the smallest order in the page, `NEVER_LOADED` without an order."""
         paged_out = self.paged_out
         if paged_out is not None:
             return paged_out.lowest() if len(paged_out.orders) > 0 else NEVER_LOADED
@@ -130,13 +131,13 @@ class Page:
         return NEVER_LOADED
 
     def bound(self) -> int:
-        """Return the order below which paged-out messages that return go before this page. A page being read stays
+        """Return the order below which returning, paged-out messages go before this page. A page being read stays
         whole.
         """
         return self.highest() if self.reading else self.lowest()
 
     def highest(self) -> int:
-        """Return the largest order in the page, `NEVER_LOADED` if it was not in memory yet, -1 if it is empty."""
+        """Return the largest order in the page, `NEVER_LOADED` before the first load, -1 for an empty page."""
         paged_out = self.paged_out
         if paged_out is not None:
             if self.live == 0:
@@ -168,7 +169,7 @@ class Page:
         return left
 
     def load(self, items: list[MessageReference | None]) -> None:
-        """Take the messages that were read; None stands for a missing one."""
+        """Take the messages read from the store; None stands for a missing message."""
         self.paged_out = None
         self.reading = False
         self.items = items
@@ -177,10 +178,10 @@ class Page:
 
 
 class ScanPosition:
-    """The position of one reader in a pending list: page number and offset. The list adjusts it when pages come and go.
+    """The position of one reader in a pending list: page number and offset, adjusted by the list as pages come and go.
 
-    A reader that ``revisits`` goes back to messages that return to the list and skips those it has seen: ``seen`` is
-    the highest order of the pages it scanned, ``epoch`` that of the list when the reader last reached the end.
+    A reader that ``revisits`` goes back to messages that return to the list, and skips pages scanned before. ``seen``
+    is the highest order of the scanned pages, ``epoch`` the epoch of the list when the reader last reached the end.
     """
 
     __slots__ = ("epoch", "offset", "page_number", "revisits", "seen")
@@ -193,13 +194,13 @@ class ScanPosition:
         self.epoch = 0
 
     def is_before(self, mark: ScanPosition) -> bool:
-        """Return True if this position precedes ``mark``, a position in the same list."""
+        """Return True if the position precedes ``mark``, a position in the same list."""
         return self.page_number < mark.page_number or (
             self.page_number == mark.page_number and self.offset < mark.offset
         )
 
     def go_to(self, mark: ScanPosition) -> None:
-        """Scan everything from ``mark`` on, again if need be."""
+        """Scan all messages from ``mark`` on, again if need be."""
         self.page_number = mark.page_number
         self.offset = mark.offset
         self.seen = -1

@@ -1,4 +1,4 @@
-"""The pending list of a queue: messages that wait for a consumer, oldest first.
+"""The pending list of a queue: the messages without a consumer so far, oldest first.
 
 A list is a sequence of pages (`Page`). Pages at a scan position and the last page are in memory; of other pages memory
 has only the sequence of each message. A `ScanPosition` counts pages from the creation of the list on, so that the
@@ -22,8 +22,8 @@ from spanwire.broker.queue.page import (
     ScanPosition,
 )
 
-MIN_PAGES_COMPACTED: Final = 64  # pages from which on empty ones are dropped
-MAX_PAGES_EXAMINED: Final = 64  # pages behind scans that one call examines for paging out
+MIN_PAGES_COMPACTED: Final = 64  # pages of a list before empty pages in the middle are dropped
+MAX_PAGES_EXAMINED: Final = 64  # pages examined in one call of `page_out_scanned`
 MAX_PAGES_BACK: Final = 20  # pages searched for the youngest stored message: 10,000 messages at most
 
 
@@ -31,7 +31,7 @@ class PendingList:
     """Appends messages, removes them at the front or at a scan position, and puts them back by dispatch order.
 
     The list knows no consumers, no store and no memory accounting. ``count`` is the number of pending messages,
-    ``loaded`` the number of those in memory.
+    ``loaded`` the number of pending messages in memory.
     """
 
     __slots__ = ("_base", "_compact_at", "_pages", "_positions", "count", "epoch", "loaded")
@@ -61,7 +61,7 @@ class PendingList:
         self._paged_out_tail(number, due_ms)
 
     def append_unstored(self, number: int, reference: MessageReference) -> None:
-        """Append a message that only memory has, behind paged-out ones."""
+        """Append a message that only memory has, behind paged-out messages."""
         paged_out = self._paged_out_tail(number, reference.message.expiration_ms)
         paged_out.kept[len(paged_out.numbers) - 1] = reference
 
@@ -90,8 +90,8 @@ class PendingList:
 
         Args:
             sequences: sequences of the messages, ascending.
-            expiring: sequences of the messages that expire, ascending.
-            dues: wall milliseconds at which those expire.
+            expiring: sequences of the messages with an expiration, ascending.
+            dues: expirations of the ``expiring`` messages in wall milliseconds.
         """
         for start in range(0, len(sequences), MAX_PAGED_OUT_MESSAGES):
             paged_out = PagedOut(sequences[start : start + MAX_PAGED_OUT_MESSAGES])
@@ -119,7 +119,7 @@ class PendingList:
             self._drop_empty_head()
 
     def put_back(self, references: list[MessageReference]) -> None:
-        """Return messages, by ascending order, to their old positions. Scan positions that revisit go back there."""
+        """Return messages, by ascending order, to their old positions. Scan positions with ``revisits`` go back too."""
         self.epoch += 1
         self.count += len(references)
         self.loaded += len(references)
@@ -149,7 +149,7 @@ class PendingList:
         self._revisit(lowest)
 
     def _revisit(self, lowest: int) -> None:
-        """Move scan positions back to the page at index ``lowest``, the first that got messages back."""
+        """Move scan positions back to the page at index ``lowest``, the first page with returned messages."""
         first = self._base + lowest
         for position in self._positions:
             if position.revisits and position.page_number >= first:
@@ -158,9 +158,7 @@ class PendingList:
         self._drop_empty_head()
 
     def put_back_paged_out(self, numbers: array[int], orders: array[int], dues: array[int]) -> None:
-        """Return messages that only the store has, by ascending order; ``dues`` is 0 for a message that does not
-        expire.
-        """
+        """Return messages that only the store has, by ascending order; 0 in ``dues`` stands for no expiration."""
         self.epoch += 1
         self.count += len(numbers)
         lowest = -1
@@ -236,7 +234,7 @@ class PendingList:
         return merged
 
     def peek(self) -> MessageReference | None:
-        """Return the oldest message, None if the list is empty or that message is paged out."""
+        """Return the oldest message, None if the list is empty or the oldest message is paged out."""
         if self.loaded == 0:
             return None
         head = self._pages[0]
@@ -245,7 +243,7 @@ class PendingList:
         return head.items[head.start]
 
     def pop(self) -> None:
-        """Remove the oldest message, which is in memory."""
+        """Remove the oldest message. The message is in memory."""
         head = self._pages[0]
         items = head.items
         start = head.start
@@ -273,7 +271,7 @@ class PendingList:
             self._drop_empty_head()
 
     def note_removed(self, page: Page, count: int) -> None:
-        """Account for ``count`` messages of a page in memory that the caller replaced by None."""
+        """Account for ``count`` messages of a page in memory, replaced by None by the caller."""
         if count > 0:
             page.live -= count
             self.count -= count
@@ -282,7 +280,7 @@ class PendingList:
                 self._drop_empty_head()
 
     def remove_paged_out(self, page: Page, index: int) -> int:
-        """Remove one message of a paged-out page and return its number."""
+        """Remove one message of a paged-out page and return the message's number."""
         paged_out = page.paged_out
         assert paged_out is not None
         page.live -= 1
@@ -392,7 +390,7 @@ class PendingList:
         return self.count > 0 and head.paged_out is not None and not head.reading
 
     def first_paged_out(self, limit: int) -> Page | None:
-        """Return the first paged-out page that is not being read, among the first ``limit`` pages."""
+        """Return the first paged-out page among the first ``limit`` pages, without pages being read."""
         for index in range(min(limit, len(self._pages))):
             page = self._pages[index]
             if page.paged_out is not None and not page.reading:
@@ -400,9 +398,7 @@ class PendingList:
         return None
 
     def next_paged_out(self, position: ScanPosition, limit: int) -> Page | None:
-        """Return the first paged-out page that ``position`` has not seen, among the ``limit`` pages from ``position``
-        on.
-        """
+        """Return the first paged-out page not yet scanned, among the ``limit`` pages from ``position`` on."""
         first = max(position.page_number - self._base, 0)
         for index in range(first, min(first + limit, len(self._pages))):
             page = self._pages[index]
@@ -411,7 +407,7 @@ class PendingList:
         return None
 
     def cut(self, page: Page, count: int) -> None:
-        """Shorten a paged-out page to ``count`` messages; the rest becomes a page behind it."""
+        """Shorten a paged-out page to ``count`` messages; the rest becomes a page behind the first."""
         if len(page) > count:
             self._cut(self._pages.index(page), count)
 
@@ -428,7 +424,7 @@ class PendingList:
         self._insert_rest(index, count, rest)
 
     def _insert_rest(self, index: int, count: int, rest: Page) -> None:
-        """Insert ``rest`` behind the page at ``index``, which was cut to ``count`` messages."""
+        """Insert ``rest`` behind the page at ``index``, after a cut of the page to ``count`` messages."""
         page_number = self._base + index
         for position in self._positions:
             if position.page_number > page_number:
@@ -452,7 +448,7 @@ class PendingList:
         self._pages.insert(index, page)
 
     def load(self, page: Page, items: list[MessageReference | None]) -> None:
-        """Take the messages of a paged-out page that was read."""
+        """Take the messages of a paged-out page from the store."""
         before = page.live
         returned = page.returned
         if returned:
@@ -464,7 +460,7 @@ class PendingList:
         self._drop_empty_head()
 
     def page_out_scanned(self, at_most: int) -> list[MessageReference]:
-        """Page out up to ``at_most`` pages that a scan has passed and no scan is at, those behind the last scan first.
+        """Page out up to ``at_most`` scanned pages without a scan position, the pages behind the last scan first.
 
         Returns:
             The references that left memory.
@@ -488,7 +484,7 @@ class PendingList:
     def _compact(self) -> None:
         """Drop empty pages in the middle."""
         kept: list[Page] = []
-        new_indexes: list[int] = []  # the new index for each old one
+        new_indexes: list[int] = []  # new index of each page, by old index
         for page in self._pages:
             new_indexes.append(len(kept))
             if page.live > 0 or page is self._pages[-1]:
@@ -503,7 +499,7 @@ class PendingList:
         self._compact_at = max(MIN_PAGES_COMPACTED, 2 * len(kept))
 
     def snapshot(self, limit: int) -> list[Page]:
-        """Return the first pages that together hold ``limit`` messages, or all pages."""
+        """Return the first pages with ``limit`` messages together, or all pages."""
         found: list[Page] = []
         messages = 0
         for page in self._pages:

@@ -21,19 +21,19 @@ MAX_READS: Final = 4  # concurrent page reads of one queue
 MAX_PAGE_BYTES: Final = (
     4 * 1024 * 1024
 )  # bytes of one read, unless one message is larger, and of all that is read ahead
-MIN_PAGE_BYTES: Final = 256 * 1024  # bytes of one read while memory is short: consumers must go on
+MIN_PAGE_BYTES: Final = 256 * 1024  # bytes of one read while memory is short, so that consumers go on
 UNKNOWN_SIZE: Final = MAX_PAGE_BYTES // 16  # assumed bytes of a recovered message until a page was read
 MAX_PAGES_SEARCHED: Final = 64  # pages at the front that one search for the next page to read examines
 PAGES_OUT_PER_SLICE: Final = 1  # pages that one slice of a scan pages out
-PRIORITIES: Final = 10  # of JMS, 0 to 9
+PRIORITIES: Final = 10  # JMS priorities, 0 to 9
 
 logger = logging.getLogger(__name__)
 
 
 class PageRead:
-    """A page that the store was asked for.
+    """A read of one page from the store.
 
-    ``first_order`` is the order of its first message if the page had no orders yet; ``size`` is the number of bytes to
+    ``first_order`` is the order of the first message if the page had no orders yet; ``size`` is the number of bytes to
     come.
     """
 
@@ -47,7 +47,7 @@ class PageRead:
 
 
 class ReadExtent:
-    """The messages of a paged-out page that one read takes: up to index ``end``, of ``size`` bytes together."""
+    """The messages of one read in a paged-out page: up to index ``end``, of ``size`` bytes together."""
 
     __slots__ = ("end", "size")
 
@@ -84,9 +84,7 @@ class PendingMessages:
         return lists[PRIORITIES - 1 - min(max(priority, 0), PRIORITIES - 1)]
 
     def recover(self, found: RecoveredDestination, clean: bool) -> None:
-        """Append the messages that the store kept. After a crash each of them may have been delivered before, and says
-        so.
-        """
+        """Append the messages of the store. After a crash each message counts as possibly delivered before."""
         self._redeliveries = dict(found.redeliveries)
         self._average_size = UNKNOWN_SIZE
         sequences = found.sequences
@@ -106,7 +104,7 @@ class PendingMessages:
             self.lists[index].extend(part, expiring, dues)
 
     def spill(self, pending_list: PendingList, message: Message, sequence: int) -> None:
-        """Append a message that finds no room in memory, or follows paged-out ones."""
+        """Append a message for which memory has no room, or a message behind paged-out messages."""
         self._average_size += (message.size - self._average_size) // 16
         delivered = message.redelivery_count
         if sequence > 0:
@@ -121,7 +119,7 @@ class PendingMessages:
             )
 
     def take_in(self, first: int, priorities: array[int], dues: array[int], size: int, wall_ms: int) -> bool:
-        """Append messages that only the store has. Return True if some of them have expired."""
+        """Append messages that only the store has. Return True if some messages have expired."""
         sole = self.lists[0] if len(self.lists) == 1 else None
         expired = False
         for index, due_ms in enumerate(dues):
@@ -162,8 +160,7 @@ class PendingMessages:
         return len(self._reads) > 0
 
     def read_ahead(self, hungry: bool) -> bool:
-        """Ask the store for the next pages while memory has room; without room, only for a page that a ``hungry``
-        consumer needs.
+        """Ask the store for the next pages while memory has room; without room, only for a ``hungry`` consumer's page.
 
         Returns:
             True if messages became available without a read.
@@ -178,11 +175,11 @@ class PendingMessages:
         return is_available
 
     def _next_to_read(self, hungry: bool) -> PendingList | None:
-        """Return the list of the highest priority with a page that should be read now."""
+        """Return the list of the highest priority with a page to be read now."""
         for pending_list in self.lists:
             if pending_list.count > 0:
                 if hungry and pending_list.is_blocked():
-                    return pending_list  # a consumer waits for its oldest message
+                    return pending_list  # a consumer waits for the oldest message of the list
                 break
         ahead = self.loaded() + self._being_read()
         if ahead >= READ_AHEAD_MESSAGES or self._bytes_ahead() >= MAX_PAGE_BYTES:
@@ -207,14 +204,13 @@ class PendingMessages:
         return self.loaded() * self._average_size + self._bytes_being_read()
 
     def _room(self) -> int:
-        """Return the bytes of memory that are neither used nor reserved for pages being read."""
+        """Return the bytes of memory neither used nor reserved for pages being read."""
         return self._queue.usage.room(self._resident_share) - self._bytes_being_read()
 
     def read_for(self, pending_list: PendingList, position: ScanPosition, page: Page) -> bool:
-        """Ask for a paged-out page that a consumer at ``position`` needs. Return True if it became available without a
-        read.
+        """Ask for a paged-out page for a consumer at ``position``. Return True if no read was necessary.
 
-        One call asks for one page, the page behind it is asked for by the next.
+        One call asks for one page. The next call asks for the page behind.
         """
         if not page.reading and len(self._reads) < MAX_READS:
             is_available = self._read(pending_list, page)
@@ -228,7 +224,7 @@ class PendingMessages:
         return False
 
     def make_room(self) -> None:
-        """Page out messages that consumers have passed, if too many are in memory."""
+        """Page out messages behind the scan positions, if too many messages are in memory."""
         if self.is_full():
             for pending_list in reversed(self.lists):
                 for reference in pending_list.page_out_scanned(PAGES_OUT_PER_SLICE):
@@ -244,9 +240,9 @@ class PendingMessages:
             self._redeliveries[sequence] = count
 
     def note_released(self, sequences: array[int]) -> None:
-        """Note that a cursor released these messages, so that they are deliverable even after a crash.
+        """Note the release of messages by a cursor: the messages are deliverable even after a crash.
 
-        While reserved they were never dispatched.
+        While reserved the messages were never dispatched.
         """
         through = self._uncertain_through
         uncertain = array("q", [sequence for sequence in sequences if sequence <= through])
@@ -304,7 +300,7 @@ class PendingMessages:
         return False
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """Take the store's answer to a read. An answer that is no longer wanted is ignored."""
+        """Take the store's answer to a read. An answer to a forgotten read is ignored."""
         read = self._reads.pop(request, None)
         if read is not None:
             self._load(read, messages)
@@ -347,8 +343,8 @@ class PendingMessages:
     def _is_too_late_for(self, message: Message, sequence: int) -> bool:
         """Return True if a non-persistent message must be lost rather than delivered twice.
 
-        Such a message was stored for want of memory. It may have been delivered before a crash, unless a cursor held
-        it.
+        Such a message was stored for want of memory. A delivery before a crash is possible, unless a cursor had
+        reserved the message.
         """
         if message.persistent or sequence > self._uncertain_through or self._queue.destination.kind != QUEUE:
             return False
@@ -368,7 +364,7 @@ class PendingMessages:
         return count
 
     def forget(self, sequence: int) -> None:
-        """Forget a paged-out message that was removed unread."""
+        """Forget a paged-out message, removed unread."""
         if self._redeliveries:
             self._redeliveries.pop(sequence, None)
 
@@ -401,7 +397,7 @@ class PendingMessages:
                         store.note_redelivery(destination, reference.sequence, reference.redelivery_count)
 
     def oldest(self, limit: int) -> list[tuple[int, Message | None]]:
-        """Return the ``limit`` oldest messages: the sequence of each and, if it is in memory, the message."""
+        """Return the ``limit`` oldest messages: the sequence of each and, if in memory, the message."""
         found: list[tuple[int, Message | None]] = []
         for pending_list in self.lists:
             for page in pending_list.snapshot(limit - len(found)):

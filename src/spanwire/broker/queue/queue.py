@@ -1,6 +1,6 @@
-"""A queue delivers each message to one consumer, in order, and keeps the message until it is acknowledged.
+"""A queue delivers each message to one consumer, in order, and keeps the message until the acknowledgement.
 
-`PendingMessages` holds the messages that wait, `QueueConsumers` the consumers, a dispatcher of
+`PendingMessages` has the pending messages, `QueueConsumers` the consumers. A dispatcher of
 `spanwire.broker.queue.dispatchers` brings the two together. `Queue` chooses the dispatcher, moves messages in and out,
 and runs the queue's long tasks in slices.
 """
@@ -27,7 +27,7 @@ from spanwire.broker.queue.selective_dispatch import SelectiveDispatch
 from spanwire.model.destination import SUBSCRIPTION, Destination
 from spanwire.model.message import Message
 
-DEFAULT_START_WAIT_MS: Final = 1_000  # for consumersBeforeDispatchStarts without a time, as in ActiveMQ
+DEFAULT_START_WAIT_MS: Final = 1_000  # milliseconds; consumersBeforeDispatchStarts without a time waits as in ActiveMQ
 
 
 class Queue(BrokerDestination):
@@ -55,14 +55,16 @@ class Queue(BrokerDestination):
         self._starts_at = 0.0
         self.in_flight = 0
         self.slow_consumers: SlowConsumerWatch | None = None  # set if the policy ends slow consumers
-        self.cursors = 0  # exactly-once cursors that reserve messages of this queue, or may
-        self._returning = 0  # consumers that left and have not returned all of their messages yet
-        self._reserved = False  # for one exactly-once cursor: consumers get nothing
-        self._shared: Final[dict[Subscription, None]] = {}  # consumers that consume from other destinations as well
+        self.cursors = 0  # exactly-once cursors that are open on this queue
+        self._returning = 0  # former consumers whose messages have not all returned yet
+        self._reserved = False  # True while an exclusive cursor is open: consumers get no messages
+        self._shared: Final[dict[Subscription, None]] = {}  # consumers of other destinations as well
         self._told_shared = False  # each shared consumer knows that messages are pending here
 
     def accept(self, message: Message, sequence: int) -> None:
-        """Append ``message``, stored under ``sequence`` (0: not stored), and dispatch it if a consumer can take it."""
+        """Append ``message``, stored under ``sequence`` (0: not stored), and dispatch the message if a consumer has
+        room.
+        """
         self.enqueued += 1
         delivered = message.redelivery_count
         if delivered > 0 and sequence > 0:
@@ -81,7 +83,7 @@ class Queue(BrokerDestination):
                 subscription.busy[self] = None
 
     def confirms_idle(self) -> bool:
-        """Return True if no message is pending. Shared consumers are told again when one is."""
+        """Return True if no message is pending. The next pending message alerts shared consumers again."""
         if self.pending.waiting() > 0:
             return False
         self._told_shared = False
@@ -115,13 +117,13 @@ class Queue(BrokerDestination):
         self.fill()
 
     def _store_redeliveries(self, sequence: int, count: int) -> None:
-        """Store the deliveries that another broker may have made, so that they survive a restart."""
+        """Store possible deliveries by another broker, so that the count survives a restart."""
         store = self._context.store
         if store is not None:
             store.note_redelivery(self.destination, sequence, count)
 
     def recover(self, found: RecoveredDestination, clean: bool) -> None:
-        """Append the messages that the store kept; ``clean`` is False after a crash."""
+        """Append the messages of the store; ``clean`` is False after a crash."""
         self.pending.recover(found, clean)
         if self._shared:
             self._tell_shared()
@@ -140,7 +142,7 @@ class Queue(BrokerDestination):
         return [consumer.subscription for consumer in self._consumers.all]
 
     def attach(self, subscription: Subscription) -> None:
-        """Add a consumer behind those of the same priority. Dispatch to it begins with the next `fill`."""
+        """Add a consumer behind the others of the same priority. The next `fill` begins to dispatch to the consumer."""
         self.visits += 1
         add_condition(self, subscription, self._consumers, self._arrivals, self._context)
         self._consumers.attach(subscription)
@@ -165,7 +167,7 @@ class Queue(BrokerDestination):
         self._choose_dispatcher()
 
     def detach(self, subscription: Subscription) -> None:
-        """Remove a consumer. Its unacknowledged messages are returned separately; dispatch goes on in a later turn."""
+        """Remove a consumer. Its unacknowledged messages return separately; dispatch goes on in a later turn."""
         self._shared.pop(subscription, None)
         subscription.busy.pop(self, None)
         removed = self._consumers.detach(subscription)
@@ -191,7 +193,7 @@ class Queue(BrokerDestination):
     def _continue_without(self) -> None:
         self._choose_dispatcher()
         if self._consumers.conditional > 0:
-            self._dispatcher.begin(True)  # a bridge that was refused messages may have them now
+            self._dispatcher.begin(True)  # a bridge may now get messages refused before
         if self._consumers.all and self.pending.waiting() > 0:
             self._context.schedule(self)
 
@@ -220,7 +222,7 @@ class Queue(BrokerDestination):
             self._choose_dispatcher()
 
     def fill(self) -> None:
-        """Dispatch pending messages to the consumers that can take them, and read on."""
+        """Dispatch pending messages to the consumers with room, and read on."""
         if self._consumers.all:
             before = self._dispatcher
             before.dispatch()
@@ -272,7 +274,7 @@ class Queue(BrokerDestination):
         self.release(reference.message)
 
     def given_back(self, references: list[MessageReference]) -> None:
-        """Return the messages of a consumer that left to their old positions."""
+        """Return a former consumer's messages to their old positions."""
         if not references:
             return
         self.in_flight -= len(references)
@@ -292,13 +294,13 @@ class Queue(BrokerDestination):
         self._choose_dispatcher()
 
     def let_go(self) -> None:
-        """Resume dispatch: the messages of a consumer that left are back."""
+        """Resume dispatch after the return of a former consumer's messages."""
         self._returning -= 1
         self._choose_dispatcher()
         self.fill()
 
     def note_left(self, reference: MessageReference) -> None:
-        """Count a delivery to a consumer that saw the message and left, unless the consumer reported the delivery."""
+        """Count a delivery to a former consumer that saw the message, unless the consumer reported the delivery."""
         if reference.told != TOLD:
             self.note_redelivery(reference)
 
@@ -317,13 +319,13 @@ class Queue(BrokerDestination):
             store.note_redelivery(self.destination, reference.sequence, reference.redelivery_count)
 
     def expire(self, reference: MessageReference) -> None:
-        """Dead-letter an expired message that was just removed from the pending list."""
+        """Dead-letter an expired message, just removed from the pending list."""
         self.expired += 1
         self.in_flight += 1
         self._context.dead_letter(reference, "expired")
 
     def discard(self, reference: MessageReference) -> None:
-        """Remove a message that was just removed from the pending list, without a dead letter."""
+        """Remove a message, just removed from the pending list, without a dead letter."""
         self.in_flight += 1
         self.settled(reference)
 
@@ -344,19 +346,19 @@ class Queue(BrokerDestination):
         self.fill()
 
     def reserve(self, reserved: bool) -> None:
-        """Keep all pending messages from consumers, for an exclusive cursor, or release them."""
+        """Keep all pending messages from consumers, for an exclusive cursor, or end the reservation."""
         if reserved != self._reserved:
             self._reserved = reserved
             self._choose_dispatcher()
             self.fill()
 
     def taken_away(self, count: int) -> None:
-        """Count ``count`` messages in flight that a cursor removed from the pending lists and left to the store."""
+        """Count ``count`` messages in flight: a cursor moved them from the pending lists to the store alone."""
         self.in_flight += count
         self.dispatched += count
 
     def came_back(self, sequences: array[int]) -> None:
-        """Dispatch messages again that a cursor released and that are pending again."""
+        """Dispatch messages again after their release by a cursor. The messages are pending again."""
         self.pending.note_released(sequences)
         self.in_flight -= len(sequences)
         self._context.schedule(self)
@@ -395,19 +397,19 @@ class Queue(BrokerDestination):
             self._context.schedule(self)
 
     def wake(self) -> None:
-        """Act on an alarm: of the first dispatch, of a bridge that must wait, or of an expiry scan."""
+        """Act on an alarm: of the first dispatch, of a waiting bridge, or of an expiry scan."""
         if self._expiry.wake():
             self._context.schedule(self)
         self._choose_dispatcher()
         if self._consumers.conditional > 0 and let_go_on(self, self._consumers):
-            self._dispatcher.begin(True)  # a bridge that was refused messages may have them now
+            self._dispatcher.begin(True)  # a bridge may now get messages refused before
         self.fill()
 
     def work(self) -> bool:
         """Run one slice of a purge, a removal or an expiry scan, then dispatch.
 
         Returns:
-            True while there is more to do that needs neither the store nor an alarm.
+            True if the next slice needs neither an answer of the store nor an alarm.
         """
         if self._purge.is_under_way():
             more = self._purge.work()
@@ -430,11 +432,11 @@ class Queue(BrokerDestination):
         return self.pending.is_reading() or self._context.is_scheduled(self)
 
     def oldest(self, limit: int) -> list[tuple[int, Message | None]]:
-        """Return the ``limit`` oldest pending messages: the sequence of each and, if it is in memory, the message."""
+        """Return the ``limit`` oldest pending messages: the sequence of each and, if in memory, the message."""
         return self.pending.oldest(limit)
 
     def out(self, at_most: int) -> list[MessageReference]:
-        """Return at most ``at_most`` messages that consumers have not acknowledged."""
+        """Return at most ``at_most`` messages in flight, without an acknowledgement so far."""
         in_flight: list[MessageReference] = []
         for consumer in self._consumers.all:
             for reference in consumer.subscription.all_out():
@@ -445,7 +447,7 @@ class Queue(BrokerDestination):
         return in_flight
 
     def from_disk(self, message: Message, sequence: int) -> MessageReference:
-        """Return a reference to a paged-out message that a separate reader has read from the store."""
+        """Return a reference to a paged-out message, read from the store by a separate reader."""
         return MessageReference(self, message, sequence, 0, self.pending.redelivery_count(sequence))
 
     def took_from_disk(self, reference: MessageReference) -> None:
@@ -454,11 +456,11 @@ class Queue(BrokerDestination):
         self.pending.forget(reference.sequence)
 
     def removed_on_disk(self, sequence: int) -> None:
-        """Account for a paged-out message that a separate reader removed unread."""
+        """Account for a paged-out message, removed unread by a separate reader."""
         self.pending.forget(sequence)
         self.dequeued += 1
 
     def group_owners(self) -> dict[str, str]:
-        """Return the id of the consumer that owns each message group."""
+        """Return the consumer id of each message group's owner."""
         groups = self._selective.groups
         return {} if groups is None else groups.owners()

@@ -1,4 +1,4 @@
-"""The consumers of a queue, best priority first, and whose turn it is."""
+"""The consumers of a queue, best priority first, and the next consumer in turn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spanwire.broker.queue.pending_list import PendingList
 
 
 class QueueConsumer:
-    """A subscription at one queue, with its scan positions, its number of message groups and its index in turn."""
+    """A subscription at one queue, with scan positions, number of message groups and index in turn."""
 
     __slots__ = ("groups", "positions", "subscription", "turn_index")
 
@@ -25,9 +25,9 @@ class QueueConsumer:
 class QueueConsumers:
     """Orders the consumers and chooses the next in turn.
 
-    ``selective`` counts consumers that do not take every message, ``conditional`` bridges that may be refused a message
-    now and get it later. Of exclusive consumers one gets all messages; a better one takes over after the previous one
-    has acknowledged all of its messages.
+    ``selective`` counts consumers with a selector or filter. ``conditional`` counts bridges that may get a refused
+    message later. Among exclusive consumers the best gets all messages. A better consumer takes over after the
+    acknowledgement of all messages in flight to the previous consumer.
     """
 
     def __init__(self, policy: QueuePolicy, lists: list[PendingList]) -> None:
@@ -43,7 +43,7 @@ class QueueConsumers:
         self._leaving: Subscription | None = None  # the previous exclusive consumer, while its messages are in flight
 
     def attach(self, subscription: Subscription) -> None:
-        """Add a consumer behind those of the same priority."""
+        """Add a consumer behind the others of the same priority."""
         index = len(self.all)
         if self._policy.use_consumer_priority:
             priority = subscription.info.priority
@@ -54,7 +54,7 @@ class QueueConsumers:
         self._changed()
 
     def detach(self, subscription: Subscription) -> QueueConsumer | None:
-        """Remove a consumer and return it, None if it was not attached."""
+        """Remove and return a consumer, None if the subscription was not attached."""
         gone: QueueConsumer | None = None
         for index, consumer in enumerate(self.all):
             if consumer.subscription is subscription:
@@ -71,7 +71,7 @@ class QueueConsumers:
         return gone
 
     def detach_left(self) -> list[QueueConsumer]:
-        """Remove the consumers that have left and return them."""
+        """Remove and return the consumers that have left."""
         gone = [consumer for consumer in self.all if consumer.subscription.left]
         if gone:
             self.all[:] = [consumer for consumer in self.all if not consumer.subscription.left]
@@ -113,7 +113,7 @@ class QueueConsumers:
             self._exclusive = best
 
     def start_over(self) -> None:
-        """Have each consumer scan the whole queue for itself."""
+        """Have each consumer scan the whole queue separately."""
         for consumer in self.all:
             for index, position in enumerate(consumer.positions):
                 self._pending_lists[index].start_over(position)
@@ -145,7 +145,7 @@ class QueueConsumers:
         return turns if turns >= 0 else turns + len(self.all)
 
     def next_taker(self) -> Subscription | None:
-        """Return the next consumer in turn, of the best priority, that can take a message; None if none can."""
+        """Return the next consumer in turn with room, of the best priority; None if no consumer has room."""
         if self._exclusive is not None:
             return self._exclusive_taker()
         consumers = self.all
@@ -207,7 +207,7 @@ class QueueConsumers:
         return found
 
     def note_taker(self, consumer: QueueConsumer) -> None:
-        """Pass the turn on: ``consumer`` took a message that consumers choose from."""
+        """Pass the turn on after ``consumer`` chose and took a message."""
         if self._strict:
             return
         if self.uniform:
@@ -217,16 +217,16 @@ class QueueConsumers:
 
     @property
     def is_strict(self) -> bool:
-        """True if the first able consumer gets all messages, whatever the priorities (``strictOrderDispatch``)."""
+        """True if the first consumer with room gets all messages, at any priority (``strictOrderDispatch``)."""
         return self._strict
 
     @property
     def in_order(self) -> bool:
-        """True if some consumers are served before others as long as they can take messages."""
+        """True if some consumers get messages before others as long as they have room."""
         return self._strict or not self.uniform
 
     def sole(self) -> QueueConsumer | None:
-        """Return the only consumer, if no rule but its window and its own choice decides about messages."""
+        """Return the only consumer, if only its window and its own choice decide about messages."""
         return self.all[0] if len(self.all) == 1 and self._exclusive is None and not self._strict else None
 
     def is_hungry(self) -> bool:

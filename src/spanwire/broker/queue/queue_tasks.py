@@ -23,8 +23,8 @@ from spanwire.model.destination import SUBSCRIPTION
 from spanwire.model.message import Message
 
 BEHIND_POLL_SECONDS: Final = 0.02  # seconds between two checks whether the disk has caught up
-DUES_PER_STEP: Final = 64  # due times compared in the time that one message takes
-UNBOUNDED: Final = 1 << 62  # bytes of a page that is not read from the store
+DUES_PER_STEP: Final = 64  # comparisons of due times that cost as much as one message
+UNBOUNDED: Final = 1 << 62  # bytes; without a read from the store the page has no limit
 
 
 class ListScan:
@@ -43,7 +43,7 @@ class ListScan:
         return page if page is not None and self.position.is_before(self.mark) else None
 
     def end(self, page: Page, budget: int) -> int:
-        """Return the index in ``page`` at which a slice of ``budget`` messages ends."""
+        """Return the end of a slice of ``budget`` messages as an index in ``page``."""
         end = min(len(page), self.position.offset + budget)
         if self.position.page_number == self.mark.page_number:
             end = min(end, self.mark.offset)
@@ -68,12 +68,12 @@ class ExpiryScan:
         self._context: Final[BrokerContext] = context
         self._scans: list[ListScan] = []
         self._reads: Final[dict[int, list[int]]] = {}
-        self._waits = False  # until the disk has caught up with dead letters
-        self._page_bytes = UNBOUNDED  # bytes that this page may still read
+        self._waits = False  # True while dead letters wait for the disk to catch up
+        self._page_bytes = UNBOUNDED  # bytes that the current read may still take
         self.pending = 0
 
     def start(self) -> bool:
-        """Begin a scan. Return False if one is under way or nothing is pending."""
+        """Begin a scan. Return False if a scan is under way or no message is pending."""
         if self._scans:
             return False
         self._scans = [ListScan(pending_list) for pending_list in self._pending.lists if pending_list.count > 0]
@@ -90,7 +90,11 @@ class ExpiryScan:
         self._scans = []
 
     def work(self) -> bool:
-        """Run one slice. Return False if the store, room for dead letters or nothing more is to be waited for."""
+        """Run one slice. Return True if the next slice may follow at once.
+
+        False means: the scan is over, the store reads expired messages, or the disk must catch up with dead letters.
+        The scan ends early if the disk has no room for dead letters.
+        """
         if self._scans and self._lacks_room():
             self.stop()
         if self._scans and self._context.is_behind() and self._leaves_letters():
@@ -117,7 +121,7 @@ class ExpiryScan:
         return len(self._scans) > 0 and not self._reads
 
     def wake(self) -> bool:
-        """End a wait for the disk. Return True if there was one."""
+        """End a wait for the disk. Return True if the scan did wait."""
         waited = self._waits
         self._waits = False
         return waited and len(self._scans) > 0
@@ -174,7 +178,7 @@ class ExpiryScan:
     def _page_of(self, paged_out: PagedOut, found: list[int], is_begun: bool) -> list[int]:
         """Return as many of the expired messages at ``found`` as one read takes.
 
-        Messages on the disk are read if they leave dead letters.
+        Messages on the disk are read only for dead letters or advisories.
         """
         store = self._context.store
         if self._page_bytes == UNBOUNDED or store is None:
@@ -208,7 +212,7 @@ class ExpiryScan:
             return True
         news = self._context.news
         if self._queue.destination.kind == SUBSCRIPTION:
-            return False  # only the messages know the topics, whose names the advisories have
+            return False  # an advisory names the topic, which only the message knows
         return news is not None and news.has_listeners(EXPIRED_NEWS, self._queue.destination)
 
     def _leaves_letters(self) -> bool:
@@ -240,7 +244,7 @@ class ExpiryScan:
 
 
 class Purge:
-    """Removes the messages that are pending at the moment of the call, without reading them."""
+    """Removes all messages pending at the moment of the call, without reading them."""
 
     def __init__(self, queue: BrokerDestination, pending: PendingMessages, context: BrokerContext) -> None:
         self._queue: Final[BrokerDestination] = queue
@@ -249,7 +253,7 @@ class Purge:
         self._scans: list[ListScan] = []
 
     def start(self) -> None:
-        """Begin a purge, which includes the rest of a purge under way."""
+        """Begin a purge. The new purge includes the rest of a purge under way."""
         self.stop()
         self._scans = [ListScan(pending_list) for pending_list in self._pending.lists if pending_list.count > 0]
 
@@ -313,7 +317,7 @@ class QueueRemoval:
 
     def __init__(self, queue: BrokerDestination, pending: PendingMessages) -> None:
         self._queue: Final[BrokerDestination] = queue
-        self._pieces: Final[list[Page]] = pending.clear()  # in reverse
+        self._pieces: Final[list[Page]] = pending.clear()  # last page first: `work` pops from the end
         self._pieces.reverse()
 
     def is_under_way(self) -> bool:

@@ -1,7 +1,7 @@
 """Dispatch to consumers that choose: by selectors, ``noLocal``, a bridge's filter, or message groups.
 
-Each consumer evaluates each message once and keeps its scan position. It returns to a message only if messages come
-back to the list or a group loses its owner (`GroupRescan`).
+Each consumer evaluates each message once and keeps its scan position. A consumer goes back only after messages returned
+to the list or a group lost its owner (`GroupRescan`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spanwire.model.message import Message
 
 
 class SelectiveDispatch(Dispatcher):
-    """Offers pending messages to consumers that choose, in slices of `SLICE_MESSAGES`."""
+    """Offers pending messages to consumers with a choice, in slices of `SLICE_MESSAGES`."""
 
     def __init__(
         self, queue: BrokerDestination, pending: PendingMessages, consumers: QueueConsumers, context: BrokerContext
@@ -43,7 +43,7 @@ class SelectiveDispatch(Dispatcher):
         self.groups = MessageGroups(kind)
 
     def forget(self, consumer: QueueConsumer) -> None:
-        """Remove a consumer; other consumers may take over its groups."""
+        """Remove a consumer; other consumers may take over the consumer's groups."""
         self._shared_scan.leave(consumer)
         groups = self.groups
         if groups is not None:
@@ -64,20 +64,20 @@ class SelectiveDispatch(Dispatcher):
             self.groups.release()
 
     def _rescan_groups(self, groups: MessageGroups) -> None:
-        """Let consumers scan again for messages of groups that are free now, if they may."""
+        """Let consumers scan again for messages of groups without an owner, if the rescan is due."""
         if self._group_rescan.is_due():
             if self._group_rescan.go_back():
                 self._rescans = True
-                self._context.schedule(self._queue)  # consumers near the tail may be far from it now
+                self._context.schedule(self._queue)  # consumers near the tail may have moved far back
             groups.release()
 
     def begin(self, anew: bool) -> None:
-        """Take the consumers as they are now; with ``anew`` each of them scans the whole queue."""
+        """Take the consumers of now; with ``anew`` each consumer scans the whole queue."""
         before = self._is_shared
         count = len(self._consumers.all)
         least = self._queue.policy.queue.look_together_from
         if before and not anew:
-            least //= 2  # a new beginning costs a scan of everything
+            least //= 2  # a new beginning costs a scan of the whole queue
         self._is_shared = self.groups is None and count >= least and self._consumers.may_share_scan()
         if self._is_shared:
             if anew or not before:
@@ -99,7 +99,7 @@ class SelectiveDispatch(Dispatcher):
         self._consumers.close_positions()
 
     def accept(self, message: Message, sequence: int) -> None:
-        """Append ``message`` and offer it to the consumers near the tail of the pending lists."""
+        """Append ``message`` and offer the message to the consumers near the tail of the pending lists."""
         self._append(message, sequence)
         if self._consumers.all:
             self._offer_added()
@@ -107,11 +107,11 @@ class SelectiveDispatch(Dispatcher):
             self._pending.make_room()
 
     def _must_spill(self, pending_list: PendingList, sequence: int) -> bool:
-        """Return True if a new message may not stay in memory; it may where a consumer waits for just this one."""
+        """Return True if a new message may not stay in memory; the next message for a waiting consumer may."""
         return super()._must_spill(pending_list, sequence) and not self._awaits_next(pending_list)
 
     def _awaits_next(self, pending_list: PendingList) -> bool:
-        """Return True if a consumer that can take messages has scanned all of ``pending_list``."""
+        """Return True if a consumer with room has scanned all of ``pending_list``."""
         if self._is_shared:
             return self._shared_scan.awaits_next()
         index = self._pending.lists.index(pending_list)
@@ -125,7 +125,7 @@ class SelectiveDispatch(Dispatcher):
         self._context.schedule(self._queue)
 
     def _offer_added(self) -> None:
-        """Offer a message that was just appended; `_dispatch_apart` handles consumers far from the tail."""
+        """Offer a newly appended message; `_dispatch_apart` handles consumers far from the tail."""
         if self._is_shared:
             self._shared_scan.message_added()
             self._stop_sharing()
@@ -151,17 +151,17 @@ class SelectiveDispatch(Dispatcher):
         self._pending.make_room()
 
     def _stop_sharing(self) -> None:
-        """End the shared scan if a message belongs to a group: then each consumer must scan for itself."""
+        """End the shared scan if a message belongs to a group: then each consumer must scan separately."""
         if self._shared_scan.grouped:
             self.use_groups(self._queue.policy.queue.groups)
             self.begin(False)
             self._context.schedule(self._queue)
 
     def dispatch(self) -> None:
-        """Let the consumers that can take messages scan on from their positions.
+        """Let the consumers with room scan on from their positions.
 
         While a slice is scheduled only consumers near the tail scan, so that many calls in one turn cost no more than
-        one.
+        one call.
         """
         is_far_too = not self._context.is_scheduled(self._queue)
         if not self._is_shared:
@@ -173,10 +173,10 @@ class SelectiveDispatch(Dispatcher):
             self._offer_added()
 
     def _dispatch_apart(self, is_far_too: bool) -> None:
-        """Let each consumer that can take messages scan on from its position.
+        """Let each consumer with room scan on from its position.
 
         Consumers near the tail come first, so that a deep scan does not delay new messages. Without ``is_far_too`` the
-        others wait for a slice of their own.
+        other consumers wait for a slice of their own.
         """
         consumers = self._consumers
         if self._group_rescan.is_pending and self.groups is not None:
@@ -202,7 +202,7 @@ class SelectiveDispatch(Dispatcher):
         """Offer one message each in turn, or with ``in_order`` as many as each consumer can take.
 
         Args:
-            far: if given, consumers far from the tail are appended to it instead.
+            far: if given, gets the consumers far from the tail, which are then left out.
 
         Returns:
             False if a later slice goes on.
@@ -230,7 +230,7 @@ class SelectiveDispatch(Dispatcher):
                 if budget <= 0:
                     self._context.schedule(self._queue)
                     return False
-            put_aside = None  # complete
+            put_aside = None  # one round has found all far consumers
         return True
 
     def _is_near(self, consumer: QueueConsumer) -> bool:
@@ -246,8 +246,10 @@ class SelectiveDispatch(Dispatcher):
         return True
 
     def _offer_next(self, consumer: QueueConsumer) -> int:
-        """Scan for ``consumer`` until it takes one message or a page must be read first. Return the number of messages
-        scanned.
+        """Scan for ``consumer`` up to the first accepted message, or up to a page to be read first.
+
+        Returns:
+            The number of messages scanned.
         """
         pending = self._pending
         scanned = 0
@@ -307,7 +309,7 @@ class SelectiveDispatch(Dispatcher):
         return True
 
     def _as_taken(self, consumer: QueueConsumer, reference: MessageReference) -> MessageReference:
-        """Return the reference to be dispatched: the first message of a group for its consumer is marked."""
+        """Return the reference for the dispatch, with a mark on the first message of a group for the consumer."""
         if not self._first or reference.message.group_id is None:
             return reference
         self._first = False

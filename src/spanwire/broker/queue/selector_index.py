@@ -1,7 +1,7 @@
-"""An index that finds the selectors which can match a message, by the value of a property.
+"""An index of selectors by the value of a property: finds the candidates for a message.
 
-Most selectors of many consumers on one queue demand that a property has a certain value (`Narrowing`). The index files
-them under that value: a message costs one lookup for each demanded property, whatever the number of selectors. Other
+Most selectors of many consumers on one queue demand a certain value of a property (`Narrowing`). The index files such a
+selector under the value. A message costs one lookup for each demanded property, at any number of selectors. Other
 selectors are evaluated for every message.
 """
 
@@ -19,7 +19,7 @@ from spanwire.selector.numbers import integer_of_text
 
 
 class SelectorGroup:
-    """Consumers with the same selector, or with none, in the order in which they are served."""
+    """Consumers with the same selector, or all consumers without a selector, in order of turn."""
 
     __slots__ = ("_turn", "consumers", "narrowing", "selector")
 
@@ -43,10 +43,9 @@ class SelectorGroup:
         return self.selector is None or self.consumers[0].subscription.selects(reference)
 
     def next_taker(self, message: Message, full: list[QueueConsumer]) -> QueueConsumer | None:
-        """Return the next consumer in turn that can take a message which the selector matches.
+        """Return the next consumer in turn with room for a message. The selector has matched.
 
-        ``noLocal`` and a bridge's filter still apply. Consumers before it in turn that lack room are appended to
-        ``full``.
+        ``noLocal`` and a bridge's filter still apply. Earlier consumers in turn without room are appended to ``full``.
         """
         consumers = self.consumers
         index = self._turn
@@ -71,10 +70,10 @@ class ValueTable:
     def __init__(self) -> None:
         self.by_text: Final[dict[str, list[SelectorGroup]]] = {}
         self.by_integer: Final[dict[int, list[SelectorGroup]]] = {}
-        self.reading: Final[dict[SelectorGroup, None]] = {}  # groups that may read the value as another type, in order
+        self.reading: Final[dict[SelectorGroup, None]] = {}  # groups that may convert the value to another type
 
     def size(self, narrowing: Narrowing) -> int:
-        """Return the largest number of groups filed under one of the values."""
+        """Return the largest number of groups under any of the values."""
         most = 0
         for value in narrowing.values:
             found: list[SelectorGroup] | None = None
@@ -114,11 +113,11 @@ class ValueTable:
         self.reading.pop(group, None)
 
     def is_empty(self) -> bool:
-        """Return True if no group demands a value of this property."""
+        """Return True if no group demands a value of the property."""
         return not self.by_text and not self.by_integer
 
     def collect(self, value: object, found: list[SelectorGroup]) -> None:
-        """Append to ``found`` the groups that can match a message with this value."""
+        """Append to ``found`` the candidate groups for a message with ``value``."""
         if isinstance(value, str):
             texts = self.by_text.get(value)
             if texts is not None:
@@ -172,7 +171,7 @@ class SelectorIndex:
         group.add(consumer)
 
     def _file(self, group: SelectorGroup, selector: Selector) -> None:
-        """File a group under the demand that the fewest other groups share."""
+        """File a group under the demand with the fewest other groups."""
         best: Narrowing | None = None
         fewest = 0
         for narrowing in selector.narrowings():
@@ -188,7 +187,7 @@ class SelectorIndex:
             self._tables.setdefault(best.name, ValueTable()).add(group, best)
 
     def remove(self, consumer: QueueConsumer) -> bool:
-        """Remove a consumer. Return False if it was not in the index."""
+        """Remove a consumer. Return False if the index did not have the consumer."""
         selector = consumer.subscription.selector
         group = self._everyone if selector is None else self._groups.get(selector.text)
         if group is None or consumer not in group.consumers:
@@ -215,7 +214,7 @@ class SelectorIndex:
     def candidates(self, values: MessageValues) -> list[SelectorGroup]:
         """Return the groups whose selectors can match.
 
-        Each demanded property is read once. A property that cannot be decoded matches no selector that demands it.
+        Each demanded property is read once. A selector that demands an undecodable property matches no message.
         """
         found = self._unknown.copy()
         for name, table in self._tables.items():

@@ -9,9 +9,9 @@ from spanwire.broker.exactly_once.reserved_messages import runs_of
 
 
 class SequenceRanges:
-    """Sequences of messages that exactly-once cursors released.
+    """Sequences of messages released by exactly-once cursors.
 
-    The set only grows. Its limit is the number of messages that the store had when the broker started.
+    The set only grows. Its limit is the number of messages in the store at the start of the broker.
     """
 
     __slots__ = ("_ends", "_starts")

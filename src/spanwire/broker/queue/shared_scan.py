@@ -1,8 +1,8 @@
 """Shared scan for queues with many selective consumers.
 
 Consumers at the same position form a scan group. A selector index finds the few candidates for each message; the other
-consumers cost nothing. If all candidates for a message are full, they stay behind as a group of their own. Groups merge
-at the end of the list.
+consumers cost nothing. If all candidates for a message are full, the candidates stay behind as a group of their own.
+Groups merge at the end of the list.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from spanwire.broker.queue.pending_messages import PendingMessages
 from spanwire.broker.queue.queue_consumers import QueueConsumer, QueueConsumers
 from spanwire.broker.queue.selector_index import SelectorGroup, SelectorIndex
 
-BEGIN_INTERVAL: Final = 1.0  # seconds after which new consumers scan though earlier ones are not at the end yet
+BEGIN_INTERVAL: Final = 1.0  # seconds until new consumers begin to scan while earlier consumers still scan
 
 
 class ScanGroup:
-    """Consumers with one scan position. ``stuck`` is True while the next message is for them and none has room."""
+    """Consumers with one scan position. ``stuck`` is True while only consumers without room want the next message."""
 
     __slots__ = ("gone", "index", "position", "stuck")
 
@@ -35,7 +35,7 @@ class ScanGroup:
 class SharedScan:
     """Offers each message of the one pending list once to each scan group.
 
-    ``grouped`` becomes True if a message belongs to a message group: then each consumer must scan for itself, in
+    ``grouped`` becomes True at a message of a message group: then each consumer must scan separately, in
     `SelectiveDispatch`.
     """
 
@@ -135,10 +135,10 @@ class SharedScan:
             self._context.schedule(self._queue)
 
     def dispatch(self) -> None:
-        """Scan on with all groups that can take messages, the furthest first.
+        """Scan on with all groups that have room, the furthest first.
 
-        New consumers wait until earlier ones have scanned the list or `BEGIN_INTERVAL` is over, so that a thousand
-        consumers that arrive one by one do not each scan the whole depth.
+        New consumers wait until earlier consumers have scanned the list or `BEGIN_INTERVAL` is over. Otherwise a
+        thousand consumers that arrive one by one would each scan the whole depth.
         """
         active = [scan_group for scan_group in self._scan_groups if not scan_group.stuck or scan_group.index.has_room()]
         if len(active) > 1:
@@ -166,8 +166,10 @@ class SharedScan:
         return self._context.monotonic < self._latest_began + BEGIN_INTERVAL
 
     def _advance(self, scan_group: ScanGroup, budget: int) -> int:
-        """Scan on to the end, a paged-out page, or a message for which no consumer has room. Return the rest of the
-        budget.
+        """Scan on to the end, a paged-out page, or a message without a consumer with room.
+
+        Returns:
+            The rest of the budget.
         """
         pending_list = self._pending_list
         position = scan_group.position
@@ -197,7 +199,7 @@ class SharedScan:
         return budget
 
     def _reached_end(self, scan_group: ScanGroup) -> None:
-        """Merge a group that reached the end with the group there, unless that group has more to scan now."""
+        """Merge a group at the end with the group there, unless the latter has more to scan now."""
         lead = self._lead
         if lead is None or lead is scan_group or self._pending_list.page_at(lead.position) is not None:
             self._lead = scan_group
@@ -209,8 +211,10 @@ class SharedScan:
         self._close(smaller)
 
     def _offer(self, scan_group: ScanGroup, page: Page, reference: MessageReference) -> bool:
-        """Dispatch the message to a candidate with room, or pass it by. Return False if the whole group must wait for
-        room.
+        """Dispatch the message to a candidate with room, or go past the message.
+
+        Returns:
+            False if the whole group must wait for room.
         """
         position = scan_group.position
         full: list[QueueConsumer] = []
