@@ -1,8 +1,8 @@
 """A cursor: a named, durable reader of one queue or durable subscription, and its record in the store.
 
 Each cursor has one record (`spanwire.broker.metadata.CURSORS`). The unit of the store that removes acknowledged
-messages also replaces the record. After a crash each message is therefore reserved, pending or gone, and never two of
-these.
+messages also replaces the record. After a crash each message is therefore in exactly one state: reserved, pending or
+gone.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 
 MAX_NAME: Final = 200  # characters of the name of a cursor, a sink or a run
 NAME_MARKS: Final = "._-:/@#+"
-MAX_PAST_RUNS: Final = 64  # ended runs of a cursor or sink that are remembered and refused
+MAX_PAST_RUNS: Final = 64  # ended runs of a cursor or sink; requests of these runs are refused
 
 
 class Cursor:
     """State of one cursor.
 
-    ``destination`` names the queue or durable subscription, ``source`` is the queue once it exists. ``run`` is the
-    current start of the program, ``epoch`` grows with each run. ``released`` is True after an operator ended the
-    cursor. ``kept`` holds the reserved sequences that a restarted broker must find again.
+    ``destination`` names the queue or durable subscription, ``source`` is the queue once opened. ``run`` is the current
+    start of the program, ``epoch`` grows with each run. ``released`` is True after the end of the cursor. ``kept`` has
+    the reserved sequences that a restarted broker must find again.
     """
 
     def __init__(self, name: str, destination: Destination, shown: str, exclusive: bool) -> None:
@@ -45,13 +45,13 @@ class Cursor:
         self.source: Queue | None = None
 
     def check_epoch(self, epoch: int) -> None:
-        """Raise `ControlRefusal` unless ``epoch`` is the current one."""
+        """Raise `ControlRefusal` unless ``epoch`` is the current epoch."""
         if epoch == self.epoch and not self.released:
             return
         raise self.fenced(f"epoch {epoch}")
 
     def fenced(self, who: str) -> ControlRefusal:
-        """Return the refusal for ``who``, whose epoch or run has ended."""
+        """Return the refusal for ``who``, an epoch or run at its end."""
         if self.released:
             why = "it was released, and what it held went back into the line"
         else:

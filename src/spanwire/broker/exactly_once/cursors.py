@@ -1,7 +1,7 @@
 """All cursors of a broker: opening, reservation, acknowledgement, release, and recovery after a restart.
 
-Each answer reports changes that the store was told before; the caller sends the answer once the store has them. Nothing
-depends on time: reserved messages stay reserved until the program or an operator releases them.
+Each answer reports changes already passed to the store; the caller sends the answer after the sync. Time changes no
+cursor: reserved messages stay reserved until the program or an operator releases them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from spanwire.broker.topic.durable_subscription import subscription_key
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.message import DEFAULT_PRIORITY
 
-MAX_CURSORS: Final = 1_000  # of one broker, with released ones that are remembered
-LIGHT_RESERVED: Final = 1_000  # messages of a cursor that may change while the disk is behind: some 50 KiB of a record
+MAX_CURSORS: Final = 1_000  # cursors of one broker, including released cursors
+LIGHT_RESERVED: Final = 1_000  # reserved messages of a cursor that may change while the disk is behind: some 50 KiB
 REMOVAL_BYTES: Final = 16  # unsynced bytes of one removal in a unit
 PRIORITIES: Final = 10
 
@@ -58,7 +58,7 @@ class Cursors:
         self._cursors: Final[dict[str, Cursor]] = {}
 
     def open_on_queue(self, state: ConnectionState, name: str, queue: Destination, run: str, exclusive: bool) -> Cursor:
-        """Create the cursor ``name`` or take it over for ``run``.
+        """Create the cursor ``name`` or take the cursor over for ``run``.
 
         Raises:
             JmsError: the request is refused.
@@ -80,7 +80,7 @@ class Cursors:
     def open_on_subscription(
         self, state: ConnectionState, name: str, client_id: str, subscription: str, run: str, exclusive: bool
     ) -> Cursor:
-        """Create a cursor on a durable subscription, or take it over for ``run``.
+        """Create a cursor on a durable subscription, or take the cursor over for ``run``.
 
         Raises:
             JmsError: the request is refused.
@@ -100,9 +100,9 @@ class Cursors:
         return self._opened(state, cursor, queue, run, exclusive)
 
     def _known(self, state: ConnectionState, name: str, source: Destination) -> Cursor | None:
-        """Return the cursor ``name``, None if there is none, and refuse another source than ``source``.
+        """Return the cursor ``name``, None if unknown, and refuse another source than ``source``.
 
-        A user without admin rights on the cursor's source learns nothing of the source.
+        A user without admin rights on the cursor's source does not learn the source.
         """
         known = self._cursors.get(name)
         if known is not None:
@@ -112,7 +112,9 @@ class Cursors:
         return known
 
     def _opened(self, state: ConnectionState, cursor: Cursor, queue: Queue, run: str, exclusive: bool) -> Cursor:
-        """Open a cursor. Its queue is assigned after all checks, so that a released cursor keeps no queue in use."""
+        """Open a cursor. All checks precede the assignment of the queue, so that a released cursor keeps no queue in
+        use.
+        """
         store = self._store()
         if run == cursor.run:
             if cursor.released:
@@ -181,7 +183,7 @@ class Cursors:
         return cursor
 
     def release(self, state: ConnectionState, name: str, epoch: int) -> int:
-        """End a cursor and return its messages to the queue.
+        """End a cursor and return the reserved messages to the queue.
 
         Returns:
             The number of returned messages.
@@ -221,13 +223,13 @@ class Cursors:
         return cursor is None or len(cursor.held) <= LIGHT_RESERVED
 
     def readable(self, state: ConnectionState, name: str, epoch: int, start: int, end: int) -> Cursor:
-        """Return the cursor if the connection may read these numbers now."""
+        """Return the cursor if the connection may read the numbers from ``start`` up to ``end`` now."""
         cursor = self._current(state, name, epoch)
         cursor.check_range(start, end)
         return cursor
 
     def rows(self, state: ConnectionState, name: str) -> list[dict[str, object]]:
-        """Return rows of all cursors, or of cursor ``name``, that the connection may see."""
+        """Return rows of all cursors, or of cursor ``name``, within the rights of the connection."""
         found = [cursor for cursor in self._cursors.values() if not name or cursor.name == name]
         return [cursor.row() for cursor in found if self._may_see(state, cursor)]
 
@@ -238,7 +240,7 @@ class Cursors:
         return store
 
     def _find(self, state: ConnectionState, name: str) -> Cursor:
-        """Return a cursor. A user without admin rights on the source learns nothing of the cursor."""
+        """Return a cursor. A user without admin rights on the source does not learn the cursor's state."""
         cursor = self._cursors.get(name)
         if cursor is None:
             raise refusal(UNKNOWN, f"there is no cursor {name}: open it")
@@ -273,7 +275,7 @@ class Cursors:
         self._unstored.add(len(fact.value))
 
     def _make_room(self, store: MessageStore) -> None:
-        """Forget the oldest released cursor, which is kept only to refuse its program, if the table is full."""
+        """Forget the oldest released cursor if the table is full: released cursors serve only for refusals."""
         if len(self._cursors) < MAX_CURSORS:
             return
         for cursor in self._cursors.values():
@@ -320,7 +322,7 @@ class Cursors:
         return [self._leave(entry, by_source.get(entry.destination.qualified_name, [])) for entry in recovered]
 
     def _leave(self, entry: RecoveredDestination, cursors: list[Cursor]) -> RecoveredDestination:
-        """Return ``entry`` without the messages of ``cursors``, which precede all others in dispatch order."""
+        """Return ``entry`` without the messages of ``cursors``. These messages precede all others in dispatch order."""
         if not cursors:
             return entry
         there = set(entry.sequences)
@@ -367,7 +369,7 @@ class Cursors:
 
 
 def _fitting(after: Cursor) -> Fact:
-    """Return the record of a cursor as it will be.
+    """Return the new record of a cursor.
 
     Raises:
         ResourceAllocationError: the record is too large.

@@ -1,7 +1,7 @@
 """Range reads: a browser of the control destination reads a range of a cursor's numbers, in order, any number of times.
 
-A range read costs the range only: the cursor knows the sequences, the store reads them page by page, and the queue is
-not scanned. Each dispatch carries the number of the message in place of the broker sequence.
+A range read costs the range only: the cursor knows the sequences, the store reads page by page, and the queue is not
+scanned. Each dispatch carries the number of the message in place of the broker sequence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FORM: Final = "cursor = 'NAME' AND epoch = NUMBER AND from = NUMBER AND to = NUM
 
 
 class Range:
-    """The numbers that a browser asks for: from ``start`` up to, but without, ``end``."""
+    """The range of a browser's request: numbers from ``start`` up to, but without, ``end``."""
 
     __slots__ = ("end", "epoch", "name", "start")
 
@@ -104,7 +104,7 @@ class RangeReader(BrowserDestination):
             subscription.outlet.mark_dirty()
 
     def _read_on(self) -> None:
-        """Read the next page, unless a page is being read or the cursor no longer reserves it for this epoch."""
+        """Read the next page, unless a page is being read or the cursor no longer reserves the page for this epoch."""
         cursor = self._cursor
         start = self._next
         if self._request > 0 or start >= self._asked.end:
@@ -127,7 +127,7 @@ class RangeReader(BrowserDestination):
         self._request = self._context.fetch(self, self.destination, self._reading)
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """Take a page from the store. Some of its messages may have been acknowledged meanwhile."""
+        """Take a page from the store, without messages acknowledged meanwhile."""
         if request != self._request:
             return
         self._request = 0
@@ -145,7 +145,7 @@ class RangeReader(BrowserDestination):
         self._context.schedule(self)
 
     def abandon(self) -> None:
-        """Release everything: the browser is gone."""
+        """Release all messages: the browser is gone."""
         self._ended = True
         for reference in self._ready[self._next_ready :]:
             self.release(reference.message)
@@ -158,7 +158,7 @@ class RangeReader(BrowserDestination):
 
 
 def parse_range(selector: str | None) -> Range:
-    """Return the range that a browser's selector asks for.
+    """Return the range in a browser's selector.
 
     Raises:
         ControlRefusal: the selector has another form than `FORM`.

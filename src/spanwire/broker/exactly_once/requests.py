@@ -1,7 +1,7 @@
 """Requests to the control destination ``ActiveMQ.Spanwire.Control``: cursors and sinks for exactly-once programs.
 
-``docs/reference/control-destination.md`` describes requests and answers. A request is not delivered anywhere. Its
-answer is sent once the store has all that the answer reports.
+``docs/reference/control-destination.md`` describes requests and answers. A request goes to no consumer. The answer is
+sent once the store has all reported changes.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from spanwire.model.message import Message
 from spanwire.model.message_view import BOOLEAN_VALUE, LONG_VALUE, STRING_VALUE, TEXT, MessageView, PropertyValue
 
 MAX_NUMBER: Final = (1 << 62) - 1
-MAX_PART_LINES: Final = 10_000  # parts that one commit may name
-MAX_DEFERRED: Final = 64  # requests about one sink that wait for its commit
-MAX_POSTPONED: Final = 64  # requests of one connection that wait for the disk
+MAX_PART_LINES: Final = 10_000  # parts in one commit
+MAX_DEFERRED: Final = 64  # waiting requests about one sink, during its commit
+MAX_POSTPONED: Final = 64  # waiting requests of one connection, while the disk is behind
 POLL_SECONDS: Final = 0.05  # seconds between two checks whether the disk has caught up
-URGENT: Final = ("acknowledge", "release")  # actions that make room: done at once if they write little
-QUIET: Final = ("cursors", "sinks")  # actions that write nothing
+URGENT: Final = ("acknowledge", "release")  # actions that make room: no wait for the disk if they write little
+QUIET: Final = ("cursors", "sinks")  # actions without a write
 
 Answer = dict[str, PropertyValue]
 
@@ -61,14 +61,14 @@ class Request:
         self.view: Final[MessageView] = view
         self.format_id: Final[int] = format_id
         self.reply_to: Final[Destination] = reply_to
-        self.body: bytes | None = None  # of the answer
+        self.body: bytes | None = None  # body of the answer
 
     def text(self, name: str) -> str:
         """Return a property, empty if absent."""
         return text_of(self.view.properties, name)
 
     def name(self, name: str) -> str:
-        """Return a property that names a cursor, sink or run."""
+        """Return a property with the name of a cursor, sink or run."""
         found = self.text(name)
         if not is_name(found):
             raise refusal(
@@ -77,11 +77,11 @@ class Request:
         return found
 
     def name_or_none(self, name: str) -> str:
-        """Return such a name, empty if absent."""
+        """Return a property with such a name, empty if absent."""
         return self.name(name) if self.text(name) else ""
 
     def line(self, name: str) -> str:
-        """Return a property that is part of a subscription's name: one line, valid in the name of a destination."""
+        """Return a part of a subscription's name: one line, valid in the name of a destination."""
         found = self.text(name)
         if found:
             try:
@@ -94,15 +94,15 @@ class Request:
         return found
 
     def number(self, name: str) -> int:
-        """Return a property that is a number of at least 0."""
+        """Return a property as a number of at least 0."""
         return number_of(self.view.properties, name)
 
     def number_or(self, name: str, default: int) -> int:
-        """Return such a number, ``default`` if absent."""
+        """Return a property as a number of at least 0, ``default`` if absent."""
         return self.number(name) if name in self.view.properties else default
 
     def flag(self, name: str) -> bool:
-        """Return a property that is true or false; False if absent."""
+        """Return a property as a bool; False if absent."""
         found = self.text(name).lower()
         if found not in ("", "true", "false"):
             raise refusal(MALFORMED, f"{name} is {found[:40]!r}, not true or false")
@@ -110,7 +110,7 @@ class Request:
 
 
 class Postponed(BrokerDestination):
-    """Requests that wait until the disk has caught up. A destination, so that the broker can wake it."""
+    """Requests that wait until the disk has caught up. A destination, so that the broker can wake the requests."""
 
     def __init__(self, context: BrokerContext, unstored: Unstored, usage: MemoryUsage) -> None:
         super().__init__(CONTROL, PolicyEntry(CONTROL), usage)
@@ -120,14 +120,14 @@ class Postponed(BrokerDestination):
         self.control: Control | None = None
 
     def waits(self) -> bool:
-        """Return True if requests that write must wait."""
+        """Return True if writing requests must wait."""
         return self._unstored.is_full() or len(self._line) > 0
 
     def add(self, request: Request) -> None:
         """Let a request wait.
 
         Raises:
-            ControlRefusal: too many requests of its connection wait.
+            ControlRefusal: too many requests of the connection wait.
         """
         if sum([1 for waiting in self._line if waiting.state is request.state]) >= MAX_POSTPONED:
             raise refusal(LIMIT, f"the disk is behind, and {MAX_POSTPONED} requests wait for it: try again later")
@@ -136,7 +136,7 @@ class Postponed(BrokerDestination):
         self._line.append(request)
 
     def wake(self) -> None:
-        """Carry out the requests for which the disk has room."""
+        """Carry out waiting requests as long as the disk has room."""
         while self._line and not self._unstored.is_full():
             request = self._line.popleft()
             if self.control is not None:
@@ -146,7 +146,7 @@ class Postponed(BrokerDestination):
 
 
 class Control(ControlTaker, CommitFollower):
-    """Carries out requests and answers them."""
+    """Carries out and answers requests."""
 
     def __init__(
         self,
@@ -178,10 +178,10 @@ class Control(ControlTaker, CommitFollower):
         self._connection_id = ""
         self._last_sequence = 0
         self._reading: Final[dict[SinkCommit, Request]] = {}
-        self._deferred: Final[dict[str, deque[Request]]] = {}  # by sink, while it commits
+        self._deferred: Final[dict[str, deque[Request]]] = {}  # waiting requests by sink, during the sink's commit
 
     def take(self, state: ConnectionState, message: Message, transaction: Transaction | None) -> None:
-        """Carry out a request message, or stage a part if it belongs to a transaction.
+        """Carry out a request message, or stage a part for a transaction.
 
         Raises:
             JmsError: the message is no valid request, or the answer could not be sent.
@@ -208,7 +208,7 @@ class Control(ControlTaker, CommitFollower):
         self._do(Request(state, view, message.format_id, view.reply_to), True)
 
     def go_on(self, request: Request) -> None:
-        """Carry out a request that has waited."""
+        """Carry out a request after its wait."""
         self._do(request, False)
 
     def _stage(self, state: ConnectionState, view: MessageView, action: str, transaction: Transaction) -> None:
@@ -223,7 +223,7 @@ class Control(ControlTaker, CommitFollower):
         transaction.stager = self._sinks.stage(state, key, request.number("epoch"))
 
     def _do(self, request: Request, may_wait: bool) -> None:
-        """Carry out a request and answer it. Commits, and requests that wait for the disk, are answered later."""
+        """Carry out and answer a request. Commits, and requests that wait for the disk, are answered later."""
         try:
             if may_wait and self._postponed.waits() and not self._goes_first(request):
                 self._postponed.add(request)
@@ -353,7 +353,7 @@ class Control(ControlTaker, CommitFollower):
         return None
 
     def read(self, commit: SinkCommit) -> None:
-        """Deliver a batch whose messages have been read, and carry out the requests that waited for it."""
+        """Deliver a batch after the read of its messages, and carry out the requests that waited for the commit."""
         request = self._reading.pop(commit)
         commit.sink.committing = NO_BATCH
         try:
@@ -405,10 +405,10 @@ def _committed(done: Committed) -> Answer:
 
 
 def queue_of(text: str) -> Destination:
-    """Return the one queue that ``text`` names.
+    """Return the one queue in ``text``.
 
     Raises:
-        JmsError: ``text`` names anything else.
+        JmsError: ``text`` names another destination, or several.
     """
     found = parse_destination(text)
     if "?" in text or found.kind != QUEUE or found.is_pattern or found.is_composite or is_control(found):
@@ -425,10 +425,10 @@ def text_of(properties: dict[str, PropertyValue], name: str) -> str:
 
 
 def number_of(properties: dict[str, PropertyValue], name: str) -> int:
-    """Return a property that is a number of at least 0, or such a number as text.
+    """Return a property as a number of at least 0, from a number or text.
 
     Raises:
-        ControlRefusal: the property is anything else.
+        ControlRefusal: the property has another value.
     """
     text = text_of(properties, name)
     found = number_text(text)
@@ -438,17 +438,17 @@ def number_of(properties: dict[str, PropertyValue], name: str) -> int:
 
 
 def number_text(text: str) -> int:
-    """Return the number that ``text`` is, -1 unless it is one of at least 0 that fits."""
+    """Return ``text`` as a number, -1 unless the number is from 0 to `MAX_NUMBER`."""
     if text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= MAX_NUMBER:
         return int(text)
     return -1
 
 
 def parts_of(body: bytes | None) -> list[PartName]:
-    """Return the parts that a commit names, one in a line: ``partition attempt messages``.
+    """Return the parts of a commit, one in a line: ``partition attempt messages``.
 
     Raises:
-        ControlRefusal: a line has another form, or there are too many.
+        ControlRefusal: a line has another form, or the commit has too many lines.
     """
     found: list[PartName] = []
     text = b"" if body is None else body

@@ -1,6 +1,6 @@
 """Reserves pending messages for a cursor, and returns them.
 
-Nothing is read: paged-out messages move as sequences. Unstored messages are stored first.
+The store reads no message: paged-out messages move as sequences. Unstored messages are stored first.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ class Reservation:
         self._counts_bytes = False
 
     def take(self, at_most: int, at_most_bytes: int) -> int:
-        """Reserve up to ``at_most`` messages in all, with about ``at_most_bytes`` (0: any number), and return how many
-        were added.
+        """Reserve up to ``at_most`` messages in all, with about ``at_most_bytes`` (0: any number).
 
-        Stops before a page that is being read, and before an unstored message if the store has no room.
+        Stops before a page being read, and before an unstored message if the store has no room.
+
+        Returns:
+            The number of added messages.
         """
         before = len(self._held)
         self._at_most = at_most
@@ -82,7 +84,7 @@ class Reservation:
         return self._held.is_full(self._at_most)
 
     def _fits(self, reference: MessageReference) -> bool:
-        """Return True if the store has the message or room for it."""
+        """Return True if the message is stored or the store has room."""
         if reference.sequence == 0 and not self._flow.may_spill(self._queue):
             self.has_room = False
         return self.has_room
@@ -122,7 +124,7 @@ class Reservation:
             self._queue.expire(reference)
 
     def _stored(self, reference: MessageReference) -> int:
-        """Return the sequence of a message that leaves memory. An unstored message is stored."""
+        """Return the sequence of a message on its way out of memory. An unstored message is stored."""
         sequence = reference.sequence
         if sequence == 0:
             store = self._context.store
@@ -135,7 +137,7 @@ class Reservation:
         return sequence
 
     def _from_disk(self, scan: ListScan, page: Page, paged_out: PagedOut, list_index: int) -> None:
-        """Reserve paged-out messages. Expired ones stay for the expiry scan."""
+        """Reserve paged-out messages. Expired messages stay for the expiry scan."""
         end = scan.end(page, MAX_PAGED_OUT_MESSAGES)
         index = scan.position.offset
         orders = paged_out.orders
@@ -160,7 +162,7 @@ class Reservation:
 
 
 def put_back(queue: Queue, held: ReservedMessages, context: BrokerContext) -> None:
-    """Return all messages of ``held`` to their old positions in the queue, as delivered once more."""
+    """Return all messages of ``held`` to their old positions in the queue, with one more delivery."""
     store = context.store
     pending_lists = queue.pending.lists
     for list_index, pending_list in enumerate(pending_lists):

@@ -1,7 +1,7 @@
-"""The messages that a cursor has reserved, in the order of the cursor's numbers.
+"""The reserved messages of a cursor, in the order of the cursor's numbers.
 
-The store keeps them as ranges ``[first sequence, count]``. Positions in the queue are in memory only and made anew
-after a restart.
+The store keeps the sequences as ranges ``[first sequence, count]``. Positions in the queue are in memory only and made
+anew after a restart.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ MAX_RUNS: Final = MAX_VALUE_BYTES // 32  # ranges of one cursor: each takes two 
 class ReservedMessages:
     """Reserved messages in order; ``first`` is the number of the oldest.
 
-    For their return the messages keep dispatch orders (``orders``), the index of the pending list (``list_indexes``, 0
-    for the highest priority) and expirations by sequence (``dues``, wall milliseconds).
+    For a return to the queue the messages keep dispatch orders (``orders``), the index of the pending list
+    (``list_indexes``, 0 for the highest priority) and expirations by sequence (``dues``, wall milliseconds).
     """
 
     def __init__(self, first: int) -> None:
@@ -86,7 +86,7 @@ def runs_of(sequences: array[int]) -> list[list[int]]:
 
 
 def sequences_of(runs: list[list[int]]) -> array[int]:
-    """Return the sequences that `runs_of` was given.
+    """Return the sequences in ``runs``, the result of `runs_of`.
 
     Raises:
         ValueError: ``runs`` cannot come from `runs_of`.

@@ -1,8 +1,8 @@
-"""A sink: the ledger of a query's batches, the parts staged for it, and their records in the store.
+"""A sink: the ledger of a query's batches, the staged parts, and their records in the store.
 
 The store has one record per sink (`spanwire.broker.metadata.SINK_LEDGERS`) and one per staged part (`STAGED_BATCHES`).
-A part's messages stand in a staging destination of their own; its record names the final destinations. Part and
-messages are stored in one unit and removed in one unit.
+Each part has its own staging destination for the messages; the record names the final destinations. Part and messages
+are stored in one unit and removed in one unit.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from spanwire.model.message import DEFAULT_PRIORITY, Message
 
 NO_BATCH: Final = -1
 MAX_PRIORITY: Final = 9
-STAGING_PREFIX: Final = "staged-"  # names of staging destinations begin so; those of XA branches are numbers alone
+STAGING_PREFIX: Final = "staged-"  # names of XA branches are plain numbers and never begin so
 
 
 class PartKey:
-    """Identifies a part: query, batch, partition, and the attempt of one task on that partition."""
+    """Identifies a part: query, batch, partition, and the attempt of one task on the partition."""
 
     __slots__ = ("attempt", "batch", "partition", "query")
 
@@ -41,12 +41,12 @@ class PartKey:
 
 
 class Part:
-    """The messages that one attempt of one partition staged.
+    """The staged messages of one attempt of one partition.
 
-    ``messages`` counts sent messages. The staging destination has a copy for each destination that gets one:
-    ``targets`` lists these destinations, ``sequences`` the sequences of the copies, ``priorities`` and ``dues`` (wall
-    milliseconds, 0 for never) belong to them. ``is_plain`` is True if all messages are persistent and were never
-    delivered.
+    ``messages`` counts sent messages. A message for several destinations has several copies in the staging destination.
+    For each copy, ``targets`` has the final destination, ``sequences`` the sequence, ``priorities`` the priority and
+    ``dues`` the expiration (wall milliseconds, 0 for never). ``is_plain`` is True if all messages are persistent and
+    were never delivered.
     """
 
     def __init__(self, key: PartKey, epoch: int, number: int) -> None:
@@ -67,7 +67,7 @@ class Part:
         self.dues.append(max(message.expiration_ms, 0))
 
     def restore(self, found: RecoveredDestination) -> None:
-        """Take the copies that the store kept."""
+        """Take the copies found in the store."""
         self.sequences.extend(found.sequences)
         dues = dict(zip(found.expirations.sequences, found.expirations.wall_ms, strict=True))
         for sequence in self.sequences:
@@ -82,7 +82,7 @@ class Part:
     def fact(self, more: list[TransactedSend], messages: int) -> Fact:
         """Return the record for the store once ``messages`` more are staged, with the copies ``more``.
 
-        A version that does not know ``plain`` reads all copies; one that does not know ``messages`` counts copies.
+        An older version without ``plain`` reads all copies; a version without ``messages`` counts copies.
         """
         indexes: dict[str, int] = {}
         names: list[list[object]] = []
@@ -115,10 +115,10 @@ class Part:
 
 
 class Sink:
-    """State of one sink: ``run`` owns it in ``epoch``, ``batch`` was committed last.
+    """State of one sink: ``run`` owns the sink in ``epoch``, ``batch`` is the last committed batch.
 
-    ``parts`` holds the staged parts by key. ``committing`` is the batch whose messages are being read for a commit.
-    ``target`` says where the program sends, in its own words; empty if it never said.
+    ``parts`` has the staged parts by key. ``committing`` is the batch of a commit that is reading messages. ``target``
+    is the program's description of the final destinations, possibly empty.
     """
 
     def __init__(self, query: str, user: str) -> None:
@@ -133,7 +133,7 @@ class Sink:
         self.committing = NO_BATCH
 
     def check_epoch(self, epoch: int) -> None:
-        """Raise `ControlRefusal` unless ``epoch`` is the current one."""
+        """Raise `ControlRefusal` unless ``epoch`` is the current epoch."""
         if epoch > self.epoch:
             raise refusal(MALFORMED, f"sink {self.query} is at epoch {self.epoch}: there is no epoch {epoch} yet")
         if epoch < self.epoch:
@@ -141,7 +141,7 @@ class Sink:
             raise refusal(FENCED, f"sink {self.query} is at epoch {self.epoch}, for {why}: epoch {epoch} has ended")
 
     def check_run(self, run: str) -> None:
-        """Raise `ControlRefusal` for a run that has ended."""
+        """Raise `ControlRefusal` for an ended run."""
         if run in self.past_runs:
             raise refusal(
                 FENCED,
@@ -162,11 +162,11 @@ class Sink:
         return sum([part.messages for part in self.parts.values()])
 
     def fact(self, epoch: int, run: str, past_runs: list[str], batch: int, target: str) -> Fact:
-        """Return the record for the store with these values."""
+        """Return the record for the store, with the values of the arguments."""
         fields: dict[str, object] = {
             "epoch": epoch, "run": run, "past": past_runs, "batch": batch, "user": self.user,
         }  # fmt: skip
-        if target:  # those that were begun without have none
+        if target:  # without a target the record stays as in earlier versions
             fields["target"] = target
         return Fact(SINK_LEDGERS, self.query.encode("ascii"), json.dumps(fields, separators=(",", ":")).encode("ascii"))
 
@@ -183,7 +183,7 @@ class Sink:
 
 
 def staging_destination(number: int) -> Destination:
-    """Return the staging destination with this number."""
+    """Return the staging destination ``number``."""
     return Destination(TRANSACTION, f"{STAGING_PREFIX}{number}")
 
 
@@ -238,7 +238,7 @@ def decode_part(key: bytes, value: bytes) -> Part:
         destinations = [_destination(entry) for entry in names]
         for index, count in runs:
             part.targets.extend([destinations[index]] * count)
-        messages: int = found.get("messages", len(part.targets))  # earlier versions did not write it
+        messages: int = found.get("messages", len(part.targets))  # records of earlier versions have no such field
         part.messages = messages
         return part
     except (ValueError, KeyError, TypeError, IndexError):

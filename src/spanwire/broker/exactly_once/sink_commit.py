@@ -1,7 +1,7 @@
 """Commits of sinks: delivers the parts of a batch in one unit of the store.
 
-If possible the messages stay where they are on the disk (`StagedTransfer`), otherwise they are read and written again.
-The unit contains the messages, the removal of the staged parts, and the ledger with the number of the batch. A batch is
+If possible the messages stay in place on the disk (`StagedTransfer`), otherwise they are read and written again. The
+unit contains the messages, the removal of the staged parts, and the ledger with the number of the batch. A batch is
 therefore either staged or delivered, and a repeated commit finds its number.
 """
 
@@ -31,7 +31,7 @@ PAGE_MESSAGES: Final = 1_000  # messages of one read
 
 
 class PartName:
-    """A part as a commit names it, with the number of sent messages, each counted once."""
+    """A part in the words of a commit, with the number of sent messages, each counted once."""
 
     __slots__ = ("attempt", "messages", "partition")
 
@@ -52,7 +52,7 @@ class Committed:
 
 
 class CommitFollower(Protocol):
-    """Continues a commit whose messages have been read."""
+    """Continues a commit after the read of its messages."""
 
     def read(self, commit: SinkCommit) -> None:
         """Finish the commit and answer the request."""
@@ -60,9 +60,9 @@ class CommitFollower(Protocol):
 
 
 class SinkCommit(BrokerDestination):
-    """One commit. A destination, so that the store can answer its reads.
+    """One commit. A destination, so that the store can answer reads.
 
-    `finish` may be called once `next_page` returns False; the ``follower`` is told when the last page has come.
+    `finish` may be called once `next_page` returns False; the last page of a read calls the ``follower``.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ class SinkCommit(BrokerDestination):
         self.follower: CommitFollower | None = None
 
     def transfer_staged(self) -> Committed | None:
-        """Deliver the batch without reading it. Return None if it must be read.
+        """Deliver the batch without reading messages. Return None if the messages must be read.
 
         Raises:
-            JmsError: the commit is refused; nothing has changed.
+            JmsError: the commit is refused; the sink is unchanged.
         """
         for part in self.parts:
             if not may_transfer(part):
@@ -146,7 +146,7 @@ class SinkCommit(BrokerDestination):
                     targets[target.qualified_name] = self._resolve(target)
 
     def next_page(self) -> bool:
-        """Ask for the next messages. Return False if there are none."""
+        """Ask for the next messages. Return False at the end."""
         while self._part < len(self.parts):
             part = self.parts[self._part]
             sequences = part.sequences[self._next : self._next + PAGE_MESSAGES]
@@ -168,12 +168,12 @@ class SinkCommit(BrokerDestination):
             self.follower.read(self)
 
     def finish(self, state: ConnectionState) -> Committed:
-        """Deliver the batch, all of which was read.
+        """Deliver the batch after the read of all messages.
 
         Raises:
-            JmsError: the commit is refused; nothing has changed.
+            JmsError: the commit is refused; the sink is unchanged.
         """
-        self.usage.add(-self._found_bytes)  # each counts where it goes now
+        self.usage.add(-self._found_bytes)  # from now on the final destinations count the messages
         sink = self.sink
         sink.committing = NO_BATCH
         store = self._sinks.store()
@@ -211,7 +211,7 @@ class SinkCommit(BrokerDestination):
         return sends
 
     def _resolve(self, target: Destination) -> BrokerDestination | None:
-        """Return the destination of a copy, None if its durable subscription is gone."""
+        """Return the destination of a copy, None if the durable subscription is gone."""
         if target.kind == SUBSCRIPTION:
             durable = self._map.durables.get(target.name)
             return None if durable is None else durable.line

@@ -1,7 +1,7 @@
 """All sinks of a broker: begin, staging, removal, and recovery after a restart. `SinkCommit` commits batches.
 
-A staged part leaves memory with the commit of its session and waits in a staging destination of the store, which no
-client can name, until the batch is committed or dropped.
+A staged part leaves memory with the commit of its session. Until the batch is committed or dropped the part waits in a
+staging destination of the store, without a name for clients.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, TRANSACTION, 
 from spanwire.model.message import Message
 from spanwire.model.units import MIB
 
-MAX_SINKS: Final = 1_000  # of one broker
-MAX_TARGET: Final = 2_048  # characters of what a sink is for: the longest name of a destination twice
-MAX_PARTS: Final = 10_000  # staged for all sinks: each is a destination of the store
+MAX_SINKS: Final = 1_000  # sinks of one broker
+MAX_TARGET: Final = 2_048  # characters of a target: twice the longest name of a destination
+MAX_PARTS: Final = 10_000  # staged parts of all sinks: each part is a destination of the store
 MAX_BATCH_MESSAGES: Final = 100_000  # copies staged for one batch, all attempts together: they are committed at once
-MAX_BATCH_BYTES: Final = 256 * 1024 * 1024  # of them; a commit that reads them has all in memory for a moment
+MAX_BATCH_BYTES: Final = 256 * 1024 * 1024  # bytes staged for one batch; a commit with reads has all in memory
 MAX_STAGED: Final = 1_000_000  # copies staged for all sinks, as many as prepared transactions may hold
 
 logger = logging.getLogger(__name__)
 
 
 class Sinks:
-    """Finds sinks by name, stages parts and removes them. `Control` decodes the requests."""
+    """Finds sinks by name, stages and removes parts. `Control` decodes the requests."""
 
     def __init__(
         self, context: BrokerContext, rights: Rights, flow: FlowControl, unstored: Unstored, control: Destination
     ) -> None:
-        """``control`` is the destination whose administrators may do everything."""
+        """``control`` is the destination whose administrators may use all sinks."""
         self._context: Final[BrokerContext] = context
         self._rights: Final[Rights] = rights
         self._flow: Final[FlowControl] = flow
@@ -65,10 +65,10 @@ class Sinks:
         self._staged = 0
 
     def begin(self, state: ConnectionState, query: str, run: str, target: str) -> Sink:
-        """Create the sink ``query`` or take it over for ``run``. Parts staged by older epochs are dropped.
+        """Create the sink ``query`` or take the sink over for ``run``. Parts staged by older epochs are dropped.
 
         Args:
-            target: where the program sends, in its own words, the same in each run; may be empty.
+            target: the program's description of the final destinations, the same in each run; may be empty.
         """
         store = self.store()
         if len(target) > MAX_TARGET:
@@ -107,7 +107,7 @@ class Sinks:
             sink.check_run(run)
 
     def current(self, state: ConnectionState, query: str, epoch: int) -> Sink:
-        """Return the sink if the connection owns it in ``epoch``."""
+        """Return the sink if the connection owns the sink in ``epoch``."""
         self.store()
         sink = self._sinks.get(query)
         if sink is None:
@@ -122,7 +122,7 @@ class Sinks:
         return sink is not None and sink.committing != NO_BATCH
 
     def abort(self, state: ConnectionState, query: str, epoch: int, batch: int) -> int:
-        """Drop the parts staged for ``batch`` and return the number of their messages."""
+        """Drop the parts staged for ``batch`` and return the number of dropped messages."""
         sink = self.current(state, query, epoch)
         return self._drop(sink, [part for part in sink.parts.values() if part.key.batch == batch], [])
 
@@ -137,12 +137,12 @@ class Sinks:
         return count
 
     def rows(self, state: ConnectionState, query: str) -> list[dict[str, object]]:
-        """Return rows of all sinks, or of sink ``query``, that the connection may see."""
+        """Return rows of all sinks, or of sink ``query``, within the rights of the connection."""
         found = [sink for sink in self._sinks.values() if not query or sink.query == query]
         return [sink.row() for sink in found if self._may_use(state, sink)]
 
     def stage(self, state: ConnectionState, key: PartKey, epoch: int) -> Staging:
-        """Return the stager for a transaction whose sends belong to this part.
+        """Return the stager for a transaction whose sends belong to the part ``key``.
 
         Raises:
             JmsError: the part is refused already.
@@ -155,8 +155,8 @@ class Sinks:
     ) -> None:
         """Store the sends of ``transaction``, and ``facts``, as one unit.
 
-        Messages for a committed batch are ignored: the program is retrying after a crash. A part without messages is
-        not recorded: a commit that names it succeeds.
+        Messages for a committed batch are ignored: the program is retrying after a crash. A part without messages gets
+        no record; a commit of such a part succeeds.
 
         Raises:
             JmsError: the part is refused.
@@ -217,7 +217,7 @@ class Sinks:
             raise refusal(LIMIT, f"{MAX_PARTS} parts of batches are staged already: commit or abort some")
 
     def _check_target(self, state: ConnectionState, home: BrokerDestination) -> None:
-        """Check that messages may be staged for a destination. The right on a topic includes its subscriptions."""
+        """Check the right to stage messages for a destination. The right on a topic includes its subscriptions."""
         destination = home.destination
         if destination.kind == SUBSCRIPTION:
             return
@@ -227,9 +227,7 @@ class Sinks:
             self._rights.refuse(state, f"administer: {destination}", " (staging needs that)")
 
     def _take_number(self) -> int:
-        """Return the number of a staging destination that no part uses. Numbers are reused: the store never forgets
-        one.
-        """
+        """Return the number of an unused staging destination. The store never forgets a number, hence the reuse."""
         if self._free:
             return self._free.pop()
         self._numbers_used += 1
@@ -258,8 +256,8 @@ class Sinks:
         """Move messages to their queues without rewriting them, in one unit; `ended` must follow.
 
         Args:
-            gone: messages whose subscription is gone; they are removed.
-            left: parts that the commit does not name; their messages are removed.
+            gone: messages without a subscription any more, to be removed.
+            left: parts that the commit does not name, to be removed with their messages.
             ended: all parts whose records are removed.
         """
         removals = list(gone)
@@ -268,7 +266,7 @@ class Sinks:
         return store.transfer_unit(transfers, removals, [*[part.end() for part in ended], fact])
 
     def ended(self, sink: Sink, parts: list[Part]) -> int:
-        """Forget ``parts``, which the store has removed, and return the number of their messages."""
+        """Forget ``parts`` after their removal from the store, and return the number of messages."""
         count = 0
         for part in parts:
             count += part.messages
@@ -287,7 +285,7 @@ class Sinks:
         """Return the store.
 
         Raises:
-            ControlRefusal: the broker has none.
+            ControlRefusal: the broker has no store.
         """
         store = self._context.store
         if store is None:
@@ -307,7 +305,7 @@ class Sinks:
         """Restore sinks and parts from their records.
 
         Returns:
-            The recovered destinations that are no staging destinations.
+            The recovered destinations, without staging destinations.
 
         Raises:
             StoreError: a record cannot be decoded.
@@ -331,7 +329,7 @@ class Sinks:
                 used.add(self._keep_unknown(entry))
         for part in parts.values():
             if part.messages > 0 and not part.targets:
-                self._found(part, None)  # its messages have no copies: nothing is lost
+                self._found(part, None)  # messages without copies: the part is complete
             else:
                 self._forget_lost(part)
                 used.discard(part.number)
@@ -355,7 +353,7 @@ class Sinks:
         self._staged += len(part.sequences)
 
     def _forget_lost(self, part: Part) -> None:
-        """Forget a part without a staging destination. The store has nothing of it but the record."""
+        """Forget a part without a staging destination. The store has only the record."""
         if len(part.targets) > 0:
             logger.error("part %s of a batch has lost its messages in the store: stage it again", part.key.text)
         else:
@@ -365,7 +363,7 @@ class Sinks:
             store.discard_fact(STAGED_BATCHES, part.name)
 
     def _keep_unknown(self, entry: RecoveredDestination) -> int:
-        """Log staged messages without a record, a sign of damage, and return the number of their destination."""
+        """Log staged messages without a record, a sign of damage, and return the number of the staging destination."""
         logger.error(
             "%s holds %d staged messages that nothing describes; they stay in the store: stop the broker and run "
             "spanwire store check",

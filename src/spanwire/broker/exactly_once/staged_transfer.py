@@ -1,7 +1,7 @@
-"""Commits of sinks that read nothing: staged messages become the queues' own where they are on the disk.
+"""Commits of sinks without reads: staged messages become messages of the queues in place on the disk.
 
-One unit of the store gives each queue its messages and removes the parts. Once the unit is synced the messages are
-appended to the queues as paged-out ones, as after a restart.
+One unit of the store gives each queue its messages and removes the parts. After the sync the messages are appended to
+the queues as paged-out messages, as after a restart.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.errors import SpanwireError
 
 LEAST_STRETCH: Final = (
-    8  # average messages of a stretch (consecutive, for one queue): the store takes 80 bytes for each
+    8  # average messages of a stretch (consecutive, for one queue): each stretch takes 80 bytes in the store
 )
-FEW_STRETCHES: Final = 64  # so many stretches cost little, however short
-RELEASE: Final = 0  # the token of a transfer: any but NO_TOKEN
+FEW_STRETCHES: Final = 64  # stretches that cost little at any length
+RELEASE: Final = 0  # token of a transfer; any value but NO_TOKEN calls `Arrivals.completed`
 
 
 class StoredRun:
     """The messages of one part for one queue, in order.
 
-    ``sequences`` are those in the staging destination, ``dues`` expirations in wall milliseconds (0: never).
+    ``sequences`` belong to the staging destination, ``dues`` are expirations in wall milliseconds (0: never).
     """
 
     __slots__ = ("dues", "first", "part", "priorities", "queue", "sequences")
@@ -51,7 +51,7 @@ class StoredRun:
         self.dues.extend(part.dues[start:end])
 
     def transfer(self) -> Transfer:
-        """Return the transfer that the store makes."""
+        """Return the transfer for the store."""
         return Transfer(staging_destination(self.part.number), self.sequences, self.queue.destination)
 
     @property
@@ -61,7 +61,7 @@ class StoredRun:
 
 
 class StagedTransfer:
-    """All that one commit transfers: ``runs`` in the order of partitions, ``orphans`` whose subscription is gone."""
+    """All messages of one commit: ``runs`` in the order of partitions, ``orphans`` for subscriptions now gone."""
 
     __slots__ = ("_messages", "_stretches", "orphans", "runs")
 
@@ -72,11 +72,11 @@ class StagedTransfer:
         self.orphans: Final[list[tuple[Destination, int]]] = []
 
     def is_worth_it(self) -> bool:
-        """Return True if the store must remember less than it would have to write again."""
+        """Return True if notes about the moved messages cost the store less than rewriting the messages."""
         return self._stretches <= FEW_STRETCHES + self._messages // LEAST_STRETCH
 
     def add(self, part: Part, targets: dict[str, BrokerDestination | None]) -> bool:
-        """Add a part. Return False if one of its queues must see each message."""
+        """Add a part. Return False if a queue of the part must see each message."""
         self._messages += len(part.targets)
         runs: dict[str, StoredRun] = {}
         start = 0
@@ -104,7 +104,7 @@ class StagedTransfer:
         return True
 
     def check(self, store: MessageStore, parts: list[Part]) -> None:
-        """Check that the store has all messages. Damaged ones are found when they are read.
+        """Check that the store has all messages. Damaged messages are found by a later read.
 
         Raises:
             ControlRefusal: a message is missing.
@@ -142,11 +142,11 @@ class Arrivals(ClientConnection):
                 queue.accept_stored(run.first, run.priorities, run.dues, run.size)
 
     def close_with(self, error: SpanwireError) -> None:
-        """Do nothing: no client is connected."""
+        """Take no action: no client is connected."""
 
 
 def may_transfer(part: Part) -> bool:
-    """Return True if no message of ``part`` must be seen by the broker now."""
+    """Return True if the broker need not see any message of ``part`` now."""
     if not part.is_plain:
         return False
     last: Destination | None = None
@@ -159,7 +159,7 @@ def may_transfer(part: Part) -> bool:
 
 
 def missing(part: Part) -> SpanwireError:
-    """Return the refusal of a commit whose messages the store lacks or cannot read."""
+    """Return the refusal of a commit with a message that the store lacks or cannot read."""
     return refusal(
         INCOMPLETE,
         f"a message of part {part.key.text} is missing in the store or cannot be read: stop the broker and run spanwire"
