@@ -1,8 +1,8 @@
 """Cron entries "minute hour day month weekday", as in crontab(5) and ActiveMQ's ``AMQ_SCHEDULED_CRON``.
 
-A field is ``*`` or ``?``, a number, a range ``1-5``, or a comma-separated list of these. A suffix ``/n`` keeps the
-numbers divisible by ``n`` (ActiveMQ's rule: ``10-20/6`` is 12 and 18). Weekdays are 0 to 7; 0 and 7 are Sunday. If both
-day of the month and weekday are restricted, a day that fits either one fits.
+A field is ``*`` or ``?``, a number, a range ``1-5``, or a comma-separated list of numbers and ranges. A suffix ``/n``
+keeps the numbers divisible by ``n`` (ActiveMQ's rule: ``10-20/6`` is 12 and 18). Weekdays are 0 to 7; 0 and 7 are
+Sunday. If both day of the month and weekday are restricted, a day that fits either field fits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOWEST: Final = (0, 0, 1, 1, 0)
 HIGHEST: Final = (59, 23, 31, 12, 7)
 NAMES: Final = ("minute", "hour", "day of the month", "month", "weekday")
 MAX_TEXT: Final = 256  # characters of one entry
-MAX_DAYS: Final = 366 * 8 + 2  # the 29th of February may be eight years away
+MAX_DAYS: Final = 366 * 8 + 2  # days searched for the next time: the 29th of February may be eight years away
 MINUTE_MS: Final = 60_000
 SUNDAY: Final = 7
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -5,8 +5,8 @@ A message is scheduled by properties (ActiveMQ, "Delay and Schedule Message Deli
 OpenWire has no field for the delivery delay of JMS 2; ``AMQ_SCHEDULED_DELAY`` carries the delay.
 
 The store keeps the messages under the destination `LINE` and each job as a record of table SCHEDULES, keyed by the
-job's number. The number links both: the store has the number in place of the message's expiration, which remains in the
-message's own bytes. Memory holds jobs without messages, unless the broker has no store.
+job's number. The number links both: the store has the number in place of the message's expiration, and the message's
+own bytes keep the expiration. Memory has jobs without messages, unless the broker has no store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spanwire.model.errors import MessageFormatError, ResourceAllocationError, S
 from spanwire.model.message import Message
 from spanwire.model.message_view import PropertyValue
 
-MARK: Final = b"AMQ_SCHEDULED"  # the bytes of every scheduled message contain this
+MARK: Final = b"AMQ_SCHEDULED"  # bytes in every scheduled message
 DELAY: Final = "AMQ_SCHEDULED_DELAY"
 PERIOD: Final = "AMQ_SCHEDULED_PERIOD"
 REPEAT: Final = "AMQ_SCHEDULED_REPEAT"
@@ -40,13 +40,11 @@ JOB_ID: Final = "scheduledJobId"
 
 LINE: Final = Destination(SCHEDULE, "jobs")
 DEFAULT_MAX_REPEAT: Final = 1_000  # maxSchedulerRepeatAllowed of ActiveMQ
-MAX_REPEAT: Final = 10_000  # largest maxSchedulerRepeatAllowed: copies of one message
+MAX_REPEAT: Final = 10_000  # copies of one message; the largest maxSchedulerRepeatAllowed
 MAX_JOBS: Final = 100_000  # jobs of one broker: each takes some 1 KiB of memory beside its message on the disk
-MAX_DELAY_MS: Final = 100 * 366 * 24 * 3_600_000  # a century: a longer delay is a mistake
-MIN_ENDLESS_PERIOD_MS: Final = 100  # least period of a message that repeats without end
-MAX_REPEATED_BYTES_PER_SECOND: Final = (
-    4 * 1024 * 1024
-)  # bytes that one repeating message may write: the disk serves many
+MAX_DELAY_MS: Final = 100 * 366 * 24 * 3_600_000  # milliseconds; a delay above a century is a mistake
+MIN_ENDLESS_PERIOD_MS: Final = 100  # milliseconds; the least period of an endless series
+MAX_REPEATED_BYTES_PER_SECOND: Final = 4 * 1024 * 1024  # bytes that one series may write: the disk serves many
 STALE_TIMES: Final = 64  # times of removed jobs in the heap before it is rebuilt
 
 
@@ -61,8 +59,9 @@ class SchedulerSettings:
 
 @dataclass(frozen=True)
 class Redelivery:
-    """The redelivery of a message that failed (`spanwire.broker.plugins.redelivery_plugin`): the destination or durable
-    subscription that the message returns to, its next redelivery count, and its broker path.
+    """The redelivery of a failed message (`spanwire.broker.plugins.redelivery_plugin`).
+
+    ``home`` is the destination or durable subscription for the return, ``count`` the next redelivery count.
     """
 
     home: Destination
@@ -73,8 +72,8 @@ class Redelivery:
 class Job:
     """One scheduled message with its next time.
 
-    ``repeat`` counts the deliveries after the next one. ``is_series`` is True if each delivery gets a message id of its
-    own. Deliveries have the rights of ``principal``, the sender. A job with a ``redelivery`` returns a message to its
+    ``repeat`` counts the deliveries after the next delivery. ``is_series`` is True if each delivery gets a new message
+    id. Deliveries have the rights of ``principal``, the sender. A job with a ``redelivery`` returns a message to its
     destination.
     """
 
@@ -182,9 +181,9 @@ def decode_job(key: bytes, value: bytes) -> Job:
 
 
 class Schedule(BrokerDestination):
-    """The jobs of one broker. `Scheduler` delivers them.
+    """The jobs of one broker. `Scheduler` delivers the messages.
 
-    A destination that no client can name: messages in transactions may belong to the schedule as to any destination,
+    A destination without a name for clients: messages in transactions may belong to the schedule as to any destination,
     and the store's answers arrive here.
     """
 
@@ -196,7 +195,7 @@ class Schedule(BrokerDestination):
         self._formats: Final[MessageFormats] = formats
         self.jobs: Final[dict[int, Job]] = {}
         self._by_id: Final[dict[str, Job]] = {}
-        self._times: list[tuple[int, int]] = []  # time and number of each job, and of some removed ones
+        self._times: list[tuple[int, int]] = []  # time and number of each job, and of some removed jobs
         self._last_number = 0
         self._answers: list[tuple[int, list[Message | None]]] = []
 
@@ -257,10 +256,10 @@ class Schedule(BrokerDestination):
             )
 
     def next_due(self, job: Job, wall_ms: int, written: int) -> int:
-        """Return the next time of ``job`` after the current one, 0 if there is none. Missed times are skipped.
+        """Return the next time of ``job`` after the current time, 0 for none. Missed times are skipped.
 
         Args:
-            written: bytes that the current delivery writes; a series may write only so many in a second.
+            written: bytes of the current delivery; a series may write a limited number of bytes in a second.
         """
         if job.cron:
             return Cron(job.cron).next_ms(max(wall_ms, job.due_ms), self._settings.zone)
@@ -277,7 +276,7 @@ class Schedule(BrokerDestination):
         return self._last_number
 
     def enter(self, job: Job, sequence: int, message: Message | None) -> None:
-        """Add a job whose message is stored under ``sequence``, or else is ``message``."""
+        """Add a job with a message that is stored under ``sequence``, or else is ``message``."""
         job.sequence = sequence
         if message is not None:
             job.message = message
@@ -302,11 +301,11 @@ class Schedule(BrokerDestination):
                 job.message = None
 
     def find(self, job_id: str) -> Job | None:
-        """Return the job with this id, None if there is none."""
+        """Return the job with the id ``job_id``, None if unknown."""
         return self._by_id.get(job_id)
 
     def between(self, first_ms: int, last_ms: int) -> list[Job]:
-        """Return the jobs whose next time is in a span, in order."""
+        """Return the jobs with a next time from ``first_ms`` to ``last_ms``, in order."""
         found = [job for job in self.jobs.values() if first_ms <= job.due_ms <= last_ms]
         return sorted(found, key=_time_of)
 
@@ -409,7 +408,7 @@ class Plans:
         return sum([job.size for job in self._jobs])
 
     def enter(self, sequences: list[int]) -> None:
-        """Add the jobs after the commit; ``sequences`` are those of the messages, empty without a store."""
+        """Add the jobs after the commit; ``sequences`` belong to the messages and are empty without a store."""
         for place, job in enumerate(self._jobs):
             if sequences:
                 self._homes[place].enter(job, sequences[place], None)
@@ -418,7 +417,7 @@ class Plans:
 
 
 def stored_form(message: Message, number: int) -> Message:
-    """Return a copy of ``message`` with the job's number in place of the expiration that the bytes have."""
+    """Return a copy of ``message`` with the job's number in place of the expiration."""
     copy = Message(
         message.format_id,
         message.raw,
@@ -441,7 +440,7 @@ def stored_form(message: Message, number: int) -> Message:
 
 
 def asks(properties: dict[str, PropertyValue]) -> bool:
-    """Return True if a message with these properties is to be scheduled, and was not delivered already."""
+    """Return True if ``properties`` ask for a schedule and the message was not delivered already."""
     if _is_set(properties, JOB_ID):
         return False
     return _is_set(properties, DELAY) or _is_set(properties, PERIOD) or _is_set(properties, CRON)

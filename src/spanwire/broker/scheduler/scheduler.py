@@ -1,9 +1,9 @@
-"""The scheduler: takes messages for later delivery, delivers them, and passes requests about them on.
+"""The scheduler: takes messages for later delivery, delivers them, and hands on requests about scheduled messages.
 
-As in ActiveMQ, but with exact times in place of half seconds. A delivered message has no scheduling properties but
-``scheduledJobId``; each message of a series gets its own id; an expiring message lives as long from its delivery on as
-it would have from its sending on. A delivery is one unit of the store: the message reaches its destinations and the job
-moves on, or neither happens. A delivery has the rights of the sender.
+As in ActiveMQ, but with exact times in place of half seconds. Of the scheduling properties a delivered message has only
+``scheduledJobId``. Each message of a series gets its own id. A lifetime counts from the delivery, not from the send. A
+delivery is one unit of the store: the message reaches its destinations and the job moves on, or neither happens. A
+delivery has the rights of the sender.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ from spanwire.model.message_view import STRING_VALUE
 MAX_DELIVERIES: Final = 100  # messages of one slice, and of one read of the store
 MAX_READ_BYTES: Final = 4 * 1024 * 1024  # bytes of one read, unless one message has more
 RETRY_MS: Final = 1_000  # delay of a delivery without room
-MAX_NAP_SECONDS: Final = 1.0  # seconds between two checks of the wall clock, which may have been set
-SEARCHED_WHOLE: Final = 16 * 1024  # bytes up to which a search includes the body, which costs least
+MAX_NAP_SECONDS: Final = 1.0  # seconds between two checks of the wall clock: an operator may set the clock
+SEARCHED_WHOLE: Final = 16 * 1024  # bytes of a message; up to this size a search of all bytes costs least
 UNDELIVERED: Final = "the scheduled message could not be delivered"
 
 logger = logging.getLogger(__name__)
 
 
 class NoConnection(ClientConnection):
-    """The connection that the scheduler's own sends are answered to."""
+    """A connection without a client, for the answers to the scheduler's own sends."""
 
     def completed(self, token: int, error: SpanwireError | None) -> None:
-        """Do nothing."""
+        """Take no action."""
 
     def close_with(self, error: SpanwireError) -> None:
-        """Do nothing."""
+        """Take no action."""
 
 
 class Scheduler(DelayedSender):
@@ -108,7 +108,7 @@ class Scheduler(DelayedSender):
         self._outlet: Final[Outlet] = Outlet(NoConnection(), [], usage)
         self._reading: list[Job] = []  # jobs whose messages are being read
         self._request = 0
-        self._known: Destination | None = None  # the destination of the last message that was no request
+        self._known: Destination | None = None  # destination of the last message that was not a request
 
     def concerns(self, message: Message) -> bool:
         """Return True if ``message`` is to be scheduled, or is a request to the scheduler."""
@@ -129,7 +129,11 @@ class Scheduler(DelayedSender):
             return False
 
     def take(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """Schedule ``message`` or carry out a request. The result is that of `Sending.send`."""
+        """Schedule ``message`` or carry out a request.
+
+        Returns:
+            The result of `Sending.send`.
+        """
         if is_request(message.destination):
             self._requests.handle(state, message, self._own_state(state.principal))
             return self._sending.answer_when_stored(state, token)
@@ -149,7 +153,11 @@ class Scheduler(DelayedSender):
         return self._schedule
 
     def keep(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """Schedule ``message``, for which there is room. The result is that of `Sending.send`."""
+        """Schedule ``message`` after a check for room.
+
+        Returns:
+            The result of `Sending.send`.
+        """
         job = self._schedule.plan(message, state.principal, self._context.wall_ms)
         store = self._context.store
         if store is None:
@@ -196,7 +204,7 @@ class Scheduler(DelayedSender):
         return nap if due is None else min(nap, due)
 
     def run(self) -> None:
-        """Deliver due messages that were read, read due messages, and answer requests."""
+        """Deliver the due messages read from the store, read further due messages, and answer requests."""
         for request, messages in self._schedule.take_answers():
             if request == self._request:
                 self._request = 0
@@ -245,10 +253,10 @@ class Scheduler(DelayedSender):
         try:
             return self._schedule.next_due(job, self._context.wall_ms, written)
         except JmsError:
-            return 0  # the calendar has no such day any more
+            return 0  # the calendar ends before the next time of the entry
 
     def _delivered(self, job: Job, message: Message) -> Message:
-        """Return the message as its consumers get it."""
+        """Return the message for consumers: without scheduling properties, with a new id in a series."""
         message_format = self._formats.format(message.format_id)
         try:
             view = message_format.view(message)
@@ -264,12 +272,12 @@ class Scheduler(DelayedSender):
                 view.expiration_ms = view.timestamp_ms + lifetime_ms
             copy = message_format.encode_from_view(view)
         except (JmsError, ProtocolError):
-            return message  # the body cannot be decoded here; consumers may know better
+            return message  # consumers may decode a body that the broker cannot
         copy.broker_path = message.broker_path
         return copy
 
     def _entries(self, job: Job, message: Message) -> list[WithheldMessage]:
-        """Return the destinations of a due message; the dead letter queue if its sender may no longer send there."""
+        """Return the destinations of a due message; the dead letter queue if the sender has lost the right to send."""
         redelivery = job.redelivery
         if redelivery is not None:
             home = self._sending.home_again(redelivery.home)
@@ -285,7 +293,7 @@ class Scheduler(DelayedSender):
         return [WithheldMessage(target.home, copy, 0) for target, copy in zip(targets, copies, strict=True)]
 
     def _begin_series(self, job: Job, message: Message, due_ms: int) -> None:
-        """Start the repetitions of a cron entry at one of its times, as a job of their own."""
+        """Start the repetitions at one time of a cron entry, as a separate job."""
         try:
             self._schedule.check_room()
         except JmsError as error:
@@ -344,7 +352,7 @@ class Scheduler(DelayedSender):
         return sequences
 
     def _dispatch(self, entries: list[WithheldMessage]) -> None:
-        """Dispatch once the unit is synced: a message that was delivered must not come again."""
+        """Dispatch after the sync of the unit: no delivered message may be delivered again."""
         store = self._context.store
         position = 0 if store is None else store.position()
         self._sending.withhold(Waiting(position, self._outlet, NO_TOKEN, entries))

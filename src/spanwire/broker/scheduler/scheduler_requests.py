@@ -1,10 +1,10 @@
 """Requests to the scheduler, sent as messages to ``ActiveMQ.Scheduler.Management``.
 
 Source: ActiveMQ, "Delay and Schedule Message Delivery", and `ScheduledMessage` of its client library.
-``AMQ_SCHEDULER_ACTION`` is BROWSE (a copy of each message to the JMSReplyTo of the request), REMOVE (the message whose
-property ``scheduledJobId`` is given) or REMOVEALL. BROWSE and REMOVEALL may name a span of time, ``ACTION_START_TIME``
-to ``ACTION_END_TIME``. A user with the right to write there sees and removes own messages; the admin right extends to
-the messages of all users.
+``AMQ_SCHEDULER_ACTION`` is BROWSE, REMOVE or REMOVEALL. BROWSE sends a copy of each message to the JMSReplyTo of the
+request. REMOVE removes the message with the property ``scheduledJobId`` of the request. BROWSE and REMOVEALL may name a
+span of time, ``ACTION_START_TIME`` to ``ACTION_END_TIME``. A user with the right to write there sees and removes own
+messages; the admin right extends to the messages of all users.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class SchedulerRequests:
         self._room_due = 0.0
 
     def handle(self, state: ConnectionState, message: Message, own: ConnectionState) -> None:
-        """Carry out a request, or begin to; a message without a known action does nothing.
+        """Carry out a request, or begin a browse. A message without a known action is ignored.
 
         Args:
-            own: replaces the connection of the client once that is gone.
+            own: connection state of the scheduler with the sender's rights; a browse sends its copies by it.
 
         Raises:
             JmsError: the request is refused.
@@ -97,7 +97,7 @@ class SchedulerRequests:
             self._forget(self._chosen(state, view))
 
     def _chosen(self, state: ConnectionState, view: MessageView) -> list[Job]:
-        """Return the jobs in the request's span of time that the connection may see."""
+        """Return the jobs in the request's span of time, within the rights of the connection."""
         first_ms, last_ms = 0, LAST_MS
         if START_TIME in view.properties and END_TIME in view.properties:
             first_ms, last_ms = _time(view.properties, START_TIME), _time(view.properties, END_TIME)
@@ -203,7 +203,7 @@ class SchedulerRequests:
             return  # a message that cannot be decoded cannot be shown
 
     def _send_copies(self, browse: Browse) -> bool:
-        """Send the copies that were read. Return False if there is no room now."""
+        """Send the prepared copies. Return False if a destination has no room now."""
         while browse.copies:
             try:
                 if not self._sending.hand_in(browse.state, browse.copies[0]):
