@@ -1,8 +1,7 @@
-"""Spanwire, a message broker that speaks the wire protocols of the ActiveMQ family.
+"""Spanwire, a message broker for the wire protocols of the ActiveMQ family.
 
-The packages below are layers; `docs/internals/architecture.md` names them top to bottom and follows one
-message through them.
-Importing this module imports none of them.
+The packages are layers; `docs/internals/architecture.md` names the layers and follows one message through all layers.
+The import of ``spanwire`` alone loads no package below.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The extras of the package, and the commands for installing them.
 
-A command names the required packages themselves, from the metadata of the installed distribution. So it works for an
-index, a clone and a wheel file.
+A command names the required packages, read from the metadata of the installed distribution. The command therefore works
+for an index, a clone and a wheel file.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The spanwire command: one module per sub-command."""
+"""The ``spanwire`` command: one module per sub-command, in folders by subject."""

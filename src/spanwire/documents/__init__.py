@@ -1,1 +1,4 @@
-"""Configuration files as trees of elements with line numbers."""
+"""Configuration files as trees of elements with line numbers.
+
+An *element* has settings (*attributes*) and inner elements. The caller interprets the names.
+"""

@@ -1,1 +1,6 @@
-"""Advisories: messages about connections, consumers, destinations and messages (ActiveMQ, "Advisory Message"). Pure."""
+"""Advisories: messages about connections, consumers, destinations and messages (ActiveMQ, "Advisory Message"). Pure.
+
+- A *listener* is a consumer of an advisory topic.
+- The *replay* informs a new listener of existing connections, consumers and destinations.
+- *Message advisories* report the fate of single messages, if the policy of the destination asks for them.
+"""

@@ -1,6 +1,7 @@
 """State of the broker that depends on its store: withheld replies, recovered messages, the audit of duplicates. Pure.
 
-- A *pending reply* is withheld until the store has synced the position that it waits for.
-- The *producer audit* recognises a message that was sent again; *network copies* are those that came over another
-  route.
+- A *withheld reply* waits until the store has synced a *position*; a *withheld message* is dispatched only then.
+- A *store unit* has additions and removals that take effect together; its gathering may take several slices.
+- *Unsynced bytes* are on the way to the disk. Above a limit, sends wait.
+- The *producer audit* recognises a repeated send; *network copies* are copies of one message over several routes.
 """

@@ -1,5 +1,6 @@
 """Authentication and authorization of clients. Pure.
 
-*Authentication* decides who a connection acts for, the *authorization map* what that principal may do; *access control*
-asks it for each request, and the *audit log* has a line for each refusal.
+- *Authentication* finds the *principal* of a connection: a user name and groups.
+- The *authorization map* has the rights of principals by destination; *access control* checks each request.
+- The *audit log* has a line for each refusal. The *login throttle* delays logins after failures.
 """

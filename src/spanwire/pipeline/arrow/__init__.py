@@ -1,5 +1,4 @@
 """Rows of messages as Arrow data: the schema, record batches, segments on disk, and Spark's columns.
 
-Args:
-    *segment* is a file with the messages of one batch.
+A *segment* is a file with the messages of one batch.
 """

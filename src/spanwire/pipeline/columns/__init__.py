@@ -1,7 +1,5 @@
 """Messages as columns and columns as messages, in Arrow's layout and without an object per row. Pure.
 
-Arrow in place. A VARIANT is Spark's binary form of a typed value.
-
-Args:
-    *decoder* makes columns of received messages; an *encoder* makes messages of columns. A *view* reads a column of
+- A *decoder* makes columns of received messages; an *encoder* makes messages of columns.
+- A *view* reads a column of Arrow in place. A *VARIANT* is Spark's binary form of a typed value.
 """
