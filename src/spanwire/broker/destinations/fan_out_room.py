@@ -1,13 +1,14 @@
 """Room for one more consumer or durable subscription at topics, each message of which goes to only so many.
 
-Consumers of wildcards, and durable subscriptions to wildcards, have a limit of their own for all topics together: so a
-new topic never has too many from its beginning.
+Consumers of wildcards, and durable subscriptions to wildcards, have a limit of their own, for all those under which one
+topic may fall: so a new topic never has too many from its beginning.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.destinations.wild_weights import wild_topics
 from spanwire.broker.destinations.wildcard_consumers import WildcardConsumers
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.fan_out import CHARACTERS_PER_STEP, COPY_STEPS, MAX_FAN_OUT, MAX_WILD_FAN_OUT
@@ -37,19 +38,16 @@ class FanOutRoom:
         self._durables: Final[dict[str, DurableSubscription]] = durables
         self._wildcards: Final[WildcardConsumers] = wildcards
         self._weight = 0  # of all durable subscriptions
-        self._wild_weight = 0  # of those to wildcards
 
     def enter(self, durable: DurableSubscription) -> None:
         """Count a new durable subscription."""
         self._weight += durable.weight
-        if durable.has_pattern:
-            self._wild_weight += durable.weight
+        self._wildcards.wild.add(wild_topics(durable.terms.topic.parts()), durable.weight)
 
     def leave(self, durable: DurableSubscription) -> None:
         """Count a durable subscription no more."""
         self._weight -= durable.weight
-        if durable.has_pattern:
-            self._wild_weight -= durable.weight
+        self._wildcards.wild.add(wild_topics(durable.terms.topic.parts()), -durable.weight)
 
     def check(self, parts: list[Destination], weight: int, replaced: DurableSubscription | None = None) -> None:
         """Raise `ResourceAllocationError` where a topic among ``parts``, or under one, has no room for one of this
@@ -73,9 +71,12 @@ class FanOutRoom:
 
     def _check_pattern(self, pattern: Destination, weight: int, replaced: DurableSubscription | None) -> None:
         more = weight
-        if replaced is not None and replaced.has_pattern:
-            more -= replaced.weight
-        if more > 0 and self._wildcards.wild_weight + self._wild_weight + more > MAX_WILD_FAN_OUT:
+        most = self._wildcards.wild.most(pattern)
+        if replaced is not None:
+            self.leave(replaced)
+            more -= most - self._wildcards.wild.most(pattern)
+            self.enter(replaced)
+        if more > 0 and most + more > MAX_WILD_FAN_OUT:
             raise ResourceAllocationError(
                 f"wildcards bring as much work to a new topic as they may (half of {_COUNTED}): name topics, or use "
                 f"fewer wildcards"

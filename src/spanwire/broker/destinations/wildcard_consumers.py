@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.destinations.wild_weights import WildWeights, front_of, wild_topics
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ResourceAllocationError
@@ -37,7 +38,7 @@ class WildcardConsumers:
         self._places: Final[dict[Subscription, int]] = {}  # where each listens, as far as that is in ``attached``
         self._count = 0
         self.weight = 0  # of those that want topics: what a new topic may have to hand each message to
-        self.wild_weight = 0  # the same without bridges that wait for removed topics, each for its own
+        self.wild: Final[WildWeights] = WildWeights()  # the same without bridges that wait for a removed topic
         self.attached = 0  # places at which all of them listen, each consumer with all its destinations
 
     def check_room(self, patterns: int) -> None:
@@ -73,9 +74,10 @@ class WildcardConsumers:
         entries = self._entries.setdefault(subscription, [])
         if not pattern.is_queue and not _wants_topics(entries):
             self.weight += subscription.weight
-        if not pattern.is_queue and pattern.is_pattern and not _wants_any_topics(entries):
-            self.wild_weight += subscription.weight
+        counted = [front_of(other) for other in _wild(entries)]
         entries.append(PatternSubscription(pattern, subscription))
+        if pattern.is_pattern and not pattern.is_queue and front_of(pattern) not in counted:
+            self.wild.add([pattern], subscription.weight)
         self._count += 1
         self._places.setdefault(subscription, 0)
         self.recount(subscription)
@@ -88,8 +90,7 @@ class WildcardConsumers:
         self._count -= len(entries)
         if _wants_topics(entries):
             self.weight -= subscription.weight
-        if _wants_any_topics(entries):
-            self.wild_weight -= subscription.weight
+        self.wild.add(_wild(entries), -subscription.weight)
         self.attached -= self._places.pop(subscription)
         return True
 
@@ -120,5 +121,5 @@ def _wants_topics(entries: list[PatternSubscription]) -> bool:
     return any(not entry.pattern.is_queue for entry in entries)
 
 
-def _wants_any_topics(entries: list[PatternSubscription]) -> bool:
-    return any(not entry.pattern.is_queue and entry.pattern.is_pattern for entry in entries)
+def _wild(entries: list[PatternSubscription]) -> list[Destination]:
+    return wild_topics([entry.pattern for entry in entries])
