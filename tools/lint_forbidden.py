@@ -47,7 +47,6 @@ UNREVISED: Final = tuple(
         "broker/destinations/",
         "broker/metadata",
         "broker/persistence/",
-        "broker/ports",
         "broker/reconfiguration",
         "broker/recovery",
         "broker/request_errors",

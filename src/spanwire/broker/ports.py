@@ -1,7 +1,7 @@
-"""All that the broker core needs from outside, each a small `typing.Protocol`.
+"""Interfaces between the broker core and its environment, each a small `typing.Protocol`.
 
-Compiled implementers name the port as an explicit base class (a structural call costs many times as much); tests pass
-duck-typed fakes. The composition root (``service/service.py``) plugs the real ones in.
+Compiled implementations name the port as an explicit base class, because a structural call costs many times as much.
+Tests pass duck-typed fakes. The composition root (``service/service.py``) connects the real implementations.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ READ: Final = "read"
 WRITE: Final = "write"
 ADMIN: Final = "admin"
 
-NO_TOKEN: Final = -1  # the client asked for no answer
+NO_TOKEN: Final = -1  # the client wants no answer
 
 
 class Principal:
-    """Who a connection acts for: a user name and the groups that rights are given to."""
+    """The identity of a connection: a user name and the groups with access rights."""
 
     __slots__ = ("groups", "name")
 
@@ -37,44 +37,56 @@ class Principal:
 
 
 class Authenticator(Protocol):
-    """Decides who a connection acts for."""
+    """Determines the principal of a connection."""
 
     def authenticate(self, info: ConnectionInfo) -> Principal:
-        """The principal of a new connection; raises `AuthenticationError` when the credentials do not hold."""
+        """Return the principal of a new connection.
+
+        Raises:
+            AuthenticationError: the credentials are not valid.
+        """
         ...
 
 
 class Authorizer(Protocol):
-    """Decides what a principal may do."""
+    """Decides about the rights of a principal."""
 
     def check(self, principal: Principal, action: str, destination: Destination) -> None:
-        """Raises `AuthorizationError` unless ``principal`` may do ``action`` (`READ`, `WRITE`, `ADMIN`).
+        """Check that ``principal`` may do ``action`` (`READ`, `WRITE`, `ADMIN`).
 
-        Called at each place of effect with a physical destination (composites are expanded, options cut off), or with
-        the wildcard pattern a consumer asks for.
+        Called at each place of effect with a physical destination (composites expanded, options removed), or with the
+        wildcard pattern of a consumer.
+
+        Raises:
+            AuthorizationError: the right is missing.
         """
         ...
 
     def check_all(self, principal: Principal, action: str, destination: Destination) -> None:
-        """Raises `AuthorizationError` unless ``principal`` may do ``action`` to every destination that falls under
-        ``destination``, a name or a wildcard pattern. `check` passes a pattern when it allows one of them.
+        """Check that ``principal`` may do ``action`` to every destination under ``destination``, a name or wildcard
+        pattern.
+
+        `check` accepts a pattern as soon as the right exists for a single match.
+
+        Raises:
+            AuthorizationError: the right is missing for a match.
         """
         ...
 
 
 class ClientConnection(Protocol):
-    """The protocol's side of one client connection, as the broker calls it back."""
+    """The protocol's side of one client connection. The broker calls these methods."""
 
     def completed(self, token: int, error: SpanwireError | None) -> None:
-        """The request that carried ``token`` is done: stored and synced, or refused with ``error``.
+        """Finish the request with ``token``: stored and synced, or refused with ``error``.
 
-        Called for requests whose call returned False ("later"), and with `NO_TOKEN` and an error for a send that wanted
-        no answer, had to wait and is refused.
+        Called for requests whose call returned False ("later"). Also called with `NO_TOKEN` and an error for a blocked
+        send without answer that is refused.
         """
         ...
 
     def close_with(self, error: SpanwireError) -> None:
-        """Say ``error`` in the protocol's own words and close this connection."""
+        """Send ``error`` in the form of the protocol and close this connection."""
         ...
 
 
@@ -82,26 +94,32 @@ class MessageConsumer(Protocol):
     """The protocol's side of one consumer."""
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
-        """Encode ``message`` into the connection's out-buffer now. ``sequence`` is the broker's number of this dispatch
-        order; it grows in every queue and stays the same when the message is dispatched again.
+        """Encode ``message`` into the connection's output buffer now.
+
+        ``sequence`` is the broker's dispatch order. The number grows within every queue and stays the same in
+        redeliveries.
         """
         ...
 
     def dispatch_end(self) -> None:
-        """No (further) message: the end of a browse, or a pull that found nothing."""
+        """Report that no further message follows: the end of a browse, or a pull without result."""
         ...
 
     def close(self, reason: JmsError) -> None:
-        """The broker ended this consumer."""
+        """End the consumer for the broker's ``reason``."""
         ...
 
     def told_to_pull(self) -> bool:
-        """Tell the client to pull its messages one by one; False when its protocol has no way to."""
+        """Ask the client to pull its messages one by one.
+
+        Returns:
+            False if the protocol has no such request.
+        """
         ...
 
 
 class Transfer:
-    """Messages with these ``sequences`` of ``source``, each once, become messages of ``target``, in this order."""
+    """Moves the messages with ``sequences`` from ``source`` to ``target``, in this order. Each sequence occurs once."""
 
     __slots__ = ("sequences", "source", "target")
 
@@ -112,26 +130,26 @@ class Transfer:
 
 
 class MessageStore(Protocol):
-    """Keeps persistent messages. Calls return at once; reads and sync progress are answered later.
+    """Keeps persistent messages. Calls return at once; results of reads and sync progress follow later.
 
-    Sequences are per destination, increase, and are never used twice, also after a crash. Positions are one count over
-    the whole store: `Broker.stored` with a position says that all calls up to it survive a power cut.
+    Sequences are per destination, increase, and are never used twice, even after a crash. Positions are a single count
+    over the whole store: after `Broker.stored` with a position, all calls up to the position survive a power failure.
     """
 
     def append(self, destination: Destination, message: Message) -> int:
-        """Take ``message`` and give its sequence."""
+        """Store ``message`` and return its sequence."""
         ...
 
     def remove(self, destination: Destination, sequence: int) -> None:
-        """Forget one message. If it was not written yet, only the use of its sequence and producer sequence is."""
+        """Remove one message. Of an unwritten message the store keeps only the use of both sequence numbers."""
         ...
 
     def remove_all(self, destination: Destination, sequences: list[int]) -> None:
-        """`remove` each of them, in this order: after a crash all up to some of them are forgotten."""
+        """Remove each message in this order. After a crash a leading part of the list may be removed."""
         ...
 
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
-        """Take ``message`` once for several destinations and give its sequence in each, in their order."""
+        """Store ``message`` once for several destinations and return the sequence in each, in their order."""
         ...
 
     def append_unit(
@@ -140,143 +158,170 @@ class MessageStore(Protocol):
         removals: list[tuple[Destination, int]],
         facts: list[Fact],
     ) -> list[int]:
-        """Do all of it or, after a crash, nothing of it (a transaction's commit); gives the additions' sequences."""
+        """Apply all changes of a transaction atomically, even across a crash, and return the sequences of the
+        additions.
+        """
         ...
 
     def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
-        """`append_unit` of a unit that may be large: the call takes the same time for many messages as for a few. The
-        lines of ``unit`` know the sequences then.
+        """Apply a unit like `append_unit`. The time of the call does not depend on the number of messages.
+
+        Afterwards the lines of ``unit`` know the sequences.
         """
         ...
 
     def transfer_unit(
         self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
     ) -> list[int]:
-        """The same with messages that the store has already, which are not written again; gives for each of
-        ``transfers`` the first of its new sequences, that follow one another. What is not there leaves a gap. How often
-        a message was delivered is forgotten.
+        """Apply a unit like `append_unit` whose additions are stored messages of other destinations.
+
+        The messages are not written again. Their redelivery counts are lost.
+
+        Returns:
+            The first new sequence of each transfer. The sequences of a transfer are consecutive, with a gap for each
+            missing message.
         """
         ...
 
     def put_fact(self, table: int, key: bytes, value: bytes) -> None:
-        """Keep ``value`` under ``key`` of one of the tables in `spanwire.broker.metadata`, instead of what was there.
+        """Store ``value`` under ``key`` of a table in `spanwire.broker.metadata`, and replace an older value.
 
-        Raises `ResourceAllocationError` above `MAX_KEY_BYTES` or `MAX_VALUE_BYTES`.
+        Raises:
+            ResourceAllocationError: longer than `MAX_KEY_BYTES` or `MAX_VALUE_BYTES`.
         """
         ...
 
     def discard_fact(self, table: int, key: bytes) -> None:
-        """Forget what is kept under ``key``, if anything."""
+        """Remove the value under ``key``, if any."""
         ...
 
     def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
-        """Remember how often a message was delivered without being acknowledged."""
+        """Store the number of deliveries of a message without acknowledgement."""
         ...
 
     def fetch(self, request: int, destination: Destination, sequences: list[int]) -> None:
-        """Read messages back; answered later by ``Broker.fetched(request, messages)`` in the same order.
+        """Read messages. ``Broker.fetched(request, messages)`` delivers the result later, in the same order.
 
-        A sequence that no longer exists gives None in its place.
+        The result has None in place of a removed message.
         """
         ...
 
     def sizes(self, destination: Destination, sequences: list[int]) -> list[int]:
-        """About how many bytes each of these messages takes, 0 for one that does not exist. Reads nothing."""
+        """Return the approximate size of each message in bytes, 0 for a missing message. Reads no file."""
         ...
 
     def add_destination(self, destination: Destination) -> None:
-        """Remember that a queue exists."""
+        """Record the existence of a queue."""
         ...
 
     def remove_destination(self, destination: Destination) -> None:
-        """Forget a queue with all its messages; its sequences stay used."""
+        """Remove a queue with all messages. The sequences stay used."""
         ...
 
     def position(self) -> int:
-        """The position that covers every call made so far. Asking for it means that somebody waits: sync soon."""
+        """Return the position of all calls so far. The caller waits for the position, so the store must sync soon."""
         ...
 
     def used_bytes(self) -> int:
-        """Bytes of the store's files on the disk: what ``storeUsage`` limits."""
+        """Return the bytes of the store's files on the disk, limited by ``storeUsage``."""
         ...
 
     def has_room(self) -> bool:
-        """False while the disk has no room for new messages; removals, notes and facts are taken nevertheless."""
+        """Return False while the disk is full for new messages. Removals, notes and facts are still accepted."""
         ...
 
 
 class AuditSource(Protocol):
-    """What a store copies into its journal now and then, so that it need not look far back for it."""
+    """State that a store copies into its journal from time to time, so that recovery need not read old files."""
 
     def audit_facts(self) -> list[Fact]:
-        """All facts of table PRODUCER_AUDIT as they are after all calls so far; no key is empty. What is kept under
-        other keys is discarded.
+        """Return all facts of table PRODUCER_AUDIT as of all calls so far. No key is empty.
+
+        The store discards all other keys of the table.
         """
         ...
 
 
 class MessageFormat(Protocol):
-    """One way to lay out a message in bytes. Instances are stateless but for bounded caches."""
+    """A layout of messages in bytes. Instances are stateless apart from bounded caches."""
 
     def index(self, raw: bytes) -> Message:
-        """Find the cuts and routing fields of a stored message; raises `RemoteProtocolError` when ``raw`` is none."""
+        """Return the message with offsets and routing fields found in ``raw``.
+
+        Raises:
+            RemoteProtocolError: ``raw`` is no message of the format.
+        """
         ...
 
     def properties(self, message: Message) -> dict[str, PropertyValue]:
-        """All properties by name with their JMS types; raises `MessageFormatError` when they cannot be decoded."""
+        """Return all properties by name with their JMS types.
+
+        Raises:
+            MessageFormatError: the properties cannot be decoded.
+        """
         ...
 
     def header(self, message: Message, name: str) -> object:
-        """A JMS header that `Message` has no attribute for: JMSCorrelationID, JMSReplyTo, JMSType, JMSXGroupSeq,
-        JMSXUserID …; None when it is absent or unknown."""
+        """Return a JMS header without attribute in `Message`, or None if absent or unknown.
+
+        Such headers are JMSCorrelationID, JMSReplyTo, JMSType, JMSXGroupSeq and JMSXUserID.
+        """
         ...
 
     def view(self, message: Message) -> MessageView:
-        """The whole message in neutral form; raises `MessageFormatError` when its inside cannot be decoded."""
+        """Return the whole message in neutral form.
+
+        Raises:
+            MessageFormatError: the message cannot be decoded.
+        """
         ...
 
     def encode_from_view(self, view: MessageView) -> Message:
-        """A new message of this format."""
+        """Return a new message of this format."""
         ...
 
     def readdressed(self, message: Message, destination: Destination, names_original: bool = True) -> Message:
-        """A copy for another destination that shares content and properties; remembers the first original
-        destination, and without ``names_original`` only one that it has already.
+        """Return a copy for another destination, with shared content and properties.
+
+        The copy keeps the first original destination; without ``names_original`` only an original destination already
+        set.
         """
         ...
 
     def first_for_consumer(self, message: Message) -> Message:
-        """A copy that says that it is the first of its message group for the consumer that gets it; the message itself
-        where its format cannot.
+        """Return a copy marked as the first of its group for the consumer, or the message itself if the format has no
+        mark.
         """
         ...
 
     def restamped(
         self, message: Message, timestamp_ms: int, expiration_ms: int, persistent: bool, user_id: str | None = None
     ) -> Message:
-        """A copy with another time, end (0: none), delivery mode and JMSXUserID (None: as it is, empty: none) that
-        shares content and properties.
+        """Return a copy with another timestamp, expiration, delivery mode and JMSXUserID, with shared content and
+        properties.
+
+        ``expiration_ms`` 0 means no expiration. ``user_id`` None keeps the user id, an empty text removes the user id.
         """
         ...
 
 
 class AdvisoryFormat(Protocol):
-    """Builds advisory messages; only called when somebody listens."""
+    """Builds advisory messages. Only called if an advisory has listeners."""
 
     def advisory(
         self, destination: Destination, subject: object, properties: dict[str, object], number: int, wall_ms: int
     ) -> Message:
-        """The advisory for ``destination`` (a topic ``ActiveMQ.Advisory.…``).
+        """Return the advisory for ``destination`` (a topic ``ActiveMQ.Advisory.…``).
 
         ``subject`` is a `ConnectionInfo`, `ProducerInfo`, `ConsumerInfo`, `Destination`, `RoutedDestination`,
-        `RemovedSubject`, `AdvisedMessage`, `LinkedBroker` or None; ``properties`` are the string, bool, int and
-        `LongNumber` properties to set; ``number`` makes the message id unique.
+        `RemovedSubject`, `AdvisedMessage`, `LinkedBroker` or None. ``properties`` are string, bool, int and
+        `LongNumber` properties. ``number`` makes the message id unique.
         """
         ...
 
 
 class StatisticsFormat(Protocol):
-    """Builds the answers of the statistics plugin."""
+    """Builds the replies of the statistics plugin."""
 
     def statistics(
         self,
@@ -286,12 +331,12 @@ class StatisticsFormat(Protocol):
         number: int,
         wall_ms: int,
     ) -> Message:
-        """A map message with ``entries`` for ``destination``; ``number`` makes its id unique."""
+        """Return a map message with ``entries`` for ``destination``. ``number`` makes the message id unique."""
         ...
 
 
 class AdvisedMessage:
-    """What an advisory about a message carries: the message, without its body unless it is to be ``whole``."""
+    """Content of an advisory about a message. Only with ``whole`` the body is included."""
 
     __slots__ = ("message", "whole")
 
@@ -301,7 +346,7 @@ class AdvisedMessage:
 
 
 class LongNumber:
-    """A number that an advisory tells as a long, however small it is."""
+    """A number that an advisory always encodes as a long."""
 
     __slots__ = ("value",)
 
@@ -313,7 +358,7 @@ class LongNumber:
 
 
 class LinkedBroker:
-    """What an advisory about a bridge carries: the broker at its other end, and who opened the link from where."""
+    """Content of an advisory about a bridge: the remote broker, the direction of the link and the remote address."""
 
     __slots__ = ("broker_id", "by_duplex", "name", "remote_address", "url")
 
@@ -329,7 +374,7 @@ class LinkedBroker:
 
 
 class RoutedDestination:
-    """What an advisory about a temporary destination of another broker carries."""
+    """Content of an advisory about a temporary destination of another broker."""
 
     __slots__ = ("broker_path", "destination")
 
@@ -339,9 +384,7 @@ class RoutedDestination:
 
 
 class RemovedSubject:
-    """What an advisory about a departure carries: the id of the connection, producer or consumer, or the
-    destination.
-    """
+    """Content of an advisory about a removal: the id of the connection, producer or consumer, or the destination."""
 
     __slots__ = ("connection_id", "subject")
 
