@@ -1,4 +1,4 @@
-"""The rooms of a broker, built in the order in which they know each other."""
+"""Creates the components of a broker in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ from spanwire.model.environment import IdGenerator
 
 
 class Rooms:
-    """Everything a `Broker` hands its work to, put together once. Holds no behaviour of its own."""
+    """Holds all components of a `Broker`. Contains no logic."""
 
     def __init__(
         self,

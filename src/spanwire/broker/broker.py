@@ -1,14 +1,14 @@
-"""The broker core: what clients announce, send, take and acknowledge, without a socket, a file or a clock.
+"""The broker core: connections, destinations and messages, without socket, file or clock.
 
-Protocol connections call the methods of `Broker` with what their peers sent; the broker calls back through the ports
-(``broker/ports.py``). The shell (``service``, ``transports``) feeds it time, store progress and reads::
+Protocol connections call the methods of `Broker` with the requests of their peers. The broker calls back through the
+ports (``broker/ports.py``). The shell (``service``, ``transports``) supplies time, store progress and reads::
 
     connection.receive_data(…) → Broker.send / acknowledge / add_consumer …
-    for connection in broker.take_dirty(): write what it has to send
+    for connection in broker.take_dirty(): write the connection's output
     broker.stored(position, now), broker.fetched(request, messages, now)
     broker.run(now) when broker.next_timeout() is due
 
-A method that refuses a request raises a `JmsError` and leaves the state as it was.
+A method that refuses a request raises a `JmsError` and leaves the state unchanged.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from spanwire.model.message import Message
 
 
 class Broker:
-    """One broker. All of its state belongs to the thread that calls it."""
+    """A message broker. All of its state belongs to the calling thread."""
 
     def __init__(
         self,
@@ -134,7 +134,13 @@ class Broker:
         self.overview: Final = rooms.overview
 
     def add_connection(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> ConnectionState:
-        """Log a client in. Raises `AuthenticationError`, `InvalidClientIdError` or `ResourceAllocationError`."""
+        """Log a client in and return the state of the new connection.
+
+        Raises:
+            AuthenticationError: the credentials are not valid.
+            InvalidClientIdError: the connection id or client id is in use.
+            ResourceAllocationError: the broker has too many connections or logins.
+        """
         self._turn(now)
         principal = self._logins.log_in(info)
         for holder in self._connections.holders(info):
@@ -153,8 +159,10 @@ class Broker:
         return state
 
     def is_held(self, info: ConnectionInfo) -> bool:
-        """Return True if the connection that ``info`` replaces, or whose client id it asks for, still has something to
-        end: its outcome must stand before anybody asks for it. Then `add_connection` should wait for some turns.
+        """Return True if a connection with the ids of ``info`` has an unfinished job.
+
+        The outcome of the job must be final before a successor asks for the outcome. `add_connection` should wait some
+        turns.
         """
         for holder in self._connections.holders(info):
             if holder.job is not None:
@@ -162,8 +170,9 @@ class Broker:
         return False
 
     def remove_connection(self, state: ConnectionState, now: Time) -> None:
-        """The client is gone: roll back, give back what it held, drop all it announced; all that behind what is under
-        way for it. A second call does nothing.
+        """Roll back, return messages and remove all objects of a closed connection, after its unfinished job.
+
+        A second call does nothing.
         """
         if state.removed or state.is_leaving:
             return
@@ -171,25 +180,25 @@ class Broker:
         self._departures.leave(state)
 
     def complete(self, state: ConnectionState) -> None:
-        """Do what is under way for the connection at once: its transport brings more in spite of that."""
+        """Finish the connection's job at once, because the transport delivers further input."""
         complete(state)
 
     @property
     def steps(self) -> int:
-        """Steps of work since the start, by which a connection sees how much its requests have taken."""
+        """Steps of work since the start. A connection measures the work of its requests by the difference."""
         return self._context.steps
 
     def mark_dirty(self, state: ConnectionState) -> None:
-        """The connection has something to send: flush it at the end of this turn."""
+        """Flush the connection at the end of this turn."""
         state.outlet.mark_dirty()
 
     def answer_when_stored(self, state: ConnectionState, token: int) -> bool:
-        """True if the disk has all that clients did so far; else ``token`` is answered when it has."""
+        """Return True if the disk has all changes so far; otherwise answer ``token`` once the changes are stored."""
         complete(state)
         return self._sending.answer_when_stored(state, token)
 
     def output_progress(self, state: ConnectionState, unsent_bytes: int, now: Time) -> None:
-        """The transport still holds ``unsent_bytes`` of the connection's output."""
+        """Record that the transport still holds ``unsent_bytes`` of the connection's output."""
         became_writable = state.outlet.progress(unsent_bytes)
         if state.removed or not (became_writable or state.automatic or self._flow.parked):
             return
@@ -199,20 +208,20 @@ class Broker:
         if became_writable:
             for subscription in list(state.consumers.values()):
                 if not state.outlet.writable:
-                    break  # the others have their turn when the client has read
+                    break  # the other consumers continue after the client has read
                 self._consuming.refill(subscription)
         if self._flow.parked:
             self._flow.unpark()
 
     def add_session(self, state: ConnectionState, session_id: SessionId) -> None:
-        """A session of this connection; announcing it twice changes nothing."""
+        """Add a session of this connection. A repeated announcement has no effect."""
         self.check_own(state, session_id.connection_id)
         self._sessions.add(state, session_id.value)
 
     def remove_session(
         self, state: ConnectionState, session_id: SessionId, last_delivered_sequence: int, now: Time
     ) -> None:
-        """End a session with its consumers and producers."""
+        """Close a session with its consumers and producers."""
         self._turn(now)
         complete(state)
         self.check_own(state, session_id.connection_id)
@@ -220,14 +229,14 @@ class Broker:
         self._flow.unpark()
 
     def add_producer(self, state: ConnectionState, info: ProducerInfo, now: Time) -> None:
-        """A producer of this connection; its destination, if it has one, is checked and made now."""
+        """Add a producer of this connection. Its destination, if any, is checked and created now."""
         self._turn(now)
         self.check_own(state, info.producer_id.connection_id)
         self._sessions.check(state, info.producer_id.session_id, "Cannot add a producer")
         self._producing.add(state, info)
 
     def remove_producer(self, state: ConnectionState, producer_id: ProducerId, now: Time) -> None:
-        """A producer leaves."""
+        """Remove a producer."""
         self._turn(now)
         self._producing.remove(state, str(producer_id))
 
@@ -239,9 +248,9 @@ class Broker:
         now: Time,
         automatic: bool = False,
     ) -> Subscription:
-        """A consumer of this connection. Nothing is dispatched to it before `start_consumer`.
+        """Add a consumer of this connection. Dispatch begins with `start_consumer`.
 
-        ``automatic``: what has been flushed to the socket counts as acknowledged (STOMP ``ack:auto``).
+        ``automatic`` acknowledges all messages flushed to the socket (STOMP ``ack:auto``).
         """
         self._turn(now)
         self.check_own(state, info.consumer_id.connection_id)
@@ -252,14 +261,17 @@ class Broker:
         return subscription
 
     def start_consumer(self, subscription: Subscription, now: Time) -> None:
-        """The answer to the announcement is on its way: dispatch may begin."""
+        """Begin dispatch after the answer to the consumer's announcement is encoded."""
         self._turn(now)
         self._consuming.start(subscription)
 
     def remove_consumer(
         self, state: ConnectionState, consumer_id: ConsumerId, last_delivered_sequence: int, now: Time
     ) -> None:
-        """A consumer leaves; ``last_delivered_sequence`` tells what the application saw (``acks.LAST_DELIVERED_…``)."""
+        """Remove a consumer. ``last_delivered_sequence`` is the last message that the application received.
+
+        For special values see ``acks.LAST_DELIVERED_…``.
+        """
         self._turn(now)
         complete(state)
         self._consuming.remove(state, str(consumer_id), last_delivered_sequence)
@@ -272,12 +284,12 @@ class Broker:
         self._flow.unpark()
 
     def set_prefetch(self, subscription: Subscription, prefetch_size: int, now: Time) -> None:
-        """The consumer asks for another window."""
+        """Change the prefetch of a consumer."""
         self._turn(now)
         self._consuming.set_prefetch(subscription, prefetch_size)
 
     def add_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
-        """Make a destination; a temporary one belongs to this connection."""
+        """Create a destination. A temporary destination belongs to this connection."""
         self._turn(now)
         self._destinations.add_all(state, destination.parts())
 
@@ -288,33 +300,51 @@ class Broker:
         self._flow.unpark()
 
     def check_bridge(self, state: ConnectionState) -> None:
-        """Raises `AuthorizationError` unless this connection may be another broker's bridge."""
+        """Check that this connection may be another broker's bridge.
+
+        Raises:
+            AuthorizationError: the right is missing.
+        """
         self._rights.check_bridge(state)
 
     def add_remote_temporary(
         self, state: ConnectionState, destination: Destination, broker_path: tuple[str, ...], now: Time
     ) -> None:
-        """A temporary destination beyond the brokers of ``broker_path``; the bridge's connection owns a new one."""
+        """Add a temporary destination reached through the brokers of ``broker_path``. The bridge's connection owns a
+        new one.
+        """
         self._turn(now)
         self._destinations.add_remote_temporary(state, destination, broker_path)
 
     def configure_destination(self, destination: Destination) -> None:
-        """Make a destination that the configuration names."""
+        """Create a destination named in the configuration."""
         self._destinations.ensure_own(destination)
 
     def check_own(self, state: ConnectionState, connection_id: str) -> None:
-        """Raises `AuthorizationError` for an id of another connection inside a command (CVE-2026-74761)."""
+        """Check that an id inside a command belongs to this connection (CVE-2026-74761).
+
+        Raises:
+            AuthorizationError: the id belongs to another connection.
+        """
         if connection_id != state.connection_id:
             self._rights.refuse(state, f"act for connection {printable(connection_id)}")
 
     def refuse(self, state: ConnectionState, what: str) -> None:
-        """Always raises `AuthorizationError`, with a line in the audit: the connection may not do ``what``."""
+        """Write a refusal of ``what`` to the audit log and raise.
+
+        Raises:
+            AuthorizationError: always.
+        """
         self._rights.refuse(state, what)
 
     def send(
         self, state: ConnectionState, message: Message, transaction_id: AnyTransactionId | None, token: int, now: Time
     ) -> bool:
-        """Take a message. True: answer now. False: `ClientConnection.completed` will be called with ``token``."""
+        """Take a message.
+
+        Returns:
+            True to answer now. False if `ClientConnection.completed` will be called with ``token``.
+        """
         self._turn(now)
         if state.job is not None:
             complete(state)
@@ -337,7 +367,11 @@ class Broker:
     def refuse_message(
         self, state: ConnectionState, transaction_id: AnyTransactionId | None, error: JmsError
     ) -> NoReturn:
-        """Always raises ``error``: a message is not taken, and its transaction can only be rolled back."""
+        """Refuse a message. The message's transaction, if any, can only be rolled back afterwards.
+
+        Raises:
+            JmsError: always; the given ``error``.
+        """
         if transaction_id is not None:
             self.xa.gathering(state, transaction_id).spoil(error)
         raise error
@@ -355,10 +389,15 @@ class Broker:
         now: Time,
         cause: str = POISONED,
     ) -> bool:
-        """Take an acknowledgement of ``count`` messages from ``first`` (None: the oldest out) to ``last``. ``cause`` is
-        why the consumer gave up on poisoned ones.
+        """Take an acknowledgement of ``count`` messages from ``first`` (None: the oldest in flight) to ``last``.
 
-        The answer is as with `send`. Raises `IllegalStateError` when a message is not out at this consumer.
+        ``cause`` is the consumer's reason for a poison acknowledgement.
+
+        Returns:
+            True to answer now. False if `ClientConnection.completed` will be called with ``token``.
+
+        Raises:
+            IllegalStateError: a message is not in flight to this consumer.
         """
         self._turn(now)
         if state.job is not None:
@@ -375,13 +414,18 @@ class Broker:
     def acknowledge_run(
         self, subscription: Subscription, producer_id: ProducerId, sequences: list[int], now: Time
     ) -> int:
-        """Single acknowledgements of one producer's messages, without transaction and answer, as far as they come in
-        the order of dispatch; gives how many that were. The rest is for `acknowledge`."""
+        """Take single acknowledgements of one producer's messages, as far as they follow the order of dispatch.
+
+        The acknowledgements have no transaction and need no answer.
+
+        Returns:
+            The number of acknowledgements taken. The caller passes the others to `acknowledge`.
+        """
         self._turn(now)
         return self._acknowledgements.acknowledge_run(subscription, producer_id, sequences)
 
     def pull(self, subscription: Subscription, timeout_ms: int, now: Time) -> None:
-        """A consumer without prefetch asks for one message; ``timeout_ms`` 0 waits for ever, -1 not at all."""
+        """Request one message for a consumer without prefetch. ``timeout_ms`` 0 waits forever, -1 not at all."""
         self._turn(now)
         self._consuming.pull(subscription, timeout_ms)
 
@@ -391,19 +435,19 @@ class Broker:
         self._committing.begin(state, transaction_id)
 
     def commit(self, state: ConnectionState, transaction_id: TransactionId, token: int, now: Time) -> bool:
-        """Commit a local transaction; the answer is as with `send`."""
+        """Commit a local transaction. Returns the same values as `send`."""
         self._turn(now)
         complete(state)
         return self._committing.commit(state, transaction_id, token)
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId, now: Time) -> None:
-        """Roll a local transaction back; what its consumers acknowledged is out at them again."""
+        """Roll back a local transaction. Messages acknowledged in the transaction are in flight again."""
         self._turn(now)
         complete(state)
         self._committing.rollback(state, transaction_id)
 
     def stored(self, position: int, now: Time) -> None:
-        """Everything up to ``position`` survives a power cut: give the answers that waited for it."""
+        """Record that all changes up to ``position`` survive a power failure, and send the withheld answers."""
         self._turn(now)
         self._unstored.stored(position)
         self._flow.refresh()
@@ -413,14 +457,14 @@ class Broker:
             self._flow.unpark()
 
     def room_changed(self, now: Time) -> None:
-        """The disk of the store is full or has room again, or an operator made room in memory."""
+        """Reevaluate blocked sends: the store's disk is full or has room again, or an operator freed memory."""
         self._turn(now)
         self._flow.refresh()
         self._flow.unpark()
         self._dead_letters.room_changed()
 
     def store_failed(self, error: StoreError, now: Time) -> None:
-        """Nothing is stored from now on: every answer that waits becomes a refusal, every connection ends."""
+        """Refuse all withheld answers and close all connections after a failure of the store."""
         self._turn(now)
         for waiting in self._waiting.take_all():
             answer(waiting, error)
@@ -431,14 +475,14 @@ class Broker:
             state.outlet.close_with(error)
 
     def fetched(self, request: int, messages: list[Message | None], now: Time) -> None:
-        """The store's answer to one read."""
+        """Take the store's result of one read."""
         self._turn(now)
         home = self._context.take_fetching(request)
         if home is not None:
             home.fetched(request, messages)
 
     def take_dirty(self) -> list[ClientConnection]:
-        """The connections that have something to send; each is to be flushed once."""
+        """Remove and return the connections with output. Each must be flushed once."""
         connections: list[ClientConnection] = []
         for outlet in self._dirty:
             outlet.dirty = False
@@ -447,15 +491,15 @@ class Broker:
         return connections
 
     def is_behind(self) -> bool:
-        """Whether so much is on its way to the disk that persistent sends wait."""
+        """Return True if persistent sends wait because too many bytes are on their way to the disk."""
         return self._unstored.is_full()
 
     def next_timeout(self) -> float | None:
-        """When to call `run`, in monotonic seconds; 0.0 while a job is under way."""
+        """Return the time of the next `run` in monotonic seconds, or None; 0.0 while a job is unfinished."""
         return self._timers.next_timeout()
 
     def run(self, now: Time) -> None:
-        """Timers that are due, and one slice of each job under way (at most 500 messages each)."""
+        """Run due timers and one slice of some unfinished jobs (at most 500 messages each)."""
         self._turn(now)
         self._timers.run()
 
@@ -466,36 +510,37 @@ class Broker:
         now: Time,
         facts: dict[int, dict[bytes, bytes]] | None = None,
     ) -> None:
-        """What the store kept, its facts by table and key; call before the first connection. Raises `StoreError` when
-        it makes no sense.
+        """Restore the contents of the store: destinations, and facts by table and key. Call before the first
+        connection.
+
+        Raises:
+            StoreError: the contents are inconsistent.
         """
         self._turn(now)
         self._reopening.recover(recovered, clean, {} if facts is None else facts)
 
     def became_master(self, now: Time) -> None:
-        """It has started, and nobody else serves its store: tell who listens."""
+        """Publish the advisory of a started broker that is the only user of its store."""
         self._turn(now)
         if self.advisories is not None:
             self.advisories.became_master()
 
     def begin_stop(self, now: Time) -> None:
-        """Dispatch to nobody any more. What was sent is still stored and answered (`awaits_disk`)."""
+        """Stop all dispatch. Messages already sent are still stored and answered (`awaits_disk`)."""
         self._turn(now)
         for state in self._connections.all():
             for subscription in state.consumers.values():
                 subscription.started = False
 
     def awaits_disk(self) -> bool:
-        """Return True while somebody waits for an answer that the store can still give, or something is on its way
-        into the store or from there to its destination.
-        """
+        """Return True while the store can still finish withheld answers, deferred dispatches or jobs of connections."""
         store = self._context.store
         if store is None or not store.has_room():
             return False
         return len(self._waiting) > 0 or self._sending.deferred.is_busy or self._connections.has_jobs()
 
     def stop(self, now: Time) -> None:
-        """End every connection in order; what they held is back in the store's care and goes to nobody else."""
+        """Close every connection in order. Unacknowledged messages stay in the store and are not dispatched again."""
         self.begin_stop(now)
         for state in self._connections.all():
             complete(state)
@@ -513,21 +558,21 @@ class Broker:
         context.monotonic = now.monotonic
 
     def home_of(self, destination: Destination) -> BrokerDestination | None:
-        """The queue or topic itself, for an operator's look into it; None when there is none."""
+        """Return the queue or topic itself for an operator's inspection, or None."""
         return self._map.find(destination)
 
     def durable_subscriptions(self) -> list[DurableSubscription]:
-        """All durable subscriptions, with what waits for them."""
+        """Return all durable subscriptions with their pending messages."""
         return list(self._map.durables.values())
 
     def destination_views(self) -> list[DestinationView]:
-        """All queues and topics, advisory topics included."""
+        """Return all queues and topics, including advisory topics."""
         return self.overview.destination_views()
 
     def connection_views(self) -> list[ConnectionView]:
-        """All connections."""
+        """Return all connections."""
         return self.overview.connection_views()
 
     def statistics(self) -> BrokerStatistics:
-        """Totals over all destinations and durable subscriptions."""
+        """Return totals over all destinations and durable subscriptions."""
         return self.overview.statistics()

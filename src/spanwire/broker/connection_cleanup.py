@@ -1,4 +1,4 @@
-"""A connection goes, or a session of it: what becomes of everything it had, a slice at a time."""
+"""Cleans up after a closed connection or session, a slice at a time."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _NOWHERE: Final = Destination(QUEUE, "-")
 
 
 class Departures(LeavingConnections):
-    """Rolls back, gives back and drops what a connection leaves behind, in an order in which nothing is dispatched to
-    it any more.
+    """Rolls back transactions, returns messages and removes the objects of a closed connection.
+
+    The order of these steps prevents any further dispatch to the connection.
     """
 
     def __init__(
@@ -51,9 +52,10 @@ class Departures(LeavingConnections):
         self._advisories: Final[Advisories | None] = advisories
 
     def leave(self, state: ConnectionState) -> None:
-        """The connection is gone; once for each. Nothing is dispatched to it any more. What is under way for it ends
-        first, and so does the rollback of large transactions; then its ids are free, and the rest takes as many slices
-        as it needs.
+        """Clean up after a closed connection. Further calls have no effect.
+
+        Dispatch to the connection ends at once. Unfinished jobs and the rollback of large transactions run first. Then
+        the connection's ids are free, and the remaining work takes as many slices as necessary.
         """
         if state.removed:
             return
@@ -78,7 +80,7 @@ class Departures(LeavingConnections):
             self._context.schedule(departure)
 
     def leave_session(self, state: ConnectionState, session: int, last_delivered_sequence: int) -> None:
-        """A session ends with its consumers and producers."""
+        """Close a session with its consumers and producers."""
         keys = [key for key, one in state.consumers.items() if one.info.consumer_id.session_id == session]
         producers = [key for key, one in state.producers.items() if one.producer_id.session_id == session]
         consumers = self._consuming.let_go(state, keys, last_delivered_sequence)
@@ -87,7 +89,7 @@ class Departures(LeavingConnections):
             self._context.schedule(departure)
 
     def finish(self) -> None:
-        """Before a stop: what is on its way out is out."""
+        """Finish all pending cleanup before the broker stops."""
         for job in self._context.take_jobs(self._context.job_count()):
             if isinstance(job, (Departure, Leaving, ReturningJob)):
                 while job.work():
@@ -95,9 +97,7 @@ class Departures(LeavingConnections):
 
 
 class Departure(BrokerDestination):
-    """The way out of a connection or session whose consumers take nothing more. A job of the broker and no place for
-    messages.
-    """
+    """Cleanup of a connection or session whose consumers take no more messages. A job without messages."""
 
     def __init__(
         self,
@@ -123,12 +123,16 @@ class Departure(BrokerDestination):
         self.steps = 0
 
     def ends_with(self, advisories: Advisories | None, flow: FlowControl) -> None:
-        """It is a whole connection: that is told at its end, and sends that wait for room go on."""
+        """Treat the cleanup as a whole connection: at the end publish an advisory and continue blocked sends."""
         self._advisories = advisories
         self._flow = flow
 
     def work(self) -> bool:
-        """One slice; True while there is more."""
+        """Do one slice.
+
+        Returns:
+            True if the cleanup is unfinished.
+        """
         if self._are_consumers_left:
             self._are_consumers_left = self._consumers.work()
             if self._are_consumers_left:

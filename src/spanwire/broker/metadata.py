@@ -1,8 +1,9 @@
-"""Facts: small values that a message store keeps under a table and a key until they are replaced or discarded.
+"""Facts: small values that a message store keeps under a table and a key until replaced or discarded.
 
-What must survive a restart and is no message is one of them; the store never looks inside. Where a feature keeps
-messages of its own (those that wait for a durable subscription, the sends of a prepared branch), these lie in a line of
-the store (`spanwire.model.destination`: SUBSCRIPTION, TRANSACTION, SCHEDULE) and the fact only describes it.
+All state except messages that must survive a restart is stored as facts. The store never interprets a fact. Some
+features keep messages of their own, such as pending messages of a durable subscription or sends of a prepared branch.
+Such messages have a separate destination in the store (`spanwire.model.destination`: SUBSCRIPTION, TRANSACTION,
+SCHEDULE), described by the fact.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ from typing import Final
 
 from spanwire.model.errors import ResourceAllocationError
 
-SUBSCRIPTIONS: Final = 1  # durable subscriptions: client id and name → what they asked for
+SUBSCRIPTIONS: Final = 1  # durable subscriptions: client id and name → description
 XA_BRANCHES: Final = 2  # transaction id → the state of a prepared branch
-SCHEDULES: Final = 3  # job id → when it is due next and how it repeats
-PRODUCER_AUDIT: Final = 4  # producer id → the sequences that were stored
-CURSORS: Final = 5  # pipeline: reader → how far it has read
-STAGED_BATCHES: Final = 6  # pipeline: batch → what it holds
-SINK_LEDGERS: Final = 7  # pipeline: sink → what it has taken over
+SCHEDULES: Final = 3  # job id → next due time and repetition
+PRODUCER_AUDIT: Final = 4  # producer id → stored sequences
+CURSORS: Final = 5  # cursor name → progress and reserved messages
+STAGED_BATCHES: Final = 6  # staged part → its final destinations
+SINK_LEDGERS: Final = 7  # sink → ledger of its batches
 REMOTE_SUBSCRIBERS: Final = 8  # a bridge's durable subscription and a durable subscription of another broker behind it
 
-MAX_KEY_BYTES: Final = 1024  # as long as a destination's name may be
-MAX_VALUE_BYTES: Final = 1024 * 1024  # all facts stay in memory during a start
+MAX_KEY_BYTES: Final = 1024  # bytes; the longest name of a destination fits
+MAX_VALUE_BYTES: Final = 1024 * 1024  # bytes; a start holds all facts in memory
 
 
 class Fact:
-    """One fact to be put, or with ``value`` None to be discarded."""
+    """One fact to store, or with ``value`` None to discard."""
 
     __slots__ = ("key", "table", "value")
 
@@ -36,7 +37,11 @@ class Fact:
 
 
 def check_fact(key: bytes, value: bytes) -> None:
-    """Refuses what no store takes: raises `ResourceAllocationError`."""
+    """Check the sizes of a fact.
+
+    Raises:
+        ResourceAllocationError: the key or the value is too long.
+    """
     if len(key) > MAX_KEY_BYTES:
         raise ResourceAllocationError(f"the key of a fact has {len(key)} bytes, at most {MAX_KEY_BYTES} are allowed")
     if len(value) > MAX_VALUE_BYTES:

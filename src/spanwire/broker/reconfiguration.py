@@ -1,5 +1,6 @@
-"""Other settings for a broker that runs (ActiveMQ, "Runtime Configuration"): policies, virtual destinations, who may
-log in, who may do what.
+"""Changes the configuration of a running broker (ActiveMQ, "Runtime Configuration").
+
+The changeable parts are policies, virtual destinations, authentication and authorization.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from spanwire.broker.timers import Timers
 
 
 class Reconfiguration:
-    """Changes what is there; of many destinations some in each turn. What it is given was checked before, and nothing
-    of it fails.
+    """Applies new settings to a running broker, to many destinations a few in each turn.
 
-    Of a policy existing destinations take over what they look up when they need it: limits, flow control, dead letters,
-    expiry, advisories about messages where they had some, removal when idle. What made a queue or topic the kind that
-    it is (order, dispatch, groups, recovery, eviction, slow consumers) holds for those made from now on. Connections
-    that are logged in stay who they are; consumers that are there go on.
+    The settings were validated before, so that no change fails.
+
+    Existing destinations adopt the policy settings that they read at each use: limits, flow control, dead letters,
+    expiry, advisories about messages if enabled before, removal when idle. Settings that determine the kind of a queue
+    or topic (order, dispatch, groups, recovery, eviction, slow consumers) apply only to new destinations. Connections
+    keep their user, and consumers continue.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class Reconfiguration:
         self._timers: Final[Timers] = timers
 
     def use_policies(self, entries: list[PolicyEntry]) -> None:
-        """These entries from now on."""
+        """Replace the policy entries."""
         self._policies.replace(entries)
         self._destinations.retune()
         self._timers.use_expiry_periods(self._policies.expiry_periods())
@@ -54,15 +56,15 @@ class Reconfiguration:
         self._flow.unpark()
 
     def use_virtual_destinations(self, settings: VirtualSettings) -> None:
-        """These virtual topics, composites and mirrors from now on."""
+        """Replace the virtual topics, composite destinations and mirrored queues."""
         self._routes.replace(settings)
         self._destinations.reroute()
 
     def use_authenticator(self, authenticator: Authenticator) -> None:
-        """It decides who may log in from now on."""
+        """Replace the authenticator for future logins."""
         self._logins.authenticator = authenticator
 
     def use_authorizer(self, authorizer: Authorizer) -> None:
-        """It decides who may do what from now on."""
+        """Replace the authorizer for all future checks."""
         self._rights.authorizer = authorizer
         self._destinations.reread()

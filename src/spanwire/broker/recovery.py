@@ -1,4 +1,4 @@
-"""A broker begins where its store ended: who goes on with what was found there."""
+"""Recovery of the broker's state from the contents of the store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spanwire.model.destination import SUBSCRIPTION
 
 
 class Reopening:
-    """Hands out what a store found when it was opened. Each receiver makes of its part what it was before."""
+    """Distributes the recovered contents of a store. Each receiver restores its own part."""
 
     def __init__(
         self,
@@ -35,8 +35,12 @@ class Reopening:
         self._sinks: Final[Sinks] = sinks
 
     def recover(self, recovered: list[RecoveredDestination], clean: bool, facts: dict[int, dict[bytes, bytes]]) -> None:
-        """Lines of messages, and facts by table and key. Cursors and prepared branches come first: what they hold
-        is nobody else's. Raises `StoreError` when it makes no sense.
+        """Restore destinations with messages, and facts by table and key.
+
+        Cursors and prepared branches come first: their messages belong to no other receiver.
+
+        Raises:
+            StoreError: the contents are inconsistent.
         """
         lines: list[RecoveredDestination] = []
         free = self._cursors.recover(facts.get(CURSORS, {}), recovered)

@@ -18,16 +18,19 @@ UNAVAILABLE: Final = "unavailable"
 
 
 class ControlRefusal(JmsError):
-    """The text is ``WORD: what is wrong``; the words are those of ``docs/reference/control-destination.md``."""
+    """A refused request with the text ``WORD: explanation``.
+
+    ``docs/reference/control-destination.md`` lists the words.
+    """
 
 
 def refusal(word: str, text: str) -> ControlRefusal:
-    """A refusal with one of the words of this module."""
+    """Return a refusal with one of this module's words."""
     return ControlRefusal(f"{word}: {text}")
 
 
 def told(error: JmsError) -> ControlRefusal:
-    """Any refusal of the broker's as one of this kind."""
+    """Return an error of the broker as a `ControlRefusal`."""
     if isinstance(error, ControlRefusal):
         return error
     if isinstance(error, AuthorizationError):
@@ -38,10 +41,10 @@ def told(error: JmsError) -> ControlRefusal:
 
 
 def word_of(error: ControlRefusal) -> str:
-    """The word with which it begins."""
+    """Return the word at the beginning of the refusal."""
     return str(error).partition(":")[0]
 
 
 def unreadable(what: str) -> StoreError:
-    """What a start of the broker says of a fact that nobody of this broker's kind wrote."""
+    """Return the error for a stored fact that the broker cannot decode at its start."""
     return StoreError(f"{what} in the store cannot be read: stop the broker and run spanwire store check")

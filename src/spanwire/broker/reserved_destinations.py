@@ -1,4 +1,4 @@
-"""The name under which programs ask about cursors and sinks (`spanwire.broker.exactly_once.requests`)."""
+"""The queue for requests about cursors and sinks (`spanwire.broker.exactly_once.requests`)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ CONTROL: Final = Destination(QUEUE, "ActiveMQ.Spanwire.Control")
 
 
 def is_control(destination: Destination) -> bool:
-    """Whether what is sent there is a request."""
+    """Return True if messages for ``destination`` are requests."""
     return destination.name == CONTROL.name and destination.kind == QUEUE
 
 
 def check_apart(destination: Destination) -> None:
-    """Raises `IllegalStateError` where a message that is no request would come to it."""
+    """Check that no copy, answer or delayed message goes to the control destination.
+
+    Raises:
+        IllegalStateError: ``destination`` is the control destination.
+    """
     if is_control(destination):
         raise IllegalStateError(
             f"{CONTROL} takes requests that are sent to it alone and at once: no copies, answers or delayed messages"

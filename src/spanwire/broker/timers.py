@@ -1,4 +1,4 @@
-"""What a broker does as time passes: pulls that run out, messages that expire, sends that waited too long, jobs."""
+"""Timers of the broker: expiry of pulls, messages and blocked sends, and slices of jobs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from spanwire.broker.routing.consumers import Consuming
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.scheduler.scheduler import Scheduler
 
-SLICES_PER_TURN: Final = 4  # of jobs, each of at most some hundred messages; the other jobs have the next turns
+SLICES_PER_TURN: Final = 4  # slices of jobs, each of some hundred messages at most; other jobs run in the next turns
 
 
 class Timers:
-    """Says when the broker wants to be called, and calls what is due. Time is that of the current turn."""
+    """Computes the next time to call the broker, and runs due work. The time is the time of the current turn."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class Timers:
         )
 
     def use_expiry_periods(self, periods_ms: list[int]) -> None:
-        """Queues are looked through for expired messages after these periods from now on."""
+        """Scan queues for expired messages after new periods, in milliseconds."""
         self._sweep.use_periods(periods_ms)
 
     def next_timeout(self) -> float | None:
-        """When to call `run`, in monotonic seconds; 0.0 while a job is under way."""
+        """Return the time of the next `run` in monotonic seconds, or None; 0.0 while a job is unfinished."""
         if self._context.has_jobs() or self._map.is_retuning:
             return 0.0
         dues = [
@@ -63,7 +63,7 @@ class Timers:
         return min([due for due in dues if due is not None], default=None)
 
     def run(self) -> None:
-        """Timers that are due, and one slice (at most 500 messages) of each of some jobs under way, in turns."""
+        """Run due timers and one slice (at most 500 messages) of some unfinished jobs, in turns."""
         self._consuming.handle_timeout()
         self._context.ring()
         if self._scheduler is not None:
@@ -73,7 +73,7 @@ class Timers:
         if self._map.is_retuning:
             self._map.retune_some()
             if not self._map.is_retuning:
-                self._flow.unpark()  # other limits hold
+                self._flow.unpark()  # the limits may have grown
         jobs = self._context.take_jobs(SLICES_PER_TURN)
         place = 0
         try:
@@ -83,5 +83,5 @@ class Timers:
                     self._context.schedule(jobs[place - 1])
         finally:
             for home in jobs[place:]:
-                self._context.schedule(home)  # one before them failed
+                self._context.schedule(home)  # a job before these failed
         self._flow.run(len(jobs) > 0)
