@@ -40,7 +40,6 @@ UNREVISED: Final = tuple(
     f"src/spanwire/{package}"
     for package in (
         "broker/advisories/",
-        "broker/connections/",
         "broker/destinations/",
         "broker/persistence/",
         "broker/routing/",

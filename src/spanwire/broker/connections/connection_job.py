@@ -1,4 +1,4 @@
-"""Work for a connection that takes several turns: whatever else the connection asks for waits for its end."""
+"""Work of one connection over several turns. Other requests of the connection wait for the end of the work."""
 
 from __future__ import annotations
 
@@ -13,38 +13,47 @@ from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import JmsError
 
-JOB_STEPS: Final = 500  # messages and acknowledged messages of one slice; what has no more is done at once
+JOB_STEPS: Final = 500  # messages and acknowledged messages of one slice; smaller work is done at once
 
 _NOWHERE: Final = Destination(QUEUE, "-")
 
 
 class SlicedWork:
-    """Something that is done a slice at a time, for one connection."""
+    """Work for one connection, done a slice at a time."""
 
     def __init__(self) -> None:
         self.steps = 0
 
     def go_on(self, at_most: int) -> bool:
-        """Do about ``at_most`` steps; True when that were all. Raises `JmsError` as long as nothing has happened."""
+        """Do about ``at_most`` steps.
+
+        Returns:
+            True if the work is finished.
+
+        Raises:
+            JmsError: the work is refused and has had no effect.
+        """
         return True
 
     def refuse(self, error: JmsError) -> SlicedWork | None:
-        """Tell that it failed with ``error``, unless it has happened; gives what is to be done then."""
+        """Report the failure ``error``, unless the work has already taken effect.
+
+        Returns:
+            The work that remains to be done, if any.
+        """
         return None
 
 
 class LeavingConnections(Protocol):
-    """Whoever sees connections off."""
+    """Cleans up after closed connections."""
 
     def leave(self, state: ConnectionState) -> None:
-        """The connection is gone."""
+        """Clean up after a closed connection."""
         ...
 
 
 class ConnectionJob(BrokerDestination):
-    """All that is under way for one connection, one work behind the other. A job of the broker and no place for
-    messages.
-    """
+    """The queue of unfinished work of one connection, in order. A job of the broker without messages."""
 
     def __init__(self, state: ConnectionState, context: BrokerContext, owner: LeavingConnections) -> None:
         super().__init__(_NOWHERE, PolicyEntry(_NOWHERE), MemoryUsage(0))
@@ -56,16 +65,20 @@ class ConnectionJob(BrokerDestination):
 
     @property
     def steps(self) -> int:
-        """How much of the first work is done."""
+        """Completed steps of the first work."""
         return self._works[0].steps if self._works else 0
 
     def add(self, work: SlicedWork) -> None:
-        """Do ``work`` behind the others."""
+        """Append ``work`` to the queue."""
         self._works.append(work)
         self._context.schedule(self)
 
     def work(self) -> bool:
-        """One slice; True while there is more."""
+        """Do one slice.
+
+        Returns:
+            True if work is left.
+        """
         if self._works:
             self.is_working = True
             try:
@@ -76,7 +89,7 @@ class ConnectionJob(BrokerDestination):
             return True
         if self._state.job is self:
             self._state.job = None
-            self._state.outlet.mark_dirty()  # its next requests can go on
+            self._state.outlet.mark_dirty()  # the connection's next requests can continue
             if self._state.is_leaving:
                 self._owner.leave(self._state)
         return False
@@ -93,7 +106,7 @@ class ConnectionJob(BrokerDestination):
             raise
 
     def fail(self, error: JmsError) -> None:
-        """The store has failed: refuse what has not happened yet, and end the rest."""
+        """Refuse all work without effect so far, and finish the remainder, after a failure of the store."""
         works = list(self._works)
         self._works.clear()
         for work in works:
@@ -108,7 +121,7 @@ class ConnectionJob(BrokerDestination):
 
 
 def complete(state: ConnectionState) -> None:
-    """Do at once what is under way for a connection, for whoever cannot wait."""
+    """Finish the connection's job at once, for a caller that cannot wait."""
     job = state.job
     while isinstance(job, ConnectionJob) and not job.is_working:
         job.work()

@@ -1,4 +1,4 @@
-"""What the broker remembers of one client connection."""
+"""The broker's state of one client connection."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from spanwire.model.destination import Destination
 from spanwire.model.info import ConnectionInfo, ProducerInfo
 from spanwire.model.message import Message
 
-MAX_PARKED_BYTES: Final = 1024 * 1024  # sends of one connection that wait for space before we stop reading from it
+MAX_PARKED_BYTES: Final = 1024 * 1024  # bytes of blocked sends; above this the broker stops reading from the connection
 MAX_SESSIONS_PER_CONNECTION: Final = 1_000
-MAX_TRANSACTIONS_PER_CONNECTION: Final = 1_000  # open local ones, and as many branches: one per session at the most
+MAX_TRANSACTIONS_PER_CONNECTION: Final = 1_000  # local transactions, and as many branches; at most one per session
 
 
 class ParkedSend:
-    """A send that waits for room in ``home``: its answer is withheld meanwhile, and it is refused at ``deadline``
-    (monotonic seconds).
+    """A send that waits for room in ``home``.
+
+    The answer is withheld meanwhile. At ``deadline`` (monotonic seconds) the send is refused.
     """
 
     __slots__ = ("deadline", "home", "message", "token")
@@ -36,11 +37,10 @@ class ParkedSend:
 
 
 class ConnectionState:
-    """The announced objects, open transactions and back-pressure of one connection. Only the broker changes it.
+    """Announced objects, open transactions and flow control of one connection. Only the broker changes the state.
 
-    ``dirty`` says that the connection stands in the list of those to flush; ``reading_paused`` that the transport
-    should leave the peer's bytes in the kernel. ``forwards`` says that the client is a bridge of another broker,
-    ``repeats`` that it may send what it sent before (`spanwire.broker.persistence.producer_audit`).
+    With ``reading_paused`` the transport leaves the peer's bytes in the kernel. ``forwards`` marks a bridge of another
+    broker. ``repeats`` marks a client that may repeat earlier sends (`spanwire.broker.persistence.producer_audit`).
     """
 
     def __init__(self, outlet: Outlet, info: ConnectionInfo, principal: Principal, max_uncommitted: int) -> None:
@@ -62,18 +62,20 @@ class ConnectionState:
         self.forwards = False
         self.repeats = info.reconnected
         self.audited: AuditedProducer | None = None
-        self.job: BrokerDestination | None = None  # what is under way; other requests wait for its end
-        self.is_leaving = False  # the client is gone, and the end of the job is awaited
+        self.job: BrokerDestination | None = None  # unfinished work; other requests wait for the end
+        self.is_leaving = False  # the client is gone, but the job is unfinished
         self.removed = False
 
     @property
     def connection_id(self) -> str:
-        """The id under which the client announced the connection."""
+        """The id announced by the client."""
         return self.info.connection_id
 
     def answer_last_parked(self, token: int) -> bool:
-        """Have ``token`` answered with the last send that waits for room; False if none waits, or if that one is
-        answered anyway.
+        """Answer ``token`` together with the last blocked send.
+
+        Returns:
+            False if no send waits, or if the last blocked send has an answer of its own.
         """
         if not self.parked or self.parked[-1].token != NO_TOKEN:
             return False
@@ -82,7 +84,7 @@ class ConnectionState:
         return True
 
     def may_pause_reading(self) -> bool:
-        """Whether nothing that frees space can be waiting in the peer's unread bytes."""
+        """Return True if the unread bytes of the peer cannot contain a request that frees space."""
         if self.network_role or self.transactions or self.branches:
             return False
         for subscription in self.consumers.values():

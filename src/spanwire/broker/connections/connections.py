@@ -1,7 +1,7 @@
-"""The connections of one broker: each id and each client id once.
+"""The connections of one broker. Connection ids and client ids are unique.
 
-Client ids of bridges are made of the names of brokers. So those of brokers that nobody has named are alike, and count
-together with the broker's id.
+The client ids of bridges consist of broker names. Brokers without a configured name share a name, so their bridges'
+client ids are unique only together with the broker id.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class Connections:
-    """Knows who is connected. Logging in is left to `Logins`, what a connection leaves behind to `Departures`."""
+    """Table of the connections. `Logins` handles logins, `Departures` the cleanup."""
 
     def __init__(self, broker_name: str, usage: MemoryUsage, dirty: list[Outlet], max_uncommitted: int) -> None:
         self._broker_name: Final[str] = broker_name
@@ -37,11 +37,11 @@ class Connections:
         return len(self._by_id)
 
     def all(self) -> list[ConnectionState]:
-        """Everybody, oldest first."""
+        """Return all connections, oldest first."""
         return list(self._by_id.values())
 
     def holders(self, info: ConnectionInfo) -> list[ConnectionState]:
-        """Those that have the connection id or client id that ``info`` asks for."""
+        """Return the connections that hold the connection id or client id of ``info``."""
         found: list[ConnectionState] = []
         holder = self._by_id.get(info.connection_id)
         if holder is not None:
@@ -53,22 +53,30 @@ class Connections:
         return found
 
     def has_jobs(self) -> bool:
-        """Return True if something is under way for one of them."""
+        """Return True if a connection has an unfinished job."""
         for state in self._by_id.values():
             if state.job is not None:
                 return True
         return False
 
     def check_room(self) -> None:
-        """Raises `ResourceAllocationError` when there may be no more."""
+        """Check the number of connections.
+
+        Raises:
+            ResourceAllocationError: the maximum is reached.
+        """
         if len(self._by_id) >= MAX_CONNECTIONS:
             raise ResourceAllocationError(f"the broker is at its maximum of {MAX_CONNECTIONS} connections")
 
     def predecessor(self, info: ConnectionInfo, principal: Principal) -> ConnectionState | None:
-        """The connection that this one replaces: a failover client may be back before its broken one is noticed here,
-        and where the connector says so the newest connection of a user has the client id. So it is with bridges of
-        other brokers, which come back as soon as they notice a break.
-        Raises `InvalidClientIdError` when the id is somebody else's.
+        """Return the connection that the new connection replaces, or None.
+
+        A failover client may reconnect before the broker notices the broken connection. If the connector allows link
+        stealing, the newest connection of a user gets the client id. Bridges of other brokers also replace their older
+        connection.
+
+        Raises:
+            InvalidClientIdError: the connection id belongs to another client.
         """
         holder = self._by_id.get(info.connection_id)
         if holder is None:
@@ -80,7 +88,9 @@ class Connections:
         return holder
 
     def _robbed(self, info: ConnectionInfo, principal: Principal) -> ConnectionState | None:
-        """The connection of the same user that has to give up its client id. That of another user keeps it."""
+        """Return the connection of the same user that must give up its client id. Another user's connection keeps the
+        id.
+        """
         if not (info.steals_links or info.is_bridge) or info.client_id is None:
             return None
         holder = self._by_client_id.get(client_key(info.client_id, info))
@@ -97,7 +107,11 @@ class Connections:
         return holder
 
     def enter(self, connection: ClientConnection, info: ConnectionInfo, principal: Principal) -> ConnectionState:
-        """A new connection; raises `InvalidClientIdError` while its client id is in use."""
+        """Add a new connection.
+
+        Raises:
+            InvalidClientIdError: the client id is in use.
+        """
         client_id = info.client_id
         if client_id is not None:
             holder = self._by_client_id.get(client_key(client_id, info))
@@ -113,7 +127,7 @@ class Connections:
         return state
 
     def leave(self, state: ConnectionState) -> None:
-        """It is gone; its ids are free."""
+        """Remove a connection. Its ids are free afterwards."""
         self._by_id.pop(state.connection_id, None)
         client_id = state.info.client_id
         if client_id is None:
@@ -124,5 +138,5 @@ class Connections:
 
 
 def client_key(client_id: str, info: ConnectionInfo) -> str:
-    """Return the text that at most one connection has at a time."""
+    """Return the key of a client id, unique among all connections."""
     return f"{client_id}\n{info.unnamed_broker_id}" if info.unnamed_broker_id else client_id

@@ -14,13 +14,11 @@ from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.ids import TransactionId
 from spanwire.model.message import Message
 
-MAX_UNCOMMITTED: Final = (
-    100_000  # sends and acknowledged messages of all open transactions of one connection; maxUncommittedCount
-)
+MAX_UNCOMMITTED: Final = 100_000  # sends and acknowledged messages in open transactions of a connection
 
 
 class Uncommitted:
-    """How many messages the open transactions of one connection hold, and how many they may."""
+    """Number and limit of the messages in the open transactions of one connection."""
 
     __slots__ = ("count", "limit")
 
@@ -30,9 +28,7 @@ class Uncommitted:
 
 
 class TransactedSend:
-    """A message for a destination that was resolved and authorised when it was sent, and where it counts until the
-    transaction ends.
-    """
+    """A message for a resolved and authorised destination. ``usage`` counts the message until the transaction ends."""
 
     __slots__ = ("home", "message", "usage")
 
@@ -43,9 +39,11 @@ class TransactedSend:
 
 
 class TransactedAck:
-    """References that a consumer acknowledged; still its own until the commit. They went out to it under numbers in a
-    row from ``place`` on, or under those of ``apart``. ``cause`` is why it gave up on poisoned ones, ``kept`` those of
-    them that become dead letters. ``subscription`` is None where the broker was started anew meanwhile.
+    """References acknowledged in a transaction. Until the commit the references belong to the consumer.
+
+    The dispatch numbers are consecutive from ``place`` on, or listed in ``apart``. ``cause`` is the reason of a poison
+    acknowledgement; ``kept`` holds the references that become dead letters. ``subscription`` is None after a restart of
+    the broker.
     """
 
     __slots__ = ("ack_type", "apart", "cause", "kept", "place", "references", "subscription")
@@ -68,56 +66,68 @@ class TransactedAck:
         self.kept: Final[dict[MessageReference, None]] = {}
 
     def numbers(self) -> list[int]:
-        """The number under which each reference went out to its consumer."""
+        """Return the dispatch number of each reference."""
         apart = self.apart
         return list(range(self.place, self.place + len(self.references))) if apart is None else apart
 
 
 class Stager(Protocol):
-    """Who keeps what a transaction sends instead of having it delivered."""
+    """Stores the sends of a transaction instead of a delivery."""
 
     def keep(self, transaction: Transaction, facts: list[Fact]) -> None:
-        """Have the store take it, and ``facts``, in one unit. Raises `JmsError`: then nothing of it was done."""
+        """Store the transaction's messages and ``facts`` in one unit.
+
+        Raises:
+            JmsError: no change was stored.
+        """
         ...
 
 
 class Transaction:
-    """What one open transaction has gathered. Carrying it out is left to `Committing`.
+    """Content of one open transaction. `Committing` carries out the transaction.
 
-    The messages it sends count in memory until it ends. One that ``is_repeated`` took effect before, on a connection
-    of the client that broke before the answer came: it gathers nothing. ``messages`` counts each message that was sent
-    in it once; ``sends`` has an entry for each copy. ``removals`` and ``facts`` are what the store must do beside, in
-    the same unit; ``lettered`` is how many of ``acks`` have their dead letters among ``sends``; one that is
-    ``prepared`` is never rolled back by the broker. With a ``stager`` its commit delivers nothing.
+    The transaction's messages count in memory until its end. With ``is_repeated`` the transaction took effect earlier,
+    on a connection that broke before the answer, and collects nothing. ``messages`` counts sent messages, ``sends`` has
+    an entry per copy. ``removals`` and ``facts`` are further changes of the store in the same unit. ``lettered`` is the
+    number of ``acks`` whose dead letters are among ``sends``. The broker never rolls back a ``prepared`` transaction.
+    With a ``stager`` the commit delivers no message.
     """
 
     def __init__(self, name: str, uncommitted: Uncommitted, is_repeated: bool) -> None:
         self.name: Final[str] = name
         self.is_repeated: Final[bool] = is_repeated
         self._uncommitted = uncommitted
-        self._counted = 0  # of its sends, from the first
+        self._counted = 0  # sends that count in memory, from the first
         self.sends: Final[list[TransactedSend]] = []
         self.acks: Final[list[TransactedAck]] = []
         self.count = 0
-        self.refusal: JmsError | None = None  # of a message or acknowledgement: it can only be rolled back then
+        self.refusal: JmsError | None = None  # of a message or acknowledgement; allows only rollback
         self._full: JmsError | None = None
         self.prepared = False
         self.messages = 0
         self.lettered = 0
         self.removals: list[tuple[Destination, int]] = []
         self.facts: list[Fact] = []
-        self.sender: Principal | None = None  # whose rights its scheduled messages are delivered with
+        self.sender: Principal | None = None  # scheduled messages are delivered with this user's rights
         self.stager: Stager | None = None
 
     def add_send(self, send: TransactedSend) -> None:
-        """One more message; raises `ResourceAllocationError` over the limit."""
+        """Add a message.
+
+        Raises:
+            ResourceAllocationError: the limit is exceeded.
+        """
         self._grow(1)
         self.sends.append(send)
         send.usage.add(send.message.size)
         self._counted += 1
 
     def add_ack(self, ack: TransactedAck) -> None:
-        """Some more acknowledged messages; raises `ResourceAllocationError` over the limit."""
+        """Add acknowledged messages.
+
+        Raises:
+            ResourceAllocationError: the limit is exceeded.
+        """
         try:
             self._grow(len(ack.references))
         except ResourceAllocationError as error:
@@ -126,19 +136,27 @@ class Transaction:
         self.acks.append(ack)
 
     def check_full(self) -> None:
-        """Raises `ResourceAllocationError` once an acknowledgement was over the limit: it takes no others then, each of
-        which would have to be found and put back.
+        """Check that no acknowledgement has exceeded the limit before.
+
+        Without this check each further acknowledgement would search for its messages and put them back.
+
+        Raises:
+            ResourceAllocationError: an acknowledgement has exceeded the limit.
         """
         if self._full is not None:
             raise ResourceAllocationError(str(self._full))
 
     def spoil(self, error: JmsError) -> None:
-        """Something of it was refused. Kept without its traceback, which would keep the message alive."""
+        """Mark the transaction as rollback-only. A copy of ``error`` without traceback keeps no message alive."""
         if self.refusal is None:
             self.refusal = type(error)(str(error))
 
     def count_with(self, uncommitted: Uncommitted) -> None:
-        """Count among others from now on; raises `ResourceAllocationError` when they are too many."""
+        """Count the messages in ``uncommitted`` from now on.
+
+        Raises:
+            ResourceAllocationError: the limit is exceeded.
+        """
         if uncommitted.count + self.count > uncommitted.limit:
             raise ResourceAllocationError(
                 f"prepared transactions hold {uncommitted.count} messages, at most {uncommitted.limit} are allowed: "
@@ -150,17 +168,21 @@ class Transaction:
 
     @property
     def counted(self) -> int:
-        """How many of the sends, from the first, count in memory."""
+        """The number of sends, from the first, that count in memory."""
         return self._counted
 
     @property
     def size(self) -> int:
-        """How much there is to carry out."""
+        """The number of changes to carry out."""
         return self.count + len(self.removals)
 
     def forget(self, at_most: int) -> bool:
-        """Forget so many sends, the last ones first, which count in memory no longer, and then as many
-        acknowledgements; True while there are more.
+        """Drop up to ``at_most`` sends from the end, or acknowledgements if no sends are left.
+
+        Dropped sends no longer count in memory.
+
+        Returns:
+            True if sends or acknowledgements are left.
         """
         sends = self.sends
         if sends:
@@ -173,7 +195,7 @@ class Transaction:
         return len(sends) + len(self.acks) > 0
 
     def end_count(self) -> None:
-        """It is committed or rolled back: the number of its messages counts no longer."""
+        """Stop counting the transaction's messages after commit or rollback."""
         self._uncommitted.count -= self.count
         self._counted = 0
         self.count = 0

@@ -1,8 +1,8 @@
-"""A branch of a distributed transaction, and what a message store keeps of it from its prepare to its end.
+"""A branch of a distributed transaction, and its record in the message store between prepare and end.
 
-The store has the branch's sends in a line of its own (``transaction://``), and one fact that says where they go and
-which messages the branch acknowledged (`spanwire.broker.metadata.XA_BRANCHES`, under the key of the branch's id). Both
-come in one unit, and go in one.
+The store has the branch's sends in a destination of its own (``transaction://``). A fact names the final destinations
+and the messages that the branch acknowledged (`spanwire.broker.metadata.XA_BRANCHES`, with the branch's id as the key).
+Fact and messages are stored in one unit and removed in one unit.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from spanwire.model.destination import SCHEDULE, TRANSACTION, Destination
 from spanwire.model.errors import ResourceAllocationError, StoreError
 from spanwire.model.ids import XaTransactionId
 
-LAST_KIND: Final = TRANSACTION - 1  # of a destination that a branch may send to or acknowledge from, but for jobs
+LAST_KIND: Final = TRANSACTION - 1  # highest kind of destination in a branch, except SCHEDULE
 
 
 class StoredAcks:
-    """Messages of one destination that the branch acknowledged, by ascending sequence. After a restart
-    ``redeliveries`` says how often some were delivered, ``first_order`` where they stood: before all others, and
-    ``home`` is where they count as being out.
+    """Messages of one destination that the branch acknowledged, by ascending sequence.
+
+    After a restart ``redeliveries`` holds redelivery counts, ``first_order`` the dispatch order before all other
+    messages, and ``home`` the queue that counts the messages as in flight.
     """
 
     __slots__ = ("destination", "first_order", "home", "redeliveries", "sequences")
@@ -39,9 +40,11 @@ class StoredAcks:
 
 
 class BranchRecord:
-    """What the store keeps of a prepared branch; ``line`` is the number of its line, and ``sends`` say where the
-    messages there are to go, one after the other. ``sequences`` are those of the messages: the line itself knows them.
-    Scheduled ones are delivered with the rights of ``sender``.
+    """The stored record of a prepared branch.
+
+    ``line`` is the number of the branch's destination in the store. ``sends`` are the final destinations of the
+    messages there, in order. ``sequences`` of the messages are not part of the encoded record. Scheduled messages are
+    delivered with the rights of ``sender``.
     """
 
     __slots__ = ("acks", "line", "sender", "sends", "sequences")
@@ -54,16 +57,18 @@ class BranchRecord:
         self.sender: Principal | None = None
 
     def removals(self) -> list[tuple[Destination, int]]:
-        """The messages of the line."""
+        """Return the messages of the branch's destination, for their removal."""
         line = line_of(self.line)
         return [(line, sequence) for sequence in self.sequences]
 
 
 class Branch(Transaction):
-    """A branch. ``siblings`` are the branches of the connection where ``user`` began it, None when that is gone;
-    ``places`` those of all connections that work in it. ``record`` is what the store keeps, once it is prepared. With
-    ``on_disk`` the broker was started since, and has the sends only after they were ``loaded``; ``finishing`` says
-    that it is reading.
+    """A branch of a distributed transaction.
+
+    ``siblings`` are the branches of the connection where ``user`` began the branch; None after the connection's end.
+    ``places`` are the branches of all connections that work in the branch. ``record`` is the stored record of a
+    prepared branch. With ``on_disk`` the broker has restarted since, and the sends are in memory only once ``loaded``.
+    ``finishing`` marks a branch with an unfinished prepare, commit or rollback.
     """
 
     def __init__(self, xid: XaTransactionId, uncommitted: Uncommitted, user: str) -> None:
@@ -78,18 +83,20 @@ class Branch(Transaction):
         self.finishing = False
 
     def is_empty(self) -> bool:
-        """Whether nothing was done in it."""
+        """Return True if the branch has no work."""
         return not self.sends and not self.acks and self.refusal is None
 
 
 def line_of(number: int) -> Destination:
-    """The line of the store with this number."""
+    """Return the store's destination for the branch of this number."""
     return Destination(TRANSACTION, str(number))
 
 
 class RecordDraft:
-    """What `encode_record` writes, gathered entry by entry: sends in runs to one destination, sequences in runs of a
-    first one and a count. Each run is text as soon as the next one begins.
+    """Builds the record of a branch entry by entry.
+
+    Sends form runs to one destination; sequences form runs with a first sequence and a count. A run is encoded as soon
+    as the next run begins.
     """
 
     def __init__(self) -> None:
@@ -97,11 +104,11 @@ class RecordDraft:
         self._named: Final[list[Destination]] = []
         self._sends: Final[list[str]] = []
         self._target = 0
-        self._count = 0  # of sends to it
+        self._count = 0  # sends to the target
         self._acks: Final[list[str]] = []
 
     def send(self, destination: Destination) -> None:
-        """One more message goes there."""
+        """Add a message for ``destination``."""
         place = self._place_of(destination)
         if place != self._target:
             self._end_sends()
@@ -114,7 +121,7 @@ class RecordDraft:
             self._count = 0
 
     def acknowledge(self, destination: Destination, sequences: list[int]) -> None:
-        """Messages of one destination, by ascending sequence, were acknowledged."""
+        """Add acknowledged messages of one destination, by ascending sequence."""
         place = self._place_of(destination)
         first = 0
         count = 0
@@ -130,7 +137,11 @@ class RecordDraft:
             self._acks.append(f"[{place},{first},{count}]")
 
     def encoded(self, line: int, sender: Principal | None) -> bytes:
-        """The JSON. Raises `ResourceAllocationError` when it is too long for the store."""
+        """Return the record as JSON.
+
+        Raises:
+            ResourceAllocationError: the record is too long for the store.
+        """
         self._end_sends()
         named = [[destination.kind, destination.name] for destination in self._named]
         names = json.dumps(named, separators=(",", ":"))
@@ -157,7 +168,11 @@ class RecordDraft:
 
 
 def encode_record(record: BranchRecord) -> bytes:
-    """As the store keeps it. Raises `ResourceAllocationError` when it is too long for the store."""
+    """Return the stored form of the record.
+
+    Raises:
+        ResourceAllocationError: the record is too long for the store.
+    """
     draft = RecordDraft()
     for destination in record.sends:
         draft.send(destination)
@@ -167,7 +182,11 @@ def encode_record(record: BranchRecord) -> bytes:
 
 
 def decode_record(value: bytes) -> BranchRecord:
-    """Raises `StoreError` when ``value`` is not what `encode_record` gave."""
+    """Return the record encoded by `encode_record`.
+
+    Raises:
+        StoreError: ``value`` is no such record.
+    """
     try:
         found = json.loads(value)
         line: int = found["line"]
@@ -203,5 +222,5 @@ def _destination(entry: list[object]) -> Destination:
 
 
 def without(sequences: array[int], held: set[int]) -> array[int]:
-    """Those of ``sequences`` that are not ``held``."""
+    """Return all ``sequences`` except the sequences in ``held``."""
     return array("q", [sequence for sequence in sequences if sequence not in held])
