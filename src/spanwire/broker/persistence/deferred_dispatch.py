@@ -1,6 +1,6 @@
-"""Messages that the disk has go to their destinations, a slice at a time where they are many.
+"""Dispatches stored messages to their destinations, large numbers of messages in slices.
 
-Messages for a destination wait behind those that were safe before them and have not reached it yet; all others pass.
+Messages for a destination wait behind messages that were stored earlier and not dispatched yet; other messages pass.
 """
 
 from __future__ import annotations
@@ -15,23 +15,25 @@ from spanwire.broker.persistence.reply_queue import Waiting, WithheldMessage, an
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import QUEUE, Destination
 
-DISPATCH_STEPS: Final = 500  # messages of one slice, and of one answer that are dispatched at once
-SHARE_STEPS: Final = 100  # of a slice for one answer, before another one has its share
+DISPATCH_STEPS: Final = 500  # messages of one slice, and messages of one answer that are dispatched at once
+SHARE_STEPS: Final = 100  # steps of a slice for one answer; then the next answer has its share
 
 _NOWHERE: Final = Destination(QUEUE, "-")
 
 
 class Dispatcher(Protocol):
-    """Hands on single messages."""
+    """Dispatches single messages."""
 
     def release_one(self, entry: WithheldMessage) -> None:
-        """Dispatch it, if its destination is still there and its time is not over."""
+        """Dispatch a message, unless the destination was removed or the message has expired."""
         ...
 
 
 class Part:
-    """What is dispatched for one answer: ``messages``, the next one at the end. It waits for as many others as it has
-    ``ahead`` of it at one of its ``homes``.
+    """The dispatches of one answer.
+
+    ``messages`` is in reverse order. The part waits for ``ahead`` other parts, each the predecessor at one of
+    ``homes``.
     """
 
     __slots__ = ("ahead", "homes", "messages", "waiting")
@@ -44,11 +46,10 @@ class Part:
 
 
 class DeferredDispatch(BrokerDestination):
-    """Dispatches and answers what waited for the disk. Bounded by what waited. A job of the broker and no place for
-    messages.
+    """Dispatches and answers everything withheld for the disk. Bounded by the withheld answers.
 
-    Each destination has a line of its own, so that a commit of many messages holds up nobody elsewhere; those that
-    wait for nobody share the slices.
+    A job of the broker without messages of its own. Each destination has a separate queue, so that a large commit
+    delays no other destination. Parts without a predecessor share the slices.
     """
 
     def __init__(self, dispatcher: Dispatcher, context: BrokerContext) -> None:
@@ -61,11 +62,14 @@ class DeferredDispatch(BrokerDestination):
 
     @property
     def is_busy(self) -> bool:
-        """Return True if something has not reached its destination yet."""
+        """True while messages are not dispatched yet."""
         return len(self._lines) > 0
 
     def take(self, waiting: Waiting) -> None:
-        """Dispatch the messages of ``waiting``, then answer it: now, or in slices behind what they may not overtake."""
+        """Dispatch the messages of ``waiting``, then send the answer.
+
+        Both happen now, or in slices behind messages that may not be overtaken.
+        """
         messages = waiting.messages
         if messages is not None:
             if len(messages) > DISPATCH_STEPS or (self._lines and self._concerns_any(messages)):
@@ -89,7 +93,7 @@ class DeferredDispatch(BrokerDestination):
 
     def _enter(self, waiting: Waiting, homes: dict[BrokerDestination, None]) -> None:
         part = Part(waiting, homes)
-        part.messages.reverse()  # each is let go when it is dispatched, so that freeing them takes slices, too
+        part.messages.reverse()  # dispatch releases each message, so that freeing takes slices, too
         for home in homes:
             line = self._lines.get(home)
             if line is None:
@@ -103,7 +107,11 @@ class DeferredDispatch(BrokerDestination):
             self._context.schedule(self)
 
     def work(self) -> bool:
-        """One slice; True while there is more."""
+        """Do one slice.
+
+        Returns:
+            True if parts are left.
+        """
         end = self.steps + DISPATCH_STEPS
         while self._ready and self.steps < end:
             part = self._ready.popleft()
@@ -121,7 +129,11 @@ class DeferredDispatch(BrokerDestination):
         return len(self._ready) > 0
 
     def _dispatch(self, part: Part, end: int) -> bool:
-        """Some more messages of ``part``; True when that were all."""
+        """Dispatch some messages of ``part``.
+
+        Returns:
+            True if no message is left.
+        """
         messages = part.messages
         self.steps += 1
         while messages:
@@ -132,7 +144,7 @@ class DeferredDispatch(BrokerDestination):
         return True
 
     def _leave(self, part: Part) -> None:
-        """Its destinations are free for the next ones."""
+        """Remove ``part`` from the queues of its destinations and start parts without a predecessor."""
         for home in part.homes:
             line = self._lines[home]
             line.popleft()

@@ -1,22 +1,22 @@
-"""Copies of one topic message that reach a broker over several routes of a network: the first is taken, others are not.
+"""Copies of a topic message that arrive over several routes of a network: the first is taken, others are ignored.
 
-In a network with loops a broker forwards a topic's message to each neighbour that has consumers or leads to some, so
-the message comes to a broker over every route. All copies have one message id. `NetworkCopies` knows which ids were
-taken from links for each topic and producer, and with how many hops:
+In a network with loops a broker forwards a topic's message to each neighbour that has consumers or leads to consumers,
+so the message reaches a broker over every route. All copies have the same message id. For each topic and producer,
+`NetworkCopies` records the ids taken from links, with the number of hops:
 
-    NEW      no copy was taken: consumers and bridges get it
-    NEARER   copies were taken, with more hops each: only bridges get it, because it may go to brokers that are out of
-             reach of the others by the TTL
-    COPY     a copy with as many hops or fewer was taken: nobody gets it
+    NEW      no copy was taken: consumers and bridges get the message
+    NEARER   copies were taken, with more hops each: only bridges get the message, because the TTL may
+             have kept the earlier copies from distant brokers
+    COPY     a copy with as many hops or fewer was taken: the message is ignored
 
-A message that a client sends again has another id, and one that another broker's store sends again over the link after
-a break is recognised here as well as by its number (`spanwire.broker.persistence.producer_audit`).
+A message that a client sends again has another id. A message that a broker forwards again after a break of the link is
+recognised here, and also by its number (`spanwire.broker.persistence.producer_audit`).
 
-*Never too much.* An id is noted when its message is taken; one that was refused or waits for room is not known. What is
-below a window, or was forgotten, is taken as new.
+*Never too much.* An id is recorded when the message is taken. Refused and blocked messages are not recorded. Sequences
+below a window, or forgotten, count as new.
 
-*Bounded* by `MAX_SOURCES` and `COPY_DEPTH`. *Kept* by the store beside the windows of producers; a message of the store
-says after a restart that it was taken.
+*Bounded* by `MAX_SOURCES` and `COPY_DEPTH`. *Durable*: the store keeps the windows beside the windows of producers.
+After a restart each stored message is recorded again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from spanwire.model.destination import Destination
 from spanwire.model.ids import ProducerId, parsed_producer_id
 from spanwire.model.message import Message
 
-MAX_SOURCES: Final = 4_096  # topics of each producer: those of some thousand short connections; 2 MiB without gaps
-COPY_DEPTH: Final = 8_192  # sequences of one producer by which a slower route may be late; 1 KiB of bits after a gap
-MAX_HOPS: Final = 8  # routes with more count as equally long, so that no source has more windows
+MAX_SOURCES: Final = 4_096  # pairs of topic and producer; some thousand short connections; 2 MiB without gaps
+COPY_DEPTH: Final = 8_192  # sequences of one producer; the delay of a slower route; 1 KiB of bits after a gap
+MAX_HOPS: Final = 8  # hops; longer routes count as equal, which limits the windows of a source
 
 NEW: Final = 0
 NEARER: Final = 1
@@ -41,7 +41,7 @@ _NOWHERE: Final = Destination(0, "")
 
 
 class CopySource:
-    """What was taken of one producer's messages to one topic: a window for each number of hops."""
+    """Messages taken from one producer for one topic: a window for each number of hops."""
 
     __slots__ = ("windows",)
 
@@ -49,7 +49,7 @@ class CopySource:
         self.windows: Final[dict[int, SequenceWindow]] = {}  # `MAX_HOPS` at most
 
     def fewest_hops(self, sequence: int) -> int:
-        """The fewest hops with which this message came; 0 if it did not."""
+        """Return the smallest number of hops of this message so far, or 0 for an unknown message."""
         fewest = 0
         for hops, window in self.windows.items():
             if (fewest == 0 or hops < fewest) and window.holds(sequence):
@@ -57,7 +57,7 @@ class CopySource:
         return fewest
 
     def note(self, sequence: int, hops: int) -> None:
-        """The message came with so many hops."""
+        """Record the message with its number of hops."""
         window = self.windows.get(hops)
         if window is None:
             self.windows[hops] = SequenceWindow(sequence, COPY_DEPTH)
@@ -66,16 +66,16 @@ class CopySource:
 
 
 class NetworkCopies:
-    """The topic messages that one broker has taken from links. ``dropped`` counts the copies that were not taken.
+    """The topic messages that one broker has taken from links. ``dropped`` counts ignored copies.
 
-    Leaves to its callers which messages are judged and who gets one that is `NEARER`.
+    Callers decide about the messages to judge, and about the receivers of a `NEARER` message.
     """
 
     def __init__(self, most: int = MAX_SOURCES) -> None:
         self.dropped = 0
         self._most: Final[int] = most
         self._sources: Final[dict[tuple[ProducerId, str], CopySource]] = {}
-        self._last: CopySource | None = None  # of the last message, because the next is most often of the same source
+        self._last: CopySource | None = None  # of the last message; the next message usually has the same source
         self._producer_id: ProducerId = _NOBODY
         self._topic: Destination = _NOWHERE
 
@@ -93,7 +93,7 @@ class NetworkCopies:
         return COPY
 
     def note(self, message: Message) -> None:
-        """``message`` was taken."""
+        """Record ``message`` as taken."""
         source = self._find(message)
         if source is None:
             source = self._enter(message.message_id.producer_id, message.destination.qualified_name)
@@ -122,7 +122,7 @@ class NetworkCopies:
         return source
 
     def entries(self) -> list[tuple[str, bytes]]:
-        """All that is to be kept: names and values, the source that was quiet for longest first."""
+        """Return names and values for the store, the least recently active source first."""
         found: list[tuple[str, bytes]] = []
         for (producer_id, topic), source in self._sources.items():
             for hops, window in source.windows.items():
@@ -132,7 +132,7 @@ class NetworkCopies:
         return found
 
     def restore(self, name: str, value: bytes) -> None:
-        """Take back one of `entries`; one that cannot be read is left out, which only lets copies pass."""
+        """Restore an entry of `entries`. An unreadable entry is ignored, at the risk of accepted copies."""
         hops, _, rest = name.partition(":")
         size, _, rest = rest.partition(":")
         window = decoded_window(value, COPY_DEPTH)
@@ -151,7 +151,7 @@ class NetworkCopies:
 
 
 def hops_of(message: Message) -> int:
-    """Return how many brokers ``message`` came through, `MAX_HOPS` for more."""
+    """Return the number of brokers that ``message`` passed, at most `MAX_HOPS`."""
     return min(max(len(message.broker_path), 1), MAX_HOPS)
 
 

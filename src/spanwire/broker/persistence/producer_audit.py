@@ -1,31 +1,32 @@
-"""What producers have sent already, so that a message whose answer was lost and that is sent again stays one message.
+"""Detects repeated sends, so that a message sent again after a lost answer is stored once.
 
-A failover client that loses its connection sends again, under the same ids, whatever was not answered. For each
-producer the audit knows which of its sequences are in the store or on their way there. A send that a client repeats
-after a reconnect is compared with that: what is known is answered once it is safe, and goes no further.
+A failover client that loses its connection repeats all unanswered sends with the same ids. For each producer the audit
+records the sequences that are in the store or on their way. A repeated send of a known sequence is answered once the
+original is safe, and has no other effect.
 
-*Never too much.* Sequences are noted when the store takes a message, never before; a send that was refused, parked or
-not persistent is not known and passes when it comes again. What lies below a window passes as well.
+*Never too much.* A sequence is recorded when the store takes the message, never before. A send that was refused,
+blocked or not persistent is unknown and passes on repetition. Sequences below a window pass as well.
 
-*Bounded.* As many producers as `MAX_PRODUCERS` and as many sequences of each as `DEFAULT_DEPTH`; beyond that the
-producer that was quiet for longest is forgotten, and a repetition of its sends would pass.
+*Bounded.* At most `MAX_PRODUCERS` producers and `DEFAULT_DEPTH` sequences of each. Beyond the limit the producer
+without recent sends is forgotten, and repetitions of its sends would pass.
 
-*Kept.* The store copies all of it into its journal now and then (`ProducerAudit.audit_facts`); with the messages and
-cancellations behind the newest copy that tells all. A committed transaction is a fact of its commit's unit.
+*Durable.* The store copies the audit into its journal from time to time (`ProducerAudit.audit_facts`). The newest copy,
+with the messages and cancellations after the copy, restores the audit. A committed transaction is a fact in the unit of
+its commit.
 
-*Links.* A broker that forwards a message out of its store sends a number along that no other message of any store has
-(`ProducerAudit.number_of`). What was not answered when the link broke is forwarded again, flagged as delivered before;
-if this broker took a message of that number from a link, it is a repetition. A message that is not flagged is never
-one, nor is one that comes back from another store: it has another number there. So nothing is dropped that was only
-once in the store of its sender. Other brokers send no numbers; where the connector says so (``auditNetworkProducers``)
-their messages are compared by sender, queue and message id, which is right as long as none of their queues holds two
-messages of one id.
+*Links.* A broker that forwards a message out of its store adds a number, unique among the messages of all stores
+(`ProducerAudit.number_of`). After a break of the link unanswered messages are forwarded again, flagged as redelivered.
+If this broker took a message of the same number from a link before, the message is a repetition. A message without the
+flag is never a repetition. A message that returns from another store has another number there. So no message is dropped
+that was only once in the store of its sender. Other brokers send no numbers. If the connector allows
+(``auditNetworkProducers``), their messages are compared by sender, queue and message id, which is correct as long as no
+queue of the sender holds two messages of one id.
 
 Keys of the facts, one letter and a name in UTF-8: ``P`` and the producer id, ``T`` and the connection id of local
 transactions, ``L`` and the upper bits of a link's numbers in hexadecimal, or the ids of a broker and a producer with
-the queue between them; for the values see ``sequence_window.py``.
-``C`` and a name of `NetworkCopies` for topic messages that came over links.
-``I`` alone: random octets, by which this store's numbers differ from all others.
+the queue between the two. For the values see ``sequence_window.py``. ``C`` and a name of `NetworkCopies` for topic
+messages that arrived over links. ``I`` alone: random octets that distinguish this store's numbers from the numbers of
+other stores.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from spanwire.model.destination import Destination
 from spanwire.model.ids import MessageId, ProducerId, TransactionId, parsed_producer_id
 from spanwire.model.message import Message
 
-MAX_PRODUCERS: Final = 1024  # ActiveMQ's maxFailoverProducersToTrack is 64, which one busy client exceeds
-MAX_TRACKED: Final = 65_536  # the most that a configuration may ask for: 20 MiB of windows
+MAX_PRODUCERS: Final = 1024  # producers; one busy client exceeds the 64 of ActiveMQ's maxFailoverProducersToTrack
+MAX_TRACKED: Final = 65_536  # producers; the maximum of the configuration, 20 MiB of windows
 
 PRODUCER: Final = "P"
 TRANSACTIONS: Final = "T"
@@ -54,10 +55,10 @@ COPIES: Final = "C"
 IDENTITY: Final = "I"
 IDENTITY_SIZE: Final = 8  # octets
 
-LOW_BITS: Final = 16  # of a number: those of the sequence as they are
+LOW_BITS: Final = 16  # bits of a number; the low bits of the sequence
 LOW: Final = (1 << LOW_BITS) - 1
-HASH_SIZE: Final = 6  # octets of a number above them
-SIGN: Final = 1 << 63  # set in every number: other brokers leave the place empty or count in it
+HASH_SIZE: Final = 6  # octets of a number above the low bits
+SIGN: Final = 1 << 63  # set in every number; other brokers leave the field empty or count up from 0
 
 logger = logging.getLogger(__name__)
 
@@ -65,21 +66,21 @@ _NOBODY: Final = ProducerId("", 0, 0)
 
 
 class AuditedProducer:
-    """One producer's window. ``producer_id`` is no longer its own once the audit has forgotten it."""
+    """The window of one producer. ``producer_id`` is reset once the audit has forgotten the producer."""
 
     __slots__ = ("placed", "producer_id", "window")
 
     def __init__(self, producer_id: ProducerId, window: SequenceWindow) -> None:
         self.window: Final[SequenceWindow] = window
         self.producer_id = producer_id
-        self.placed = window.highest  # where it stood when it was last put at the young end
+        self.placed = window.highest  # highest sequence when last moved to the young end
 
 
 class ProducerAudit(AuditSource):
-    """The windows of all producers, of committed transactions and of what came over links from other brokers.
+    """The windows of all producers, of committed transactions and of messages received over links.
 
-    Leaves to its callers who is to be judged. ``duplicates`` counts what was recognised. ``identity`` are random octets
-    for a new store; one that has been used has its own, and a broker without a store needs none.
+    Callers decide about the messages to check. ``duplicates`` counts recognised repetitions. ``identity`` are random
+    octets for a new store. A used store has its own identity, and a broker without a store needs none.
     """
 
     def __init__(self, depth: int = DEFAULT_DEPTH, max_producers: int = MAX_PRODUCERS, identity: bytes = b"") -> None:
@@ -89,16 +90,19 @@ class ProducerAudit(AuditSource):
         self._producers: Final[dict[ProducerId, AuditedProducer]] = {}
         self._transactions: Final[dict[str, SequenceWindow]] = {}
         self._links: Final[dict[str, SequenceWindow]] = {}
-        self._numbered: Destination | None = None  # of the last number that was asked for
+        self._numbered: Destination | None = None  # destination of the last `number_of`
         self._epoch = -1
         self._upper: i64 = 0
-        self._noted: SequenceWindow | None = None  # of the last number that came over a link
+        self._noted: SequenceWindow | None = None  # window of the last number received over a link
         self._noted_upper: i64 = 0
         self.copies: Final[NetworkCopies] = NetworkCopies()
         self.duplicates = 0
 
     def stored(self, known: AuditedProducer | None, message_id: MessageId) -> AuditedProducer:
-        """The store took a message. ``known`` is what the last call for the same connection gave."""
+        """Record that the store took a message.
+
+        ``known`` is the result of the previous call for the same connection.
+        """
         producer_id = message_id.producer_id
         if known is None or known.producer_id is not producer_id:
             found = self._producers.get(producer_id)
@@ -106,32 +110,32 @@ class ProducerAudit(AuditSource):
                 found = AuditedProducer(producer_id, SequenceWindow(message_id.sequence, self._depth))
                 self._place(found)
                 return found
-            found.producer_id = producer_id  # equal, and next time the same object
+            found.producer_id = producer_id  # equal ids; next time the identical object
             known = found
         known.window.add(message_id.sequence)
         return known
 
     def stored_run(self, known: AuditedProducer | None, first: MessageId, count: int) -> AuditedProducer:
-        """`stored` for ``count`` messages of one producer that follow one another."""
+        """Record ``count`` consecutive messages of one producer, as `stored` does."""
         known = self.stored(known, first)
         if count > 1:
             known.window.add_run(first.sequence + 1, first.sequence + count - 1)
         return known
 
     def is_stored(self, message_id: MessageId) -> bool:
-        """Whether the store has this message, or had it."""
+        """Return True if the store has or had this message."""
         found = self._producers.get(message_id.producer_id)
         return found is not None and found.window.holds(message_id.sequence)
 
     def is_repeated(self, message_id: MessageId) -> bool:
-        """`is_stored` for a message that somebody may have sent before, counted and logged."""
+        """Return True for a repeated message like `is_stored`. Repetitions are counted and logged."""
         if not self.is_stored(message_id):
             return False
         self._count(message_id)
         return True
 
     def _place(self, audited: AuditedProducer) -> None:
-        """Make room among the producers: the oldest goes, but one that has sent since gets another round."""
+        """Add a producer and make room: the oldest is forgotten, unless the producer has sent since its last turn."""
         producers = self._producers
         while len(producers) >= self._max:
             key = next(iter(producers))
@@ -144,7 +148,7 @@ class ProducerAudit(AuditSource):
         producers[audited.producer_id] = audited
 
     def committed(self, transaction_id: TransactionId) -> list[Fact]:
-        """A transaction takes effect; gives what the store must keep with it."""
+        """Record the commit of a transaction and return the facts to store with the commit."""
         name = transaction_id.connection_id
         forgotten = _note(self._transactions, name, transaction_id.value, self._depth, self._max)
         facts: list[Fact] = []
@@ -156,21 +160,21 @@ class ProducerAudit(AuditSource):
         return facts
 
     def was_committed(self, transaction_id: TransactionId) -> bool:
-        """Whether this transaction took effect before."""
+        """Return True if the transaction was committed before."""
         window = self._transactions.get(transaction_id.connection_id)
         return window is not None and window.holds(transaction_id.value)
 
     def withdrawn(self, transaction_id: TransactionId) -> None:
-        """It did not take effect after all: the store refused it."""
+        """Remove the record of a commit that the store refused."""
         window = self._transactions.get(transaction_id.connection_id)
         if window is not None:
             window.remove(transaction_id.value)
 
     def number_of(self, destination: Destination, sequence: int) -> i64:
-        """The number of a message of this broker's store for the next broker; 0 when it is not in the store.
+        """Return the number of a stored message for the next broker, or 0 for a message not in the store.
 
-        Its low bits are those of the sequence; the others stand for the store, the destination and the rest of the
-        sequence. As a signed number it is below 0.
+        The low bits are the low bits of the sequence. The other bits identify the store, the destination and the rest
+        of the sequence. As a signed number the result is negative.
         """
         if sequence <= 0 or not self._identity:
             return 0
@@ -185,7 +189,7 @@ class ProducerAudit(AuditSource):
         return self._upper | low
 
     def came_over_link(self, message: Message) -> None:
-        """The store took what another broker forwarded."""
+        """Record that the store took a message forwarded by another broker."""
         if is_numbered(message):
             self._note_number(message.link_number)
         elif is_first_visit(message.broker_path):
@@ -193,9 +197,9 @@ class ProducerAudit(AuditSource):
             _note(self._links, _maker(message), message.message_id.sequence, self._depth, self._max)
 
     def is_repeated_over_link(self, message: Message, by_makers: bool) -> bool:
-        """Whether another broker forwards what it has forwarded before and the store took; counted and logged.
+        """Return True if another broker forwards a message again. Repetitions are counted and logged.
 
-        ``by_makers``: messages without a number are known by their ids.
+        ``by_makers`` identifies messages without a number by their ids.
         """
         if message.redelivery_count == 0:
             return False
@@ -212,7 +216,7 @@ class ProducerAudit(AuditSource):
         return found
 
     def audit_facts(self) -> list[Fact]:
-        """All that is to be kept."""
+        """Return all facts for the store."""
         facts: list[Fact] = []
         if self._identity:
             facts.append(Fact(PRODUCER_AUDIT, IDENTITY.encode(), self._identity))
@@ -229,7 +233,7 @@ class ProducerAudit(AuditSource):
         return facts
 
     def restore(self, key: bytes, value: bytes) -> None:
-        """Takes a fact of an earlier run; one that cannot be read is left out, which only lets repetitions pass."""
+        """Restore a fact of an earlier run. An unreadable fact is ignored, at the risk of accepted repetitions."""
         try:
             text = key.decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
@@ -256,8 +260,10 @@ class ProducerAudit(AuditSource):
             self._links[name] = window
 
     def recovered(self, message: Message) -> None:
-        """A message that was written after the newest copy. What other brokers forwarded says nothing about producers:
-        they may send to this broker what only another one has taken in full.
+        """Record a message that was written after the newest copy.
+
+        Forwarded messages do not count for their producer: the producer may repeat to this broker a send that only
+        another broker took completely.
         """
         if message.broker_path:
             self.came_over_link(message)
@@ -267,8 +273,9 @@ class ProducerAudit(AuditSource):
             self.stored(None, message.message_id)
 
     def recovered_cancellation(self, producer: str, sequence: int) -> None:
-        """A message that was not needed any more when it was to be written; for one that came over a link ``sequence``
-        is its number there and ``producer`` empty.
+        """Record a message that was removed before the store wrote the message.
+
+        For a message from a link ``producer`` is empty and ``sequence`` is the link number.
         """
         if not producer and sequence < 0:
             self._note_number(sequence)
@@ -281,7 +288,7 @@ class ProducerAudit(AuditSource):
         upper: i64 = number >> LOW_BITS
         low: int = number & LOW
         noted = self._noted
-        if noted is not None and upper == self._noted_upper:  # it is the youngest already
+        if noted is not None and upper == self._noted_upper:  # already the youngest window
             noted.add(low)
             return
         name = _link(number)
@@ -295,17 +302,21 @@ class ProducerAudit(AuditSource):
 
 
 def is_numbered(message: Message) -> bool:
-    """Whether the broker that forwarded ``message`` gave it a number that no other message has (`number_of`)."""
+    """Return True if the forwarding broker gave ``message`` a unique number (`number_of`)."""
     return message.link_number < 0
 
 
 def is_first_visit(broker_path: tuple[str, ...]) -> bool:
-    """Whether a message has been at the broker that forwarded it only once."""
+    """Return True if the message has visited the forwarding broker only once."""
     return len(broker_path) > 0 and broker_path.count(broker_path[-1]) == 1
 
 
 def _note(table: dict[str, SequenceWindow], name: str, sequence: int, depth: int, limit: int) -> list[str]:
-    """Notes ``sequence`` in the window of ``name``, which is the youngest now; gives the names that had to go."""
+    """Mark ``sequence`` as seen in the window of ``name`` and make the window the youngest.
+
+    Returns:
+        The names of forgotten windows.
+    """
     window = table.pop(name, None)
     if window is None:
         window = SequenceWindow(sequence, depth)
@@ -323,7 +334,7 @@ def _note(table: dict[str, SequenceWindow], name: str, sequence: int, depth: int
 def _add_fact(facts: list[Fact], kind: str, name: str, window: SequenceWindow) -> None:
     key = _key(kind, name)
     value = window.encoded()
-    if value and len(key) <= MAX_KEY_BYTES:  # a producer with a longer name is only known until the broker stops
+    if value and len(key) <= MAX_KEY_BYTES:  # a longer name is known only until the broker stops
         facts.append(Fact(PRODUCER_AUDIT, key, value))
 
 

@@ -1,4 +1,4 @@
-"""Recovered contents of a store, handed to the broker before the first connection."""
+"""Recovered contents of a store, passed to the broker before the first connection."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from spanwire.model.destination import Destination
 
 
 class Expirations:
-    """The messages of one destination that expire: ``sequences`` in rising order and, at the same place in
-    ``wall_ms``, when (milliseconds since 1970).
+    """The expiring messages of one destination.
+
+    ``sequences`` is in ascending order. ``wall_ms`` holds the expiration of each message at the same index, in
+    milliseconds since 1970.
     """
 
     __slots__ = ("sequences", "wall_ms")
@@ -21,11 +23,14 @@ class Expirations:
 
 
 class RecoveredDestination:
-    """One stored destination: the sequences of its messages in rising order; how often some of them were delivered
-    without being acknowledged (sequence → redelivery count; absent means never); those whose priority is not
-    `spanwire.model.message.DEFAULT_PRIORITY` (sequence → priority); and those that expire.
+    """One stored destination.
 
-    A message stored by journal format 1 is in neither of the last two, whatever its priority and expiration are.
+    - ``sequences``: the messages, in ascending order.
+    - ``redeliveries``: sequence → deliveries without acknowledgement; a missing sequence means none.
+    - ``priorities``: sequence → priority, unless `spanwire.model.message.DEFAULT_PRIORITY`.
+    - ``expirations``: the expiring messages.
+
+    Messages stored by journal format 1 never appear in ``priorities`` and ``expirations``.
     """
 
     __slots__ = ("destination", "expirations", "priorities", "redeliveries", "sequences")
@@ -46,5 +51,5 @@ class RecoveredDestination:
 
 
 def no_expirations() -> Expirations:
-    """Nothing expires."""
+    """Return empty `Expirations`."""
     return Expirations(array("q"), array("q"))

@@ -1,4 +1,4 @@
-"""Answers that wait for the disk, in the order of the positions they wait for."""
+"""Answers withheld until the disk has the changes, in the order of the store's positions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from spanwire.model.message import Message
 
 
 class WithheldMessage:
-    """A message that may only be dispatched once everything up to some position is safe: its destination, itself, its
-    sequence (0: the store does not have it, it only keeps its place behind one that waits). One of a transaction has
-    its sequence in the ``line`` of a unit, counted from 0, and counts in ``usage`` until it is dispatched.
+    """A message withheld until the store has synced a position.
+
+    ``sequence`` 0 marks a message not in the store, withheld only to keep its order behind stored messages. A message
+    of a transaction gets its sequence from ``line``; before, ``sequence`` is the index in the line. Such a message
+    counts in ``usage`` until its dispatch.
     """
 
     __slots__ = ("home", "line", "message", "sequence", "usage")
@@ -34,9 +36,10 @@ class WithheldMessage:
 
 @mypyc_attr(acyclic=True)
 class Waiting:
-    """One answer, and what is to be dispatched just before it is given: ``messages``, or what the answer itself lets
-    into ``homes``. Many messages come with their ``homes``, too. The line that it waits in is all that knows of it, and
-    lets it go, so that it need not be looked through for cycles (``acyclic``).
+    """A reply withheld until the store reaches ``position``, and the messages to dispatch first.
+
+    ``homes`` are the destinations of many ``messages``, or of messages dispatched by the reply itself. Only the reply
+    queue refers to the object, so garbage collection need not search for cycles (``acyclic``).
     """
 
     __slots__ = ("homes", "messages", "outlet", "position", "token")
@@ -50,9 +53,7 @@ class Waiting:
 
 
 class WaitingLine:
-    """The answers that wait. Bounded by what clients have asked for and not been told: each waits for its own
-    answer.
-    """
+    """The queue of withheld replies. Bounded by the unanswered requests of clients."""
 
     def __init__(self) -> None:
         self._line: Final[deque[Waiting]] = deque()
@@ -62,15 +63,15 @@ class WaitingLine:
         return len(self._line)
 
     def is_stored(self, position: int) -> bool:
-        """Whether everything up to ``position`` is safe already."""
+        """Return True if everything up to ``position`` is safe already."""
         return position <= self.stored_position
 
     def add(self, waiting: Waiting) -> None:
-        """Answer later; positions are asked for in ascending order."""
+        """Withhold a reply. Positions must be ascending."""
         self._line.append(waiting)
 
     def advance(self, position: int) -> list[Waiting]:
-        """Everything up to ``position`` is safe: take what waited for it."""
+        """Record that everything up to ``position`` is safe; remove and return the replies for these positions."""
         self.stored_position = max(self.stored_position, position)
         ready: list[Waiting] = []
         while self._line and self._line[0].position <= position:
@@ -78,14 +79,14 @@ class WaitingLine:
         return ready
 
     def take_all(self) -> list[Waiting]:
-        """Everything, when the store has failed."""
+        """Remove and return all replies after a failure of the store."""
         ready = list(self._line)
         self._line.clear()
         return ready
 
 
 def answer(waiting: Waiting, error: SpanwireError | None) -> None:
-    """Tell the client."""
+    """Send the reply to the client."""
     if waiting.token != NO_TOKEN:
         waiting.outlet.connection.completed(waiting.token, error)
         waiting.outlet.mark_dirty()

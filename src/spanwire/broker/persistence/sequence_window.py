@@ -1,14 +1,14 @@
-"""Which of the numbers that somebody counts upwards have been seen: the highest, and a bit for each of the last ones.
+"""Window of seen sequence numbers: the highest number, and a bit for each of the last numbers.
 
-A window is made for the first number it is told. What lies below that, or too far below the highest, is not known: the
-answer is then that it was not seen, because a message that is sent twice does less harm than one that is dropped.
+A window starts with its first number. Lower numbers, and numbers too far below the highest, count as unseen, because a
+duplicate message does less harm than a lost message.
 
-The bytes of a window that is kept on the disk, little-endian::
+The bytes of a window on the disk, little-endian::
 
     0         1              9               17
     | form 1  | lowest i64   | highest i64   | a bit for the lowest, the one above it, … up to the highest |
 
-The bits are left out when all of them are set.
+The bits are omitted if all are set.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-DEFAULT_DEPTH: Final = 2048  # failoverProducersAuditDepth of ActiveMQ's KahaDB
-MAX_DEPTH: Final = 65_536  # 8 KiB of bits in each window
+DEFAULT_DEPTH: Final = 2048  # sequences; failoverProducersAuditDepth of ActiveMQ's KahaDB
+MAX_DEPTH: Final = 65_536  # sequences; 8 KiB of bits in each window
 
 _FORM: Final = 1
 _HEAD: Final = Struct("<Bqq")
@@ -25,7 +25,7 @@ _ALL: Final = 0xFF
 
 
 class SequenceWindow:
-    """One window of ``depth`` numbers. Bits are only kept once there has been a gap."""
+    """A window of ``depth`` numbers. Bits exist only after a gap."""
 
     __slots__ = ("_bits", "_depth", "_lowest", "highest")
 
@@ -36,7 +36,7 @@ class SequenceWindow:
         self.highest = first
 
     def add(self, sequence: int) -> None:
-        """``sequence`` was seen. One that is too old to be remembered changes nothing."""
+        """Mark ``sequence`` as seen. A sequence too far below the highest has no effect."""
         highest = self.highest
         if sequence == highest + 1 and self._bits is None:
             self.highest = sequence
@@ -46,7 +46,7 @@ class SequenceWindow:
             self._add_below(sequence)
 
     def add_run(self, first: int, last: int) -> None:
-        """All from ``first`` to ``last`` were seen, in this order. Looks at no more of them than the window has."""
+        """Mark all numbers from ``first`` to ``last`` as seen. Visits no more numbers than the window has."""
         if first == self.highest + 1 and self._bits is None:
             self.highest = last
             return
@@ -54,14 +54,14 @@ class SequenceWindow:
             self.add(sequence)
 
     def remove(self, sequence: int) -> None:
-        """``sequence`` counts as not seen."""
+        """Mark ``sequence`` as unseen."""
         if self.holds(sequence):
             bits = self._bits_now()
             place = sequence % self._depth
             bits[place >> 3] = bits[place >> 3] & (_ALL ^ 1 << (place & 7))
 
     def holds(self, sequence: int) -> bool:
-        """Whether ``sequence`` is known to have been seen."""
+        """Return True if ``sequence`` is known as seen."""
         if sequence > self.highest or sequence < self.lowest:
             return False
         bits = self._bits
@@ -72,11 +72,11 @@ class SequenceWindow:
 
     @property
     def lowest(self) -> int:
-        """The lowest number of which anything is known."""
+        """The lowest number of the window."""
         return max(self._lowest, self.highest - self._depth + 1)
 
     def encoded(self) -> bytes:
-        """The bytes to keep; empty when nothing has been seen."""
+        """Return the bytes for the store, empty if no number is seen."""
         lowest = self.lowest
         seen = self._seen(lowest)
         if seen == 0:
@@ -88,7 +88,7 @@ class SequenceWindow:
         return head if seen == (1 << count) - 1 else head + seen.to_bytes((count + 7) >> 3, "little")
 
     def _seen(self, lowest: int) -> int:
-        """A number whose lowest bit stands for ``lowest``, the next one for the number above it, …"""
+        """Return the bits as an integer whose lowest bit stands for ``lowest``."""
         every = (1 << self.highest - lowest + 1) - 1
         bits = self._bits
         if bits is None:
@@ -98,7 +98,7 @@ class SequenceWindow:
         return (ring >> turn | ring << self._depth - turn) & every
 
     def _rise(self, sequence: int) -> None:
-        """A new highest; what was left out between is not seen."""
+        """Set a new highest number. The skipped numbers are unseen."""
         bits = self._bits_now()
         depth = self._depth
         if sequence - self.highest >= depth:
@@ -124,7 +124,7 @@ class SequenceWindow:
         bits[place >> 3] = bits[place >> 3] | 1 << (place & 7)
 
     def _bits_now(self) -> bytearray:
-        """The bits, made from the plain range the first time."""
+        """Return the bits, created from the plain range on the first call."""
         bits = self._bits
         if bits is None:
             depth = self._depth
@@ -137,7 +137,7 @@ class SequenceWindow:
 
 
 def decoded_window(value: bytes, depth: int) -> SequenceWindow | None:
-    """The window that `SequenceWindow.encoded` wrote, as far as ``depth`` reaches; None if ``value`` is none."""
+    """Return the window written by `SequenceWindow.encoded`, limited to ``depth``; None if ``value`` is no window."""
     if len(value) < _HEAD.size:
         return None
     form, lowest, highest = _HEAD.unpack_from(value)

@@ -1,4 +1,4 @@
-"""What a store is to do as one, gathered a slice at a time."""
+"""A unit of changes that a store applies atomically, collected a slice at a time."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Final
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
-ALIGNMENT: Final = 8  # bytes to which a store may round up each message
+ALIGNMENT: Final = 8  # bytes; a store may round up each message to a multiple
 
 
 class UnitLine:
-    """The messages of a unit for one destination, its ``place``-th: ``count`` so far. Once the store has the unit, the
-    first of them has the sequence ``first``, and the others those behind it.
+    """The messages of a unit for one destination.
+
+    ``place`` is the index of the destination in the unit, ``count`` the number of messages so far. Once the store has
+    the unit, ``first`` is the sequence of the first message; the sequences of the others follow.
     """
 
     __slots__ = ("count", "destination", "first", "place")
@@ -35,11 +37,11 @@ class UnitRemovals:
 
 
 class StoreUnit:
-    """Additions and removals that a store takes all at once (`MessageStore.append_gathered`). Gathering changes nothing
-    in the store.
+    """Additions and removals that a store applies atomically (`MessageStore.append_gathered`).
 
-    ``messages[i]`` with the bytes ``payloads[i]`` belongs to ``lines[i]``; ``message_bytes`` is the size of all, each
-    rounded up, and ``expiring`` how many of them expire.
+    The store changes only when the complete unit is appended. ``messages[i]`` with the bytes ``payloads[i]`` belongs to
+    ``lines[i]``. ``message_bytes`` is the total size with each message rounded up; ``expiring`` is the number of
+    expiring messages.
     """
 
     __slots__ = (
@@ -59,7 +61,7 @@ class StoreUnit:
         self._removed = 0
 
     def add(self, destination: Destination, message: Message) -> UnitLine:
-        """Add ``message``; its place in the line is the line's ``count`` before the call."""
+        """Add ``message``. Its index in the returned line is the line's ``count`` before the call."""
         line = self._last
         if line is None or line.destination is not destination:
             name = destination.qualified_name
@@ -79,7 +81,7 @@ class StoreUnit:
         return line
 
     def remove(self, destination: Destination, sequence: int) -> None:
-        """Remove a message that the store has."""
+        """Remove a stored message."""
         name = destination.qualified_name
         removals = self._removals_by_name.get(name)
         if removals is None:
@@ -89,25 +91,25 @@ class StoreUnit:
         self._removed += 1
 
     def additions(self) -> list[tuple[Destination, Message]]:
-        """Return what it adds, one by one."""
+        """Return all additions."""
         return [(line.destination, message) for line, message in zip(self.lines, self.messages, strict=True)]
 
     def removed(self) -> list[tuple[Destination, int]]:
-        """Return what it removes, one by one."""
+        """Return all removals."""
         return [(own.destination, sequence) for own in self.removals() for sequence in own.sequences]
 
     def take(self, sequences: list[int]) -> None:
-        """The store has it, the messages under these sequences: those of a line follow one another."""
+        """Record the sequences that the store assigned. The sequences of a line are consecutive."""
         for line, sequence in zip(reversed(self.lines), reversed(sequences), strict=True):
             line.first = sequence
 
     @property
     def size(self) -> int:
-        """How many messages it adds and removes."""
+        """The number of messages added and removed."""
         return len(self.messages) + self._removed
 
     def is_empty(self) -> bool:
-        """Return True if it neither adds nor removes anything."""
+        """Return True if the unit adds and removes no message."""
         return not self.messages and not self._removals_by_name
 
     def targets(self) -> list[UnitLine]:
@@ -115,5 +117,5 @@ class StoreUnit:
         return list(self._by_name.values())
 
     def removals(self) -> list[UnitRemovals]:
-        """Return what it removes, by destination."""
+        """Return the removals by destination."""
         return list(self._removals_by_name.values())

@@ -1,4 +1,4 @@
-"""How many bytes are on their way to the disk, so that sends can be held back before that grows without end."""
+"""Counts the bytes on their way to the disk, so that sends can be blocked before the number grows too large."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import Final
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.ports import MessageStore
 
-MAX_UNSTORED_BYTES: Final = (
-    64 * 1024 * 1024
-)  # persistent messages taken and not yet synced, before sends wait for the disk
-UNSTORED_SHARE: Final = 10  # percent of memoryUsage and of storeUsage that they may take: they come on top of both
-UNSTORED_STEPS: Final = 64  # parts in which the bytes on their way to the disk are counted
+MAX_UNSTORED_BYTES: Final = 64 * 1024 * 1024  # bytes of persistent messages not synced; above this sends wait
+UNSTORED_SHARE: Final = 10  # percent of memoryUsage and of storeUsage; unsynced bytes come on top of both
+UNSTORED_STEPS: Final = 64  # steps in which unsynced bytes are counted
 
 
 class UnstoredStep:
-    """Some bytes that are safe once the store reaches ``position``."""
+    """A number of bytes that are safe once the store reaches ``position``."""
 
     __slots__ = ("position", "size")
 
@@ -25,7 +23,7 @@ class UnstoredStep:
 
 
 class Unstored:
-    """Counts the bytes of messages that the store took and has not reported as safe, in steps."""
+    """Counts, in steps, the bytes of messages that the store has taken but not reported as safe."""
 
     def __init__(self, store: MessageStore | None, limit_bytes: int = MAX_UNSTORED_BYTES) -> None:
         self._store: Final[MessageStore | None] = store
@@ -36,15 +34,15 @@ class Unstored:
         self._uncounted_bytes = 0
 
     def is_full(self) -> bool:
-        """Whether the disk is too far behind to take more."""
+        """Return True if the disk is too far behind for further messages."""
         return self._bytes >= self.limit_bytes
 
     def is_half_full(self) -> bool:
-        """Whether it is far enough behind for work that can wait to wait."""
+        """Return True if deferrable work should wait for the disk."""
         return self._bytes * 2 >= self.limit_bytes
 
     def add(self, size: int) -> None:
-        """``size`` more bytes are on their way to the disk."""
+        """Count ``size`` more bytes on their way to the disk."""
         self._bytes += size
         self._uncounted_bytes += size
         if self._uncounted_bytes >= self._step_bytes:
@@ -53,13 +51,13 @@ class Unstored:
             self._uncounted_bytes = 0
 
     def stored(self, position: int) -> None:
-        """Bytes up to ``position`` reached the disk."""
+        """Record that all bytes up to ``position`` reached the disk."""
         while self._steps and self._steps[0].position <= position:
             self._bytes -= self._steps.pop(0).size
 
 
 def unstored_limit(limits: UsageLimits) -> int:
-    """How many bytes may be on their way to the disk of a broker with these limits."""
+    """Return the bytes that may be on their way to the disk of a broker with these limits."""
     limit = MAX_UNSTORED_BYTES
     for total in (limits.memory_bytes, limits.store_bytes):
         if total > 0:
