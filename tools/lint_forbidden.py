@@ -41,7 +41,6 @@ UNREVISED: Final = tuple(
     for package in (
         "broker/advisories/",
         "broker/destinations/",
-        "broker/routing/",
         "broker/topic/",
         "broker/transactions/",
         "service/network_lint/",

@@ -1,5 +1,5 @@
 """Handling of sends, acknowledgements, consumers and producers. Pure.
 
-A send is checked, held back by *flow control* when there is no room, stored and dispatched; a message that nobody can
-consume goes to a *dead letter* queue, at once or, while the disk is full, later.
+The broker checks a send, lets the send wait for room (*flow control*), stores and dispatches the message. A message
+without a possible consumer goes to a *dead letter* queue, at once or, while the disk is full, later.
 """

@@ -1,4 +1,4 @@
-"""What an acknowledgement does to the messages a consumer holds (OpenWire MessageAck, JMS 1.1 §4.4.11)."""
+"""Effect of acknowledgements on the messages of a consumer (OpenWire MessageAck, JMS 1.1 §4.4.11)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from spanwire.model.ids import MessageId, ProducerId
 
 
 class Acknowledgements:
-    """Finds the references an acknowledgement means and settles them, or keeps them for a transaction's commit."""
+    """Finds the references of an acknowledgement and settles them, or keeps them for the commit of a transaction."""
 
     def __init__(self, context: BrokerContext, consuming: Consuming, sending: Sending, flow: FlowControl) -> None:
         self._context: Final[BrokerContext] = context
@@ -49,7 +49,7 @@ class Acknowledgements:
         token: int,
         cause: str,
     ) -> bool:
-        """What `Broker.acknowledge` promises; in a transaction the references are settled by its commit."""
+        """Carry out `Broker.acknowledge`; in a transaction the commit settles the references."""
         if subscription.info.browser:
             return self._browsed(subscription, ack_type, first, last)
         if self._note(subscription, ack_type, first, last):
@@ -68,7 +68,7 @@ class Acknowledgements:
         return self._sending.answer_when_stored(state, token)
 
     def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, sequences: list[int]) -> int:
-        """What `Broker.acknowledge_run` promises."""
+        """Carry out `Broker.acknowledge_run`."""
         references = subscription.take_run(producer_id, sequences)
         if references:
             settle_all(references)
@@ -78,8 +78,10 @@ class Acknowledgements:
         return len(references)
 
     def _browsed(self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId) -> bool:
-        """A browser is done with what it acknowledges in any way and any transaction, or tells that it has shown; a
-        message that it has told of before is no mistake.
+        """Release messages of a browser; type and transaction of the acknowledgement do not matter.
+
+        A redelivered acknowledgement only says that the browser has shown a message. A repeated acknowledgement is no
+        error.
         """
         if ack_type != REDELIVERED_ACK:
             for reference in subscription.take_shown(last if ack_type == INDIVIDUAL_ACK else first, last):
@@ -112,7 +114,11 @@ class Acknowledgements:
         self._consuming.refill(subscription)
 
     def _note(self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId) -> bool:
-        """The types that settle nothing: they move the window or count an attempt. False for the others."""
+        """Handle the types that settle no message but move the window or count an attempt.
+
+        Returns:
+            False for all other types.
+        """
         if ack_type == DELIVERED_ACK:
             subscription.delivered(last)
             return True
@@ -127,8 +133,10 @@ class Acknowledgements:
     def _take(
         self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId, count: int
     ) -> list[MessageReference]:
-        """The references it means, no longer out at the consumer; raises `IllegalStateError` for one that is not
-        out.
+        """Take the acknowledged references from the consumer.
+
+        Raises:
+            IllegalStateError: the type is unknown, or a message is not in flight at the consumer.
         """
         if ack_type == INDIVIDUAL_ACK:
             return [subscription.take_one(last)]
@@ -138,14 +146,14 @@ class Acknowledgements:
         return taken if taken is not None else subscription.take_range(first, last)
 
     def _settle(self, references: list[MessageReference], ack_type: int, cause: str) -> None:
-        """Acknowledged: gone from queue and store; poisoned or expired ones leave a copy with the dead letters."""
+        """Remove acknowledged messages from queue and store; poisoned or expired messages become dead letters."""
         if ack_type == POISON_ACK or ack_type == EXPIRED_ACK:
             self._bury(references, EXPIRED if ack_type == EXPIRED_ACK else cause)
             return
         settle_all(references)
 
     def _bury(self, references: list[MessageReference], cause: str) -> None:
-        """Hand the references to the dead letter office."""
+        """Turn the references into dead letters."""
         for reference in references:
             home = reference.home
             if cause == EXPIRED:

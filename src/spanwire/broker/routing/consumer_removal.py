@@ -1,7 +1,7 @@
-"""Consumers leave: what they held goes back, they leave their destinations, and those who listen are told.
+"""Removal of consumers: return of their messages, detachment from destinations, advisories.
 
-One that leaves gets nothing from the first moment on. What is over the first slice is done in later turns: a connection
-may have a thousand consumers, each with wildcards that match all destinations and thousands of messages out.
+A removed consumer gets no messages from the first moment on. Work beyond the first slice is done in later turns: a
+connection may have a thousand consumers, each with wildcards for all destinations and thousands of messages in flight.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from spanwire.broker.topic.topic import Topic
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
 from spanwire.model.destination import Destination
 
-CONSUMERS_PER_STEP: Final = 16  # of a destination, looked through for those that leave, that count as one more step
+CONSUMERS_PER_STEP: Final = 16  # consumers of a destination; the search counts so many as one step
 
 
 class Leaving(BrokerDestination):
-    """The way out of some consumers of one connection, which are ``removed`` already and take nothing more. First all
-    that they held goes back, then they leave their destinations, then what waited for them is forgotten; at last it is
-    told. A job of the broker and no place for messages.
+    """Removes some consumers of one connection, already marked ``removed``.
 
-    A queue that is the only home of one of them is held until it has its messages back: the same client may have
-    another consumer there already.
+    The job first returns all messages in flight, then detaches the consumers from their destinations, then forgets
+    pending messages, and at last publishes the advisories. A job of the broker, not a destination for messages.
+
+    A queue that is the only destination of a consumer is paused until the messages are back, because the same client
+    may have another consumer there already.
     """
 
     def __init__(
@@ -50,10 +51,10 @@ class Leaving(BrokerDestination):
         self._advisories: Final[Advisories | None] = advisories
         self._returning: Returning | None = None
         self._held: Final[dict[Subscription, Queue]] = {}
-        self._returned = 0  # so many consumers have nothing any more
-        self._detached = 0  # so many have left their destinations
-        self._emptied = 0  # of so many what waited is forgotten
-        self._told = 0  # of so many it was told
+        self._returned = 0  # consumers whose messages are back
+        self._detached = 0  # consumers detached from their destinations
+        self._emptied = 0  # consumers without pending messages
+        self._told = 0  # consumers whose removal was published
         self.steps = 0
         for subscription in subscriptions:
             if not subscription.shared and subscription.dispatched_count > 0:
@@ -68,7 +69,7 @@ class Leaving(BrokerDestination):
             self._context.schedule(self)
 
     def work(self) -> bool:
-        """One slice; True while there is more."""
+        """Do one slice and return True while there is more to do."""
         begin = self.steps
         more = self._go_on(begin + LEAVING_STEPS)
         self._context.steps += self.steps - begin
@@ -111,7 +112,9 @@ class Leaving(BrokerDestination):
         self._returned += 1
 
     def _detach(self) -> None:
-        """One consumer leaves one destination, and with it the others that have nothing of it any more."""
+        """Detach one consumer from one destination, with all other removed consumers that have no message of the
+        destination.
+        """
         homes = self._subscriptions[self._detached].homes
         if homes:
             self._leave_one(homes)
@@ -131,7 +134,7 @@ class Leaving(BrokerDestination):
             home.abandon()
         homes.pop(home, None)
         if home.destination.is_advisory and home.consumer_count == 0 and self._map.find(home.destination) is home:
-            self._map.remove(home.destination)  # made by listening, and for each temporary destination another
+            self._map.remove(home.destination)  # consumers make advisory topics, one for each temporary destination
 
     def _empty(self, at_most: int) -> None:
         pending = self._subscriptions[self._emptied].pending
@@ -155,7 +158,7 @@ class Leaving(BrokerDestination):
 
 
 def _delivered_count(references: list[MessageReference], last_delivered_sequence: int) -> int:
-    """How many of the dispatched references, in order, the application may have seen."""
+    """Return the number of dispatched references, in order, that the application may have seen."""
     if last_delivered_sequence == LAST_DELIVERED_UNKNOWN:
         return len(references)
     if last_delivered_sequence != LAST_DELIVERED_UNSET:

@@ -1,4 +1,4 @@
-"""Consumers come, take, pull and go."""
+"""Consumers: registration, dispatch windows, pulls and removal."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ from spanwire.model.info import ConsumerInfo
 from spanwire.selector.cache import SelectorCache
 from spanwire.selector.expression import Selector
 
-CLIENT_QUEUE_PREFETCH: Final = 1_000  # what clients ask for when nobody chose (ActiveMQPrefetchPolicy)
-CLIENT_TOPIC_PREFETCHES: Final = (32_766, 32_767)  # Spanwire's and other clients', and Java's
+CLIENT_QUEUE_PREFETCH: Final = 1_000  # default of clients (ActiveMQPrefetchPolicy)
+CLIENT_TOPIC_PREFETCHES: Final = (32_766, 32_767)  # defaults of Spanwire's and other clients, and of Java's
 CLIENT_BROWSER_PREFETCH: Final = 500
-CLIENT_DURABLE_PREFETCHES: Final = (100, 1_000)  # the second with jms.optimizeAcknowledge
-REFILLS_AT_ONCE: Final = 16  # places where messages wait that are looked at for each acknowledgement
-REFILLS_IN_SLICE: Final = 250  # the same in a slice of its own, when the consumer still has room then
+CLIENT_DURABLE_PREFETCHES: Final = (100, 1_000)  # the second is the default with jms.optimizeAcknowledge
+REFILLS_AT_ONCE: Final = 16  # destinations with messages; each acknowledgement fills from so many
+REFILLS_IN_SLICE: Final = 250  # destinations with messages; a slice of `Refilling` fills from so many
 _NOWHERE: Final = Destination(QUEUE, "-")
 NEVER: Final = float("inf")
-MAX_PULLS_OVER: Final = 500  # pulls that run out in one turn
-PAGE_WAIT: Final = 1.0  # seconds a pull that wants no waiting waits for a page that is being read
+MAX_PULLS_OVER: Final = 500  # expired pulls that one turn answers
+PAGE_WAIT: Final = 1.0  # seconds; a pull without timeout waits so long for a page that is being read
 
 
 class RangeReads(Protocol):
-    """Who gives browsers of the control destination what cursors hold."""
+    """Gives browsers of the control destination the messages that cursors have reserved."""
 
     def check(self, state: ConnectionState, selector: str | None) -> None:
-        """Raises `JmsError` unless the connection may read the range that ``selector`` names."""
+        """Raise `JmsError` unless the connection may read the range that ``selector`` names."""
         ...
 
     def begin(self, state: ConnectionState, subscription: Subscription) -> None:
-        """The browser is there; it gets messages from its start on."""
+        """Start a new browser; messages arrive once the browser is started."""
         ...
 
 
@@ -80,7 +80,7 @@ class Consuming(ConsumerRemover):
         self._advisories: Final[Advisories | None] = advisories
         self._durables: Final[Durables] = durables
         self._selectors: Final[SelectorCache] = SelectorCache()
-        self._pulling: Final[list[tuple[float, int, Subscription]]] = []  # a heap; entries of pulls that are over stay
+        self._pulling: Final[list[tuple[float, int, Subscription]]] = []  # a heap; entries of finished pulls stay
         self._pulls = 0
         self._owners: Final[dict[Subscription, ConnectionState]] = {}
         self.ranges: RangeReads | None = None
@@ -89,7 +89,11 @@ class Consuming(ConsumerRemover):
     def add(
         self, state: ConnectionState, info: ConsumerInfo, consumer: MessageConsumer, automatic: bool
     ) -> Subscription:
-        """A new subscription, attached but not started. Raises `JmsError` and leaves no trace when it is refused."""
+        """Return a new subscription, attached but not started.
+
+        Raises:
+            JmsError: the consumer is refused; no trace is left.
+        """
         key = str(info.consumer_id)
         if key in state.consumers:
             raise IllegalStateError(f"consumer {key} is registered already")
@@ -103,11 +107,11 @@ class Consuming(ConsumerRemover):
         parts = info.destination.parts()
         self._check_parts(state, info, parts)
         named = [part for part in parts if not part.is_pattern]
-        self._destinations.check_all(state, named)  # before a durable subscription is made, changed or handed over
+        self._destinations.check_all(state, named)  # before any change of a durable subscription
         durable = None if info.subscription_name is None else self._durables.claim(state, info, selector)
         homes = self._destinations.make_all(state, named)
         if durable is not None:
-            selector = None  # what it does not let through never came into the line
+            selector = None  # the subscription's queue has only messages that the selector lets through
         subscription = self._made(state, info, consumer, selector, automatic)
         subscription.client_id = state.info.client_id or ""
         self._apply_policy(subscription, parts[0])
@@ -132,7 +136,9 @@ class Consuming(ConsumerRemover):
         selector: Selector | None,
         automatic: bool,
     ) -> Subscription:
-        """The subscription; its dispatches are told where some policy asks for that. Browsers take nothing."""
+        """Return the subscription, with events for dispatches if a policy asks for such events. Browsers consume no
+        messages.
+        """
         news = self._context.news
         if news is None or info.browser or not self._policies.tells_of_dispatches():
             return Subscription(info, consumer, state.outlet, state.principal, selector, self._values, automatic)
@@ -142,7 +148,7 @@ class Consuming(ConsumerRemover):
         return made
 
     def _apply_policy(self, subscription: Subscription, destination: Destination) -> None:
-        """A policy's prefetch holds for consumers that did not choose one of their own."""
+        """Use the policy's prefetch for a consumer without a prefetch of its own choice."""
         asked = subscription.info.prefetch_size
         if not subscription.info.browser:
             subscription.keeps_window = not self._policies.entry_for(destination).prefetch_extension
@@ -157,7 +163,7 @@ class Consuming(ConsumerRemover):
             subscription.pulls = True
 
     def _chosen_prefetch(self, info: ConsumerInfo, destination: Destination) -> int:
-        """The policy's prefetch for this consumer; -1 when it has none, or the consumer one of its own."""
+        """Return the policy's prefetch for a consumer, -1 if unset or if the consumer chose another."""
         policy = self._policies.entry_for(destination)
         asked = info.prefetch_size
         if info.browser:
@@ -169,7 +175,7 @@ class Consuming(ConsumerRemover):
         return policy.topic_prefetch if asked in CLIENT_TOPIC_PREFETCHES else -1
 
     def _check_parts(self, state: ConnectionState, info: ConsumerInfo, parts: list[Destination]) -> None:
-        """Raises `JmsError` unless the connection may read all of it, and there is room for its wildcards."""
+        """Raise `JmsError` unless the connection may read all parts and there is room for their wildcards."""
         for part in parts:
             self._destinations.check_owner(state, part)
             self._rights.check_read(state, part)
@@ -220,7 +226,7 @@ class Consuming(ConsumerRemover):
         self.refill(subscription)
 
     def refill(self, subscription: Subscription) -> None:
-        """The window of ``subscription`` may have opened: dispatch what waits."""
+        """Dispatch pending messages, since the window of ``subscription`` may have opened."""
         if subscription.pending:
             subscription.drain(self._context.wall_ms)
         if subscription.shared:
@@ -230,14 +236,18 @@ class Consuming(ConsumerRemover):
             home.fill()
 
     def _refill_shared(self, subscription: Subscription) -> None:
-        """Look only where messages wait, at a few places at once: the others have their turn in slices."""
+        """Fill from a few destinations with messages at once; the other destinations have their turns in slices."""
         if self.refilled(subscription, REFILLS_AT_ONCE) and not subscription.refilling:
             subscription.refilling = True
             self._context.schedule(Refilling(subscription, self))
 
     def refilled(self, subscription: Subscription, at_most: int) -> bool:
-        """Look for messages at ``at_most`` of the places where some wait for ``subscription``; those come behind the
-        others then. True when it can take more and there are others.
+        """Fill from at most ``at_most`` of the destinations with messages for ``subscription``.
+
+        Destinations with further messages go to the end of the row.
+
+        Returns:
+            True if the subscription can take more and other destinations are left.
         """
         others = len(subscription.busy)
         for home in list(islice(subscription.busy, at_most)):
@@ -250,13 +260,17 @@ class Consuming(ConsumerRemover):
         return others > 0 and subscription.can_take()
 
     def set_prefetch(self, subscription: Subscription, prefetch_size: int) -> None:
-        """The consumer asks for another window."""
+        """Change the window of a consumer."""
         subscription.pulls = prefetch_size == 0
         subscription.prefetch_size = CLIENT_QUEUE_PREFETCH if prefetch_size < 0 else min(prefetch_size, MAX_PREFETCH)
         self.refill(subscription)
 
     def pull(self, subscription: Subscription, timeout_ms: int) -> None:
-        """One message for a consumer without prefetch: now, within ``timeout_ms``, or some time (0)."""
+        """Dispatch one message to a consumer without prefetch.
+
+        Args:
+            timeout_ms: milliseconds to wait for a message; 0: any time, negative: only for a page being read.
+        """
         subscription.pulls = True
         subscription.pull_deadline = NEVER
         subscription.pulled = 1
@@ -277,12 +291,12 @@ class Consuming(ConsumerRemover):
         subscription.outlet.mark_dirty()
 
     def next_timeout(self) -> float | None:
-        """When the next pull runs out."""
+        """Return the monotonic time at which the next pull runs out."""
         self._forget_pulls()
         return self._pulling[0][0] if self._pulling else None
 
     def _forget_pulls(self) -> None:
-        """Those that got their message, left, or pulled anew."""
+        """Forget pulls that are over: a message came, the consumer was removed, or a new pull began."""
         while self._pulling:
             deadline, _, subscription = self._pulling[0]
             if subscription.pulled > 0 and not subscription.removed and subscription.pull_deadline == deadline:
@@ -290,7 +304,7 @@ class Consuming(ConsumerRemover):
             heapq.heappop(self._pulling)
 
     def handle_timeout(self) -> None:
-        """Answer the pulls that ran out with nothing."""
+        """Answer the pulls that ran out without a message."""
         for _ in range(MAX_PULLS_OVER):
             self._forget_pulls()
             if not self._pulling or self._pulling[0][0] > self._context.monotonic:
@@ -298,20 +312,20 @@ class Consuming(ConsumerRemover):
             self._pull_over(heapq.heappop(self._pulling)[2])
 
     def acknowledge_flushed(self, state: ConnectionState) -> None:
-        """All of the connection's output is with the kernel: its automatic subscriptions have acknowledged it."""
+        """Acknowledge the messages of automatic subscriptions: the kernel has all output of the connection."""
         for subscription in state.automatic:
             settle_all(subscription.take_all())
-        for subscription in state.automatic:  # only now: what this dispatches is not flushed
+        for subscription in state.automatic:  # only now, since newly dispatched messages are not flushed
             self.refill(subscription)
 
     def remove(self, state: ConnectionState, key: str, last_delivered_sequence: int) -> None:
-        """A consumer leaves; what it held goes back in line, counted as delivered as far as the client says."""
+        """Remove a consumer. Its messages return to the queue, counted as delivered as far as the client says."""
         if key not in state.consumers:
             raise JmsError(f"Cannot remove a consumer that had not been registered: {key}")
         self.let_go(state, [key], last_delivered_sequence).start()
 
     def let_go(self, state: ConnectionState, keys: list[str], last_delivered_sequence: int) -> Leaving:
-        """These consumers get nothing from now on, and are told of nothing; gives the job that does the rest."""
+        """Return the job that removes consumers. The consumers get no messages or advisories from now on."""
         leaving: list[Subscription] = []
         for key in keys:
             subscription = state.consumers.pop(key)
@@ -331,15 +345,16 @@ class Consuming(ConsumerRemover):
         return Leaving(destination, leaving, last_delivered_sequence, self._context, self._map, self._advisories)
 
     def remove_consumer(self, subscription: Subscription) -> None:
-        """What `ConsumerRemover` promises."""
+        """Remove a consumer for `ConsumerRemover`."""
         state = self._owners.get(subscription)
         if state is not None:
             self.remove(state, str(subscription.info.consumer_id), LAST_DELIVERED_UNKNOWN)
 
 
 class Refilling(BrokerDestination):
-    """Goes around the many places where messages wait for a consumer that can take some, a slice at a time. A job of
-    the broker and no place for messages.
+    """Fills a consumer from its many destinations with messages, a slice at a time.
+
+    A job of the broker, not a destination for messages.
     """
 
     def __init__(self, subscription: Subscription, consuming: Consuming) -> None:
@@ -350,7 +365,7 @@ class Refilling(BrokerDestination):
         self._left = len(subscription.busy)
 
     def work(self) -> bool:
-        """One slice; False after one time around, or when the consumer can take no more."""
+        """Do one slice. Return False after one round, or when the consumer can take no more."""
         subscription = self._subscription
         more = not subscription.removed and self._consuming.refilled(subscription, REFILLS_IN_SLICE)
         self._left -= REFILLS_IN_SLICE
@@ -361,6 +376,6 @@ class Refilling(BrokerDestination):
 
 
 def _is_searching(subscription: Subscription) -> bool:
-    """Return True if a message may turn up for it without anything being sent."""
+    """Return True if a message for the subscription may turn up without a further send."""
     homes = subscription.busy if subscription.shared else subscription.homes
     return subscription.refilling or any(home.is_searching() for home in homes)

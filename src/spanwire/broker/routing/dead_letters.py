@@ -1,4 +1,4 @@
-"""What becomes of messages that expired or that a consumer gave up on: a copy in the queue their policy names."""
+"""Dead letters: copies of expired or poisoned messages in the queue of their dead letter strategy."""
 
 from __future__ import annotations
 
@@ -29,28 +29,32 @@ ORIGINAL_DELIVERY_MODE: Final = "originalDeliveryMode"
 ORIGINAL_REDELIVERY_COUNT: Final = "originalRedeliveryCount"
 NON_PERSISTENT: Final = "NON_PERSISTENT"
 
-# what a rule says of a message that died
-KEEP: Final = 0  # nothing: the next rule is asked, and in the end the policy
+# verdicts of a rule about a dead message
+KEEP: Final = 0  # ask the next rule, and in the end the policy
 DROP: Final = 1
-LATER: Final = 2  # it is delivered once more, later
+LATER: Final = 2  # deliver once more, later
 
 logger = logging.getLogger(__name__)
 
 
 class DeathRule(Protocol):
-    """Decides what becomes of dead messages before the policy of their destination does."""
+    """Decides about dead messages before the policy of their destination does."""
 
     def fate(self, reference: MessageReference, cause: str) -> int:
-        """`KEEP`, `DROP` or `LATER`; each message is asked about once."""
+        """Return `KEEP`, `DROP` or `LATER`. Each message is asked about once."""
         ...
 
     def deliver_later(self, reference: MessageReference, cause: str) -> bool:
-        """Do what `LATER` promises, as one unit in the store; False when that cannot be: the message is kept then."""
+        """Schedule another delivery as one unit in the store.
+
+        Returns:
+            False if the delivery cannot be scheduled; the policy then decides.
+        """
         ...
 
 
 class DeadLetters(DeadLetterOffice):
-    """Makes and keeps dead letters. A message that dies in its dead letter queue is gone: it does not go round."""
+    """Makes and keeps dead letters. A message that dies in its own dead letter queue is removed for good."""
 
     def __init__(
         self, context: BrokerContext, destinations: Destinations, formats: MessageFormats, unstored: Unstored
@@ -61,12 +65,14 @@ class DeadLetters(DeadLetterOffice):
         self._unstored: Final[Unstored] = unstored
         self._detentions: Final[dict[Queue, Detention]] = {}
         self._detained = 0
-        self.rules: Final[list[DeathRule]] = []  # the first that does not say KEEP is the one
+        self.rules: Final[list[DeathRule]] = []  # the first verdict other than KEEP counts
 
     def dead_letter(self, reference: MessageReference, cause: str) -> None:
-        """In place of the original, which is out at a consumer or just left its line, keep a copy if the rules and the
-        policy want one. The store replaces one by the other as one unit; while its disk has no room the original stays.
-        Advisories leave none: telling of them would make others, and so on.
+        """Replace a dead message by a copy, if the rules and the policy want a copy.
+
+        The original is in flight at a consumer or just left its queue. The store replaces the original by the copy in
+        one unit; while the disk has no room the original stays. Dead advisories leave no copy: their own advisories
+        would have no end.
         """
         home = reference.home
         store = self._context.store
@@ -91,7 +97,7 @@ class DeadLetters(DeadLetterOffice):
             self._tell_expired(home, reference.message, cause)
 
     def _bury(self, reference: MessageReference, cause: str) -> bool:
-        """Do as the policy says; False when that must wait for room."""
+        """Apply the policy and return False if the disk has no room yet."""
         home = reference.home
         store = self._context.store
         if store is None or reference.sequence == 0:
@@ -113,17 +119,19 @@ class DeadLetters(DeadLetterOffice):
         return True
 
     def is_behind(self) -> bool:
-        """See `DeadLetterOffice.is_behind`."""
+        """Return True if too many bytes wait for the disk; see `DeadLetterOffice.is_behind`."""
         return self._unstored.is_full()
 
     def dead_on_arrival(self, home: BrokerDestination, message: Message, cause: str) -> None:
-        """Keep a copy of a message that expired before it came to its destination."""
+        """Keep a copy of a message that expired before its arrival at the destination."""
         if not self._is_dropped(MessageReference(home, message, 0, 0, message.redelivery_count), cause):
             self._keep_unstored(home, message, cause)
         self._tell_expired(home, message, cause)
 
     def _keep_unstored(self, home: BrokerDestination, message: Message, cause: str) -> None:
-        """Keep a copy of a message that the store does not have. On a full disk memory alone gets it, as it had it."""
+        """Keep a copy of a message without a record in the store. On a full disk the copy stays in memory only, like
+        the message.
+        """
         letters = self._letters(MessageReference(home, message, 0, 0, 0), cause)
         if not letters:
             return
@@ -136,7 +144,10 @@ class DeadLetters(DeadLetterOffice):
         self._tell_kept(home, message)
 
     def tell_committed(self, reference: MessageReference, cause: str, kept: bool) -> None:
-        """A transaction that gave up on a message took effect, and with it what `letter` gave, if it ``kept`` one."""
+        """Publish the advisories for a dead message whose transaction took effect.
+
+        ``kept`` says that `letters` returned a copy.
+        """
         if kept:
             self._tell_kept(reference.home, reference.message)
         self._tell_expired(reference.home, reference.message, cause)
@@ -152,9 +163,10 @@ class DeadLetters(DeadLetterOffice):
             tell_expired(news, home, message)
 
     def letters(self, reference: MessageReference, cause: str) -> list[WithheldMessage]:
-        """The copy with its cause and original destination, and the queue for it, or the topic with its durable
-        subscriptions; nothing if a rule or the policy lets it go. It is part of a unit of another, so nothing is
-        delivered once more here.
+        """Return the copies of a dead message, with cause and original destination, for a unit of the caller.
+
+        A copy goes to the dead letter queue, or to the dead letter topic and its durable subscriptions. The list is
+        empty if a rule or the policy drops the message. No message is delivered once more here.
         """
         return [] if self._is_dropped(reference, cause) else self._letters(reference, cause)
 
@@ -181,8 +193,9 @@ class DeadLetters(DeadLetterOffice):
         return letters
 
     def _accept(self, letters: list[WithheldMessage], sequences: list[int]) -> None:
-        """Hand the letters out; the store has those of queues and durable subscriptions under ``sequences``, if it has
-        them.
+        """Hand the copies to their destinations.
+
+        ``sequences`` belong to the copies in queues and durable subscriptions; empty if the store has no copies.
         """
         stored = 0
         for letter in letters:
@@ -195,7 +208,7 @@ class DeadLetters(DeadLetterOffice):
             home.accept(letter.message, sequence)
 
     def room_changed(self) -> None:
-        """Go on with what had no room for its dead letter."""
+        """Continue with the messages that had no room for their dead letters."""
         self._detained = 0
         for home, detention in list(self._detentions.items()):
             if home.removed or len(detention) == 0:
@@ -205,8 +218,10 @@ class DeadLetters(DeadLetterOffice):
                 self._context.schedule(detention)
 
     def _detain(self, home: Queue, reference: MessageReference, cause: str) -> None:
-        """Beyond `MAX_DETAINED` a message stays out of its line until the next start finds it again. What a consumer
-        had says so then.
+        """Set a message aside until the disk has room.
+
+        Beyond `MAX_DETAINED` a message stays in the store alone and returns with the next start. A poisoned message is
+        flagged as redelivered.
         """
         redelivery_count = reference.redelivery_count
         if cause != EXPIRED:
@@ -232,7 +247,7 @@ class DeadLetters(DeadLetterOffice):
         detention.add(reference.sequence, cause, redelivery_count)
 
     def _target(self, home: BrokerDestination, message: Message, cause: str) -> Destination | None:
-        """Where the copy belongs; None if the policy lets the message go."""
+        """Return the destination of the copy, None if the policy drops the message."""
         strategy = home.policy.dead_letter
         if home.destination.is_advisory:
             return None
@@ -250,11 +265,11 @@ class DeadLetters(DeadLetterOffice):
             view = message_format.view(message)
             view.original_destination = message.destination
             view.destination = target
-            if cause == EXPIRED:  # in the words that tools know from ActiveMQ
+            if cause == EXPIRED:  # tools know these words from ActiveMQ
                 cause = f"java.lang.Throwable: Message Expired. Expiration:{view.expiration_ms}"
             view.properties[CAUSE] = (STRING_VALUE, cause)
             lifetime_ms = strategy.expiration_ms
-            if lifetime_ms == 0 or view.expiration_ms > 0:  # one that is not told was 0
+            if lifetime_ms == 0 or view.expiration_ms > 0:  # an absent property stands for 0
                 view.properties[ORIGINAL_EXPIRATION] = (LONG_VALUE, view.expiration_ms)
             view.expiration_ms = self._context.wall_ms + lifetime_ms if lifetime_ms > 0 else 0
             if not view.persistent:
@@ -268,7 +283,7 @@ class DeadLetters(DeadLetterOffice):
 
 
 def _additions(letters: list[WithheldMessage]) -> list[tuple[Destination, Message]]:
-    """What the store keeps of them."""
+    """Return the copies that the store keeps."""
     additions: list[tuple[Destination, Message]] = []
     for letter in letters:
         if isinstance(letter.home, Queue):
@@ -277,8 +292,9 @@ def _additions(letters: list[WithheldMessage]) -> list[tuple[Destination, Messag
 
 
 def restore(view: MessageView, target: Destination, wall_ms: int) -> None:
-    """Make of a dead letter what was sent first, to ``target``: its delivery mode as it was, its time to live from now
-    on, no trace of its way and its death.
+    """Turn a dead letter into the original message for ``target``.
+
+    The message gets its original delivery mode and a new time to live of the old length; the dead letter properties go.
     """
     properties = view.properties
     properties.pop(CAUSE, None)

@@ -1,4 +1,4 @@
-"""Messages that died while the disk had no room for their dead letters: they stay in the store until there is."""
+"""Dead messages without room on the disk for their dead letters. The messages stay in the store until there is room."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from spanwire.broker.queue.queue import Queue
 from spanwire.model.message import Message
 
 MAX_DETAINED: Final = 10_000  # messages of all queues, about a hundred bytes each
-PAGE_MESSAGES: Final = 100  # read back at a time
+PAGE_MESSAGES: Final = 100  # messages read from the store at a time
 
 
 class DeadMessage:
-    """Which one, why it died, and how often it had been delivered again by then."""
+    """A dead message: its sequence, the cause of death, and the redelivery count by then."""
 
     __slots__ = ("cause", "redelivery_count", "sequence")
 
@@ -26,9 +26,10 @@ class DeadMessage:
 
 
 class Detention(BrokerDestination):
-    """The dead of one queue, out of its line and out of memory; the queue counts them as being out.
+    """Dead messages of one queue, outside of the pending list and of memory. The queue counts the messages as in
+    flight.
 
-    A destination of its own, so that it has jobs and gets its own pages. How many there may be is left to its owner.
+    A destination of its own, so that the detention has jobs and gets its own pages. The owner limits the number.
     """
 
     def __init__(self, home: Queue, context: BrokerContext, office: DeadLetterOffice) -> None:
@@ -43,11 +44,11 @@ class Detention(BrokerDestination):
         return len(self._waiting) + len(self._read)
 
     def add(self, sequence: int, cause: str, redelivery_count: int) -> None:
-        """One more."""
+        """Add a dead message."""
         self._waiting.append(DeadMessage(sequence, cause, redelivery_count))
 
     def work(self) -> bool:
-        """Read the next page if there is room now; goes on when it is here."""
+        """Read the next page if there is room now; `fetched` continues."""
         if self._home.removed:
             self._waiting.clear()
         store = self._context.store
@@ -59,7 +60,7 @@ class Detention(BrokerDestination):
         return False
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """A page is here: hand each message in again. One that cannot be read is put aside by the store."""
+        """Turn the messages of a page into dead letters. The store quarantines unreadable messages."""
         page = self._read
         self._read = []
         home = self._home

@@ -1,9 +1,9 @@
-"""Producer flow control: which sends have to wait for room, how long, and who is told.
+"""Producer flow control: sends without room wait, for a limited time, and are reported.
 
-A send waits, its connection goes on: acknowledgements, rollbacks and keep-alives behind it are still processed, so that
-what frees space is never stuck behind what needs it. What waits is bounded by connection and over all connections;
-where the bound is reached the broker stops reading from the connection, or refuses the send if it must go on reading.
-Sends of one connection go on in their order.
+Only the send waits and not its connection. Acknowledgements, rollbacks and keep-alives behind the send are still
+processed, so that requests which free space never wait for requests which need space. Waiting sends are limited by
+connection and over all connections. At a limit the broker stops reading from the connection, or refuses the send if
+reading must go on. Sends of one connection keep their order.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.message import Message
 
-PARKED_SHARE: Final = 5  # percent of memoryUsage that the waiting sends of all connections may take on top of it
-MAX_VISITS: Final = 64  # connections looked at in one go when there may be room again
-ROOM_POLL_SECONDS: Final = 1.0  # between two questions whether the disk has room again
+PARKED_SHARE: Final = 5  # percent of memoryUsage; waiting sends of all connections may take so much in addition
+MAX_VISITS: Final = 64  # connections visited in one turn when there may be room again
+ROOM_POLL_SECONDS: Final = 1.0  # seconds between two checks of the disk
 NEVER: Final = 1e18  # monotonic seconds
-ADVICE: Final = "See http://activemq.apache.org/producer-flow-control.html for more info"  # as clients know it
+ADVICE: Final = "See http://activemq.apache.org/producer-flow-control.html for more info"  # clients know this text
 
-# why a send has to wait
-ROOM: Final = 0  # it has not
+# reasons for a send to wait
+ROOM: Final = 0  # no reason to wait
 BEHIND: Final = 1  # the disk is too far behind
 MEMORY: Final = 2
 STORE: Final = 3  # the store's files have reached their limit
 DISK: Final = 4  # the disk itself is full
-TURN: Final = 5  # other sends of its connection wait already
-TOO_LARGE: Final = 6  # it would not fit into memory if there were nothing else
+TURN: Final = 5  # earlier sends of the connection wait
+TOO_LARGE: Final = 6  # the message would not fit into empty memory
 
 logger = logging.getLogger(__name__)
 
 
 class ParkedSender(Protocol):
-    """Who takes sends that have waited."""
+    """Takes sends that have waited."""
 
     def go_on(self, state: ConnectionState, parked: ParkedSend) -> None:
-        """There is room for ``parked``: take it and answer it."""
+        """Take and answer ``parked``, for which there is room now."""
         ...
 
 
 class FlowControl:
-    """Decides whether there is room for a message, and keeps the sends that wait for some.
+    """Decides about room for messages, and keeps the sends that wait for room.
 
-    Counting is left to `MemoryUsage`, `Unstored` and the store; taking a message in to `Sending`.
+    Counting is left to `MemoryUsage`, `Unstored` and the store; `Sending` takes the messages.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class FlowControl:
         self._parked_bytes = 0
         self._unvisited = 0
         self._due = NEVER
-        self._warned: Final[dict[str, float]] = {}  # of the destinations that sends wait for: when it was last told
+        self._warned: Final[dict[str, float]] = {}  # monotonic seconds of the last warning, by destination
         self._has_disk_room = True
         self._store_bytes = 0
         self._store_is_tight = False
@@ -84,11 +84,11 @@ class FlowControl:
         self.refresh()
 
     def use_store_mark(self, lowest: int) -> None:
-        """The lowest mark of all policies, in percent of the store's limit, has changed."""
+        """Set the lowest store mark of all policies, in percent of the store's limit."""
         self._lowest_store_mark = lowest
 
     def obstacle(self, home: BrokerDestination, message: Message) -> int:
-        """Why ``message`` cannot be taken now; `ROOM` if it can."""
+        """Return the reason for ``message`` to wait, `ROOM` if there is no obstacle."""
         if self._has_store and goes_to_store(home, message):
             if self._store_is_tight or self._unstored.is_full():
                 return self._store_obstacle(home)
@@ -106,7 +106,9 @@ class FlowControl:
         return BEHIND if self._unstored.is_full() else ROOM
 
     def has_reserve(self, state: ConnectionState, home: BrokerDestination, message: Message) -> bool:
-        """Whether ``message`` is taken all the same that has to wait for memory, since another broker forwards it."""
+        """Return True if another broker forwards ``message``, and the reserve of memory for forwarded messages has
+        room.
+        """
         return state.forwards and home.usage.takes_forwarded(len(message.broker_path))
 
     def _memory_obstacle(self, home: BrokerDestination, message: Message) -> int:
@@ -124,13 +126,14 @@ class FlowControl:
         return MEMORY if home.usage.takes_ever(message.size) else TOO_LARGE
 
     def spills(self, home: BrokerDestination) -> bool:
-        """Whether a message that is not persistent goes to the store, since there is little memory left for it and its
-        queue is without flow control.
+        """Return True if non-persistent messages of ``home`` go to the store now.
+
+        Memory is above the high-water mark, and the queue is without flow control.
         """
         return home.usage.is_above(home.policy.cursor_memory_high_water_mark) and self.may_spill(home)
 
     def may_spill(self, home: BrokerDestination) -> bool:
-        """Whether the store takes messages of ``home`` that are not persistent."""
+        """Return True if the store takes non-persistent messages of ``home``."""
         if not self._has_store or not keeps_messages(home):
             return False
         limit = self._limits.temporary_bytes
@@ -139,8 +142,11 @@ class FlowControl:
         return self._store_obstacle(home) == ROOM
 
     def check_transacted(self, home: BrokerDestination, message: Message) -> None:
-        """Raises `ResourceAllocationError` when a transaction cannot hold ``message``. It cannot wait for room: the
-        commit would have to wait behind it.
+        """Check that a transaction can hold ``message``. Such a send cannot wait: the commit would wait behind the
+        send.
+
+        Raises:
+            ResourceAllocationError: there is no room.
         """
         stored = self._has_store and goes_to_store(home, message)
         reason = MEMORY
@@ -159,8 +165,9 @@ class FlowControl:
         )
 
     def usage_in_transaction(self, home: BrokerDestination, message: Message) -> MemoryUsage:
-        """Where ``message`` counts while a transaction holds it: its destination's limit is no matter for what the
-        store will have, or without flow control.
+        """Return the memory usage that counts ``message`` while a transaction holds the message.
+
+        The limit of the destination does not apply to messages for the store, nor without flow control.
         """
         whole = home.usage.parent
         if whole is None or (home.policy.producer_flow_control and not (message.persistent and self._has_store)):
@@ -168,14 +175,14 @@ class FlowControl:
         return whole
 
     def check_commit(self, home: BrokerDestination, message: Message) -> None:
-        """Raises `ResourceAllocationError` when the store has no room for a message of a transaction."""
+        """Raise `ResourceAllocationError` if the store has no room for a message of a transaction."""
         if self._store_is_tight and goes_to_store(home, message):
             reason = self._store_obstacle(home)
             if reason == DISK or reason == STORE:
                 raise ResourceAllocationError(self._refusal(home, message, reason))
 
     def refresh(self) -> None:
-        """Ask the store how large it is."""
+        """Ask the store for its size."""
         store = self._context.store
         if store is None:
             return
@@ -188,7 +195,14 @@ class FlowControl:
     def park(
         self, state: ConnectionState, home: BrokerDestination, message: Message, token: int, obstacle: int
     ) -> bool:
-        """Let ``message`` wait; True when nobody wants an answer. Raises `ResourceAllocationError` when it may not."""
+        """Let ``message`` wait for room.
+
+        Returns:
+            True if the client wants no answer.
+
+        Raises:
+            ResourceAllocationError: the message must not wait.
+        """
         self._tell_full(state, home, message, obstacle)
         if obstacle == TOO_LARGE:
             raise ResourceAllocationError(
@@ -220,7 +234,7 @@ class FlowControl:
             tell_full(news, home, message, state.producers.get(str(message.message_id.producer_id)))
 
     def _fails_at_once(self, state: ConnectionState, home: BrokerDestination) -> bool:
-        if state.forwards:  # another broker has nobody to tell: its messages wait
+        if state.forwards:  # messages of another broker wait: the broker has no user to report to
             return False
         fails = home.policy.send_fail_if_no_space
         return self._limits.fail_if_no_space if fails is None else fails
@@ -232,7 +246,7 @@ class FlowControl:
         return self._context.monotonic + after_ms / 1000 if after_ms > 0 and not state.forwards else NEVER
 
     def _is_parking_full(self, state: ConnectionState) -> bool:
-        if state.forwards:  # what waits of it is what its window lets through, whoever else waits
+        if state.forwards:  # the window of a bridge limits its sends, independent of others
             return state.parked_bytes >= self._max_parked_bytes
         return state.parked_bytes >= MAX_PARKED_BYTES or self._parked_bytes >= self._max_parked_bytes
 
@@ -244,7 +258,7 @@ class FlowControl:
             )
 
     def forget(self, state: ConnectionState) -> None:
-        """The connection is gone: its waiting sends were never taken."""
+        """Forget the waiting sends of a closed connection; no message of these sends was taken."""
         self._parked_bytes -= state.parked_bytes
         state.parked.clear()
         state.parked_bytes = 0
@@ -252,8 +266,9 @@ class FlowControl:
             self.parked.remove(state)
 
     def unpark(self) -> None:
-        """There may be room again: let waiting sends go on, oldest first on each connection. Connections take turns;
-        after `MAX_VISITS` of them the rest is left to `run`.
+        """Let waiting sends continue, since there may be room: the oldest of each connection first.
+
+        Connections take turns. After `MAX_VISITS` connections the rest is left to `run`.
         """
         self._unvisited = len(self.parked)
         self._visit()
@@ -293,7 +308,10 @@ class FlowControl:
             state.outlet.mark_dirty()
 
     def _has_room_again(self, state: ConnectionState, parked: ParkedSend) -> bool:
-        """In the destinations it names, and in the one it waited for, which may be the target of a virtual one."""
+        """Return True if all destinations of a waiting send have room.
+
+        The destination that made the send wait may be the target of a virtual destination.
+        """
         if not self._takes_again(state, parked.home, parked.message):
             return False
         for part in parked.message.destination.parts():
@@ -303,18 +321,22 @@ class FlowControl:
         return True
 
     def _takes_again(self, state: ConnectionState, home: BrokerDestination, message: Message) -> bool:
-        """With hysteresis for clients that need memory: full stays full until a share of it is free."""
+        """Return True if ``home`` takes a message again. Full memory stays full until `RESUME_SHARE` is reached
+        (hysteresis).
+        """
         if home.removed:
             return True
         obstacle = self.obstacle(home, message)
         if (obstacle == ROOM or obstacle == MEMORY) and self.has_reserve(state, home, message):
             return True
-        if obstacle != ROOM and obstacle != TOO_LARGE:  # the latter was not, when it was sent
+        if obstacle != ROOM and obstacle != TOO_LARGE:  # TOO_LARGE did not hold at the time of the send
             return False
         return not (self._needs_memory(home, message) and home.usage.is_above(RESUME_SHARE))
 
     def _needs_memory(self, home: BrokerDestination, message: Message) -> bool:
-        """Whether ``message`` will stay in memory: the store does not have it, and somebody is there to keep it for."""
+        """Return True if ``message`` will stay in memory: the store does not take the message, and a subscription needs
+        the copy.
+        """
         if isinstance(home, Topic):
             return len(home.subscriptions) > 0
         if not home.policy.producer_flow_control:
@@ -322,14 +344,15 @@ class FlowControl:
         return not (self._has_store and goes_to_store(home, message))
 
     def next_timeout(self) -> float | None:
-        """When to call `run`, in monotonic seconds; 0.0 while some connections wait for their turn."""
+        """Return the monotonic seconds at which to call `run`; 0.0 while connections wait for their turn."""
         if self._unvisited > 0:
             return 0.0
         return self._due if self._due < NEVER else None
 
     def run(self, worked: bool) -> None:
-        """Refuse what has waited too long, ask the disk again, tell who waits; then whoever has room goes on.
-        ``worked`` says that some job may have made room.
+        """Refuse sends that waited too long, ask the store again, and let sends with room continue.
+
+        ``worked`` says that a job may have made room.
         """
         if not self.parked:
             return
@@ -369,7 +392,7 @@ class FlowControl:
         return MEMORY if reason == ROOM else reason
 
     def _warn(self, state: ConnectionState, home: BrokerDestination, message: Message, obstacle: int) -> None:
-        """One line per destination and interval."""
+        """Log a warning, once for each destination and interval."""
         interval = home.policy.blocked_producer_warning_interval_ms / 1000
         if interval <= 0:
             return
@@ -390,7 +413,7 @@ class FlowControl:
         self._due = min(self._due, last + interval)
 
     def _limit(self, home: BrokerDestination, message: Message, obstacle: int) -> str:
-        """The limit that is reached, in words."""
+        """Describe the limit that is reached."""
         if obstacle == DISK:
             return "the disk of the store has no room"
         if obstacle == STORE:
@@ -401,7 +424,7 @@ class FlowControl:
         return f"{name} of {level.limit_bytes} bytes is reached"
 
     def _refusal(self, home: BrokerDestination, message: Message, obstacle: int, late: bool = False) -> str:
-        """In ActiveMQ's words."""
+        """Return the text of a refusal, in ActiveMQ's words."""
         if obstacle == DISK:
             what = "Persistent store is Full, the disk has no room"
         elif obstacle == STORE:
@@ -416,8 +439,9 @@ class FlowControl:
 
 
 def goes_to_store(home: BrokerDestination, message: Message) -> bool:
-    """Whether the store of a broker that has one gets ``message``: what is persistent, and for a durable subscription
-    whose subscriber is away all.
+    """Return True if a store gets ``message``.
+
+    Persistent messages are stored, and all messages for a durable subscription without an active subscriber.
     """
     if home.destination.kind == SUBSCRIPTION and home.consumer_count == 0:
         return True
@@ -425,13 +449,13 @@ def goes_to_store(home: BrokerDestination, message: Message) -> bool:
 
 
 def keeps_messages(home: BrokerDestination) -> bool:
-    """Whether the store has a line for it: a permanent queue, a durable subscription, the scheduler."""
+    """Return True if the store keeps messages of ``home``: a permanent queue, a durable subscription, the scheduler."""
     kind = home.destination.kind
     return kind == QUEUE or kind == SUBSCRIPTION or kind == SCHEDULE
 
 
 def tell(state: ConnectionState, token: int, error: JmsError | None) -> None:
-    """The answer of a send that had waited. One that wanted no answer hears of a refusal all the same."""
+    """Answer a send that had waited. A send without a wish for an answer gets a refusal all the same."""
     if token != NO_TOKEN or error is not None:
         state.outlet.connection.completed(token, error)
         state.outlet.mark_dirty()

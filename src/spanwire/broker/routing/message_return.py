@@ -1,6 +1,6 @@
-"""What a consumer had goes back to the queues it came from, a slice at a time.
+"""Return of a consumer's messages to their queues, a slice at a time.
 
-A queue to which more goes back than one slice takes is held meanwhile, so that nobody gets what stood behind it first.
+A queue that gets back more messages than one slice takes is paused meanwhile, so that later messages do not overtake.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ LEAVING_STEPS: Final = 500  # messages, destinations or advisories of one slice
 
 
 class Returning:
-    """Gives references back. Of ``seen`` ones, the first, the application may have had: that was a delivery, unless
-    their consumer ``told`` of it, or they are flagged already and are a bridge's.
+    """Returns references to their destinations.
+
+    The application may have seen the first ``seen`` references. Each counts as a delivery, unless the consumer
+    announced deliveries (``told``), or the message of a bridge is flagged as redelivered already.
     """
 
     def __init__(self, references: list[MessageReference], seen: int, told: bool, bridge: bool) -> None:
@@ -29,18 +31,18 @@ class Returning:
         self._noted = 0
         self._homes: list[BrokerDestination] = []
         self._by_home: Final[dict[BrokerDestination, list[MessageReference]]] = {}
-        self._next = 0  # of those of the home that has its turn
+        self._next = 0  # index in the references of the current destination
         self._grouped = False
         self._held: Final[list[Queue]] = []
-        self.returned: Final[list[BrokerDestination]] = []  # all that is of these
+        self.returned: Final[list[BrokerDestination]] = []  # destinations that have all their references back
 
     @property
     def is_over(self) -> bool:
-        """Whether all is back."""
+        """True once all references are back."""
         return self._grouped and self._noted == self._seen and not self._homes
 
     def go_on(self, at_most: int) -> int:
-        """Give back about ``at_most``, or all if they are no more than that; how many steps it took."""
+        """Return about ``at_most`` references, or all if there are no more, and give the number of steps."""
         if not self._grouped:
             whole = len(self._references) <= at_most
             self._group(not whole)
@@ -81,14 +83,14 @@ class Returning:
     def _note(self, reference: MessageReference) -> None:
         home = reference.home
         if not isinstance(home, Queue) or (self._bridge and reference.redelivery_count > 0):
-            return  # a link that breaks often makes no poisoned message of what is flagged
+            return  # a link that breaks often must not poison a flagged message
         if self._told:
             home.note_left(reference)
         else:
             home.note_redelivery(reference)
 
     def let_go(self) -> None:
-        """All is back: whoever waits for it gets it."""
+        """End the pause of the queues and dispatch: all references are back."""
         for home in self._held:
             home.let_go()
         self._held.clear()
@@ -97,7 +99,9 @@ class Returning:
 
 
 class ReturningJob(BrokerDestination):
-    """Gives back what a transaction that was rolled back had of consumers that are gone; they had seen it."""
+    """Returns the references of a rolled-back transaction whose consumers are removed. The application had seen all of
+    them.
+    """
 
     def __init__(self, references: list[MessageReference], context: BrokerContext) -> None:
         destination = references[0].home.destination
@@ -111,7 +115,7 @@ class ReturningJob(BrokerDestination):
             self._context.schedule(self)
 
     def work(self) -> bool:
-        """One slice; True while there is more."""
+        """Do one slice and return True while there is more to do."""
         self._returning.go_on(LEAVING_STEPS)
         if not self._returning.is_over:
             return True

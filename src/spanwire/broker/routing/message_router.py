@@ -1,6 +1,4 @@
-"""The way of a message into the broker: whither, whether allowed, stored, dispatched. Whether there is room is for
-`FlowControl` to say.
-"""
+"""The way of a message into the broker: targets, rights, storage and dispatch. `FlowControl` decides about room."""
 
 from __future__ import annotations
 
@@ -32,39 +30,45 @@ from spanwire.model.errors import DestinationDoesNotExistError, JmsError, Resour
 from spanwire.model.message import Message
 from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
 
-MAX_WILDCARD_TARGETS: Final = 5_000  # destinations that one message to wildcards is copied to, 2 microseconds each
+MAX_WILDCARD_TARGETS: Final = 5_000  # destinations of one message to wildcards, 2 microseconds each
 
 
 class DelayedSender(Protocol):
-    """Who takes messages that are to be delivered later."""
+    """Takes messages for later delivery."""
 
     def concerns(self, message: Message) -> bool:
-        """Whether ``message`` is one of them."""
+        """Return True if ``message`` asks for later delivery, or is a request to the scheduler."""
         ...
 
     def take(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """Take it instead of `Sending.send`, which says what that means."""
+        """Take ``message`` in place of `Sending.send`, with the same result."""
         ...
 
     def home_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:
-        """Where it waits for the commit of its transaction, if it takes part in that."""
+        """Return the destination that keeps ``message`` until the commit, None if the message takes no part in the
+        transaction.
+        """
         ...
 
     def keep(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """Take one that has waited for room."""
+        """Take a message that has waited for room."""
         ...
 
 
 class ControlTaker(Protocol):
-    """Who takes requests to the control destination."""
+    """Takes requests to the control destination."""
 
     def take(self, state: ConnectionState, message: Message, transaction: Transaction | None) -> None:
-        """Carry out what ``message`` asks for, or begin to, and answer. Raises `JmsError` where it cannot answer."""
+        """Carry out, or begin, the request of ``message`` and answer it.
+
+        Raises:
+            JmsError: no answer can be sent.
+        """
         ...
 
 
 class Sending(ParkedSender, Dispatcher):
-    """Takes messages from connections; those of a transaction are kept in it until `Committing` hands them in."""
+    """Takes messages from connections. A transaction keeps its messages until `Committing` hands them over."""
 
     def __init__(
         self,
@@ -97,7 +101,14 @@ class Sending(ParkedSender, Dispatcher):
         self.deferred: Final[DeferredDispatch] = DeferredDispatch(self, context)
 
     def send(self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int) -> bool:
-        """Take ``message``; True when it can be answered now. Raises `JmsError` when it is refused."""
+        """Take ``message``.
+
+        Returns:
+            True if the send can be answered now.
+
+        Raises:
+            JmsError: the message is refused.
+        """
         delayed = self.delayed
         if delayed is None:
             if message.message_id.sequence <= LOOKED_AT:
@@ -119,7 +130,9 @@ class Sending(ParkedSender, Dispatcher):
         return self._deliver(state, home, message, token)
 
     def _passes(self, state: ConnectionState, home: BrokerDestination, message: Message, obstacle: int) -> bool:
-        """Whether it is another broker that forwards ``message``, and there is some memory for that."""
+        """Return True if another broker forwards ``message``, and the reserve of memory for forwarded messages has
+        room.
+        """
         return obstacle == MEMORY and not state.parked and self._flow.has_reserve(state, home, message)
 
     def _send_later(
@@ -142,9 +155,7 @@ class Sending(ParkedSender, Dispatcher):
     def _send_to_many(
         self, state: ConnectionState, message: Message, transaction: Transaction | None, token: int
     ) -> bool:
-        """Composites, wildcards, virtual destinations and those that do not exist yet: all are checked before the first
-        gets a copy.
-        """
+        """Send to composite, wildcard, virtual or new destinations. All are checked before the first gets a copy."""
         if self.control is not None and is_control(message.destination):
             self.control.take(state, message, transaction)
             return True
@@ -163,8 +174,9 @@ class Sending(ParkedSender, Dispatcher):
         return self._deliver_all(state, targets, self.copies(targets, message), token)
 
     def send_over_link(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """Take a topic's message that another broker forwards, once, whatever the number of routes over which it comes.
-        Return and raise as `send`.
+        """Take a topic's message from another broker, once only although copies may come over several routes.
+
+        Returns and raises as `send`.
         """
         audited = self._is_audited(message.destination)
         verdict = self._audit.copies.judge(message) if audited else NEW
@@ -181,12 +193,12 @@ class Sending(ParkedSender, Dispatcher):
 
     def _is_audited(self, topic: Destination) -> bool:
         if topic.is_advisory:
-            return False  # each broker tells its own
+            return False  # each broker publishes its own advisories
         home = self._map.find(topic)
         return home is None or home.policy.topic.audits_copies
 
     def _send_to_bridges(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """Take a copy that is `NEARER`: for the bridges of this broker, and their durable subscriptions."""
+        """Take a `NEARER` copy, for the bridges of this broker and their durable subscriptions only."""
         targets = [target for target in self.targets(state, message) if self._leads_on(target.home)]
         for target in targets:
             obstacle = self._flow.obstacle(target.home, message)
@@ -196,7 +208,7 @@ class Sending(ParkedSender, Dispatcher):
         return not message.persistent or self.answer_when_stored(state, token)
 
     def _leads_on(self, home: BrokerDestination) -> bool:
-        """Return True for a topic, and for the line of a bridge's durable subscription."""
+        """Return True for a topic, and for the queue of a bridge's durable subscription."""
         if isinstance(home, Topic):
             return True
         durable = self._map.durables.get(home.destination.name) if home.destination.kind == SUBSCRIPTION else None
@@ -214,7 +226,9 @@ class Sending(ParkedSender, Dispatcher):
         self._deliver_all(state, lines, copies, NO_TOKEN)
 
     def is_repeated(self, state: ConnectionState, message: Message) -> bool:
-        """Whether the store has what a client that reconnected sends; then it is only to be answered."""
+        """Return True if the store has the message already: a client repeats its sends after a reconnect. Only answer
+        such a send.
+        """
         if state.forwards:
             return self._audit.is_repeated_over_link(message, state.info.audit_makers)
         return message.persistent and self._audit.is_repeated(message.message_id)
@@ -225,8 +239,10 @@ class Sending(ParkedSender, Dispatcher):
         transaction.add_send(TransactedSend(home, message, self._flow.usage_in_transaction(home, message)))
 
     def targets(self, state: ConnectionState, message: Message) -> list[Target]:
-        """The queues and topics that get the message in the end. Raises `JmsError`, for one that would come to the
-        control destination, too: requests are taken before, where they are sent.
+        """Return the queues and topics that get the message in the end.
+
+        Raises:
+            JmsError: a target is refused, or is the control destination: requests are taken at the send.
         """
         homes = self._resolve(state, message.destination)
         if any(home.fans_out for home in homes):
@@ -241,7 +257,7 @@ class Sending(ParkedSender, Dispatcher):
         return [Target(home, home.destination) for home in homes]
 
     def copies(self, targets: list[Target], message: Message) -> list[Message]:
-        """The message for each target, with its address."""
+        """Return the message for each target, with the address of the target."""
         copies: list[Message] = []
         for target in targets:
             address = target.address
@@ -255,8 +271,9 @@ class Sending(ParkedSender, Dispatcher):
         return copies
 
     def _deliver_all(self, state: ConnectionState, targets: list[Target], copies: list[Message], token: int) -> bool:
-        """One answer for several copies: when those that are stored are safe. They are stored together or not at all,
-        so that a repetition of the send finds all of them or none.
+        """Deliver several copies with one answer, due once all stored copies are safe.
+
+        The copies are stored together or not at all, so that a repeated send finds all of them or no copy.
         """
         stored: list[WithheldMessage] = []
         others: list[WithheldMessage] = []
@@ -288,7 +305,7 @@ class Sending(ParkedSender, Dispatcher):
             self._stored(state, entry.home, entry.message, sequence, NO_TOKEN)
 
     def answer_when_stored(self, state: ConnectionState, token: int) -> bool:
-        """True if all the store was told so far is safe; else the answer to ``token`` waits for that."""
+        """Return True if all earlier writes to the store are safe; else the answer to ``token`` waits for the store."""
         store = self._context.store
         if token == NO_TOKEN or store is None:
             return True
@@ -299,11 +316,11 @@ class Sending(ParkedSender, Dispatcher):
         return False
 
     def _resolve(self, state: ConnectionState, destination: Destination) -> list[BrokerDestination]:
-        """The physical destinations, each once; none is made before all are allowed."""
+        """Return the physical destinations, each once. Destinations are made only after all are allowed."""
         wanted: dict[str, Destination] = {}
         for part in destination.parts():
             if part.is_pattern and part.is_temporary:
-                raise DestinationDoesNotExistError(part.qualified_name)  # those of other connections are their business
+                raise DestinationDoesNotExistError(part.qualified_name)  # other connections' are private
             if not part.is_pattern or part.is_advisory:
                 self._rights.check_write(state, part)
                 wanted[part.qualified_name] = part
@@ -321,7 +338,7 @@ class Sending(ParkedSender, Dispatcher):
         return self._destinations.ensure_all(state, list(wanted.values()), True)
 
     def go_on(self, state: ConnectionState, parked: ParkedSend) -> None:
-        """A send that had waited: rights are asked again, and so is whether its destination is still there."""
+        """Take a send that had waited. Rights and the existence of the destination are checked again."""
         error: JmsError | None = None
         done = True
         try:
@@ -351,14 +368,14 @@ class Sending(ParkedSender, Dispatcher):
         return done
 
     def home_again(self, destination: Destination) -> BrokerDestination | None:
-        """Where a message goes back to that was there before; None when that is gone for good."""
+        """Return the destination for a returning message, None if the destination is removed for good."""
         if destination.kind == SUBSCRIPTION:
             durable = self._map.durables.get(destination.name)
             return None if durable is None else durable.line
         return self._map.find(destination) if destination.is_temporary else self._destinations.ensure_own(destination)
 
     def hand_in(self, state: ConnectionState, message: Message) -> bool:
-        """A message of the broker's own, that nobody waits for; False when there is no room for it now."""
+        """Deliver a message of the broker's own, without an answer. Return False if there is no room now."""
         targets = self.targets(state, message)
         for target in targets:
             if self._flow.obstacle(target.home, message) != ROOM:
@@ -367,7 +384,7 @@ class Sending(ParkedSender, Dispatcher):
         return True
 
     def hand_in_when_stored(self, state: ConnectionState, message: Message) -> None:
-        """A message that tells of what the store was told: not before that is safe."""
+        """Deliver a message that reports changes of the store, once the changes are safe."""
         store = self._context.store
         targets = self.targets(state, message)
         sends = [
@@ -402,7 +419,7 @@ class Sending(ParkedSender, Dispatcher):
         self._dead_letters.dead_on_arrival(home, message, EXPIRED)
 
     def withhold(self, waiting: Waiting) -> None:
-        """Dispatch the messages of ``waiting`` when the store has reached its position; nothing overtakes them."""
+        """Dispatch the messages of ``waiting`` when the store has reached the position. No later message overtakes."""
         if waiting.messages is not None:
             for entry in waiting.messages:
                 entry.home.withheld += 1
@@ -413,11 +430,11 @@ class Sending(ParkedSender, Dispatcher):
             self._waiting.add(waiting)
 
     def expect(self, waiting: Waiting) -> None:
-        """`withhold` messages that count already, in memory and at their destinations."""
+        """Withhold messages that memory and destinations count already."""
         self._waiting.add(waiting)
 
     def release_one(self, entry: WithheldMessage) -> None:
-        """See `Dispatcher.release_one`."""
+        """Dispatch one message for `Dispatcher.release_one`."""
         home = entry.home
         message = entry.message
         sequence = entry.sequence if entry.line is None else entry.line.first + entry.sequence
@@ -437,8 +454,10 @@ class Sending(ParkedSender, Dispatcher):
             entry.usage.add(-message.size)
 
     def is_stored(self, home: BrokerDestination, message: Message) -> bool:
-        """Whether ``message`` goes to the store of a broker that has one: persistent, on a permanent queue or for a
-        durable subscription; for one whose subscriber is away in any case, for memory would not hold it for long.
+        """Return True if ``message`` goes to the store.
+
+        The store takes persistent messages for permanent queues and durable subscriptions. A durable subscription
+        without an active subscriber stores all messages, since memory would not keep them for long.
         """
         if self._context.store is None:
             return False
@@ -455,7 +474,7 @@ class Sending(ParkedSender, Dispatcher):
     def _stored(
         self, state: ConnectionState, home: BrokerDestination, message: Message, sequence: int, token: int
     ) -> bool:
-        """The store took a message: hand it on, now or when it is safe."""
+        """Dispatch a stored message, now or once the message is safe on disk."""
         store = self._context.store
         assert store is not None
         self._unstored.add(message.size)
@@ -471,7 +490,7 @@ class Sending(ParkedSender, Dispatcher):
 
 
 def _check_fan_out(destination: Destination, homes: list[BrokerDestination]) -> None:
-    """Raise `ResourceAllocationError` when one message to all of these would take too many steps."""
+    """Raise `ResourceAllocationError` if one message to all ``homes`` would take too many steps."""
     steps = 0
     for home in homes:
         steps += home.load + (TOPIC_STEPS if isinstance(home, Topic) else COPY_STEPS)

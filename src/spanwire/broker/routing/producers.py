@@ -1,4 +1,4 @@
-"""Producers come and go."""
+"""Producers: registration and removal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spanwire.model.info import ProducerInfo
 
 
 class Producing:
-    """Adds and removes the producers of connections; what they send is checked again with each message."""
+    """Adds and removes the producers of connections. Rights are checked again with each message."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Producing:
         self._advisories: Final[Advisories | None] = advisories
 
     def add(self, state: ConnectionState, info: ProducerInfo) -> None:
-        """A new producer; one that is registered already stays as it is."""
+        """Register a producer; a registered producer stays unchanged."""
         key = str(info.producer_id)
         if key in state.producers:
             return
@@ -51,7 +51,7 @@ class Producing:
                     self._advisories.producer_added(info, part, home.producers)
 
     def _parts(self, state: ConnectionState, info: ProducerInfo) -> list[Destination]:
-        """The physical destinations it names: all are checked before the first is made."""
+        """Return the physical destinations of the producer. All are checked before the first is made."""
         if info.destination is None:
             return []
         parts = [part for part in info.destination.parts() if not part.is_pattern]
@@ -61,8 +61,10 @@ class Producing:
         return parts
 
     def remove(self, state: ConnectionState, key: str) -> int:
-        """A producer leaves; gives how many steps that took, of telling most of all. Raises `JmsError` when it was
-        never registered.
+        """Remove a producer and return the number of steps, mostly for advisories.
+
+        Raises:
+            JmsError: the producer is not registered.
         """
         info = state.producers.pop(key, None)
         if info is None:
@@ -74,7 +76,7 @@ class Producing:
         parts = info.destination.parts()
         for part in parts:
             home = self._map.find(part)
-            if home is not None and home.producers > 0:  # 0 in one that was removed and made again
+            if home is not None and home.producers > 0:  # a removed and recreated destination counts from 0
                 home.producers -= 1
                 if self._advisories is not None:
                     self._advisories.producer_removed(info, part, home.producers)

@@ -1,4 +1,4 @@
-"""Sessions come and go: only names, by which a connection tells its consumers and producers apart."""
+"""Sessions: names by which a connection groups its consumers and producers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ HIDDEN_SESSION: Final = -1  # the connection's own session, never announced
 
 
 class Sessions:
-    """Adds and removes the sessions of all connections. That an id is of the connection itself is checked before."""
+    """Adds and removes the sessions of all connections. Callers check that an id belongs to the connection."""
 
     def __init__(self, departures: Departures) -> None:
         self._departures: Final[Departures] = departures
 
     def add(self, state: ConnectionState, session: int) -> None:
-        """A session; announcing it twice changes nothing. Raises `ResourceAllocationError` for too many of them."""
+        """Add a session; a repeated announcement changes nothing.
+
+        Raises:
+            ResourceAllocationError: the connection has too many sessions.
+        """
         if len(state.sessions) >= MAX_SESSIONS_PER_CONNECTION and session not in state.sessions:
             raise ResourceAllocationError(
                 f"Can't add session on connection {state.connection_id}: "
@@ -28,7 +32,11 @@ class Sessions:
         state.sessions.add(session)
 
     def remove(self, state: ConnectionState, session_id: SessionId, last_delivered_sequence: int) -> None:
-        """End a session with its consumers and producers. Raises `JmsError` for one that is not there."""
+        """End a session with its consumers and producers.
+
+        Raises:
+            JmsError: the session does not exist.
+        """
         session = session_id.value
         if session not in state.sessions:
             raise JmsError(f"Cannot remove session that had not been registered: {session_id}")
@@ -36,6 +44,6 @@ class Sessions:
         self._departures.leave_session(state, session, last_delivered_sequence)
 
     def check(self, state: ConnectionState, session: int, request: str) -> None:
-        """Raises `JmsError` to a ``request`` that names a session that is not there."""
+        """Raise `JmsError` if ``request`` names a session that does not exist."""
         if session != HIDDEN_SESSION and session not in state.sessions:
             raise JmsError(f"{request} to a session that had not been registered: {state.connection_id}:{session}")

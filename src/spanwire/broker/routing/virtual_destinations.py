@@ -1,11 +1,11 @@
-"""Virtual destinations: what is sent to one name and goes to others, because the administrator says so.
+"""Virtual destinations: messages to one name go to other destinations, as the administrator configured.
 
-A destination learns its route (`spanwire.broker.dispatch.virtual_route`) when it is made; most have none and pay
-nothing. What `expand` gives are physical destinations, and one may have a route of its own: a composite topic may
-forward to a virtual topic. A way that comes back to a name it went through ends there.
+A destination gets its route (`spanwire.broker.dispatch.virtual_route`) when created; most destinations have no route
+and no costs. `expand` returns physical destinations. A target may have a route of its own: a composite topic may
+forward to a virtual topic. A route that returns to an earlier name ends there.
 
-Rights: a target that the sender may not write to refuses the whole send if the administrator named it; a queue that
-merely listens to a virtual topic is passed by, with a line in the audit, as a wildcard consumer gets what it may read.
+Rights: a target named by the administrator refuses the whole send if the sender may not write there. A queue that only
+listens to a virtual topic is skipped, with a line in the audit log, as a wildcard consumer gets only readable messages.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError, ResourceAllocationError
 from spanwire.model.message import Message
 
-MAX_HOPS: Final = 16  # virtual destinations that one message may go through in a row
-MAX_AWAITED: Final = 1_000  # queues that one message makes for consumers of wildcards, 8 microseconds each
+MAX_HOPS: Final = 16  # virtual destinations in a row on the route of one message
+MAX_AWAITED: Final = 1_000  # queues that one message may create for consumers of wildcards, 8 microseconds each
 
 
 class Target:
-    """Where one copy of a message goes, and the JMSDestination it carries; None leaves that as it was sent. A copy that
-    comes ``via`` a mirror is as if it had been sent there.
+    """The destination of one copy of a message, and the JMSDestination of the copy.
+
+    ``address`` None leaves JMSDestination as sent. A copy ``via`` a mirror looks as if sent to the mirror.
     """
 
     __slots__ = ("address", "home", "via")
@@ -45,8 +46,8 @@ class Target:
 
 
 class VirtualDestinations:
-    """Finds the physical targets of each message, the lines of durable subscriptions among them. Copying and delivering
-    is `Sending`'s.
+    """Finds the physical targets of each message, including queues of durable subscriptions. `Sending` copies and
+    delivers.
     """
 
     def __init__(
@@ -64,17 +65,18 @@ class VirtualDestinations:
         self._values: Final[BoundMessageValues] = values
         self._audiences: Final[dict[str, list[BrokerDestination]]] = {}
         self._changes = -1
-        self._steps = 0  # of the message for which targets are looked for
+        self._steps = 0  # steps of the current message
 
     def expand(self, state: ConnectionState, homes: list[BrokerDestination], message: Message) -> list[Target]:
-        """All physical targets of a message that is sent to ``homes``, in the order of the settings.
+        """Return all physical targets of a message to ``homes``, in the order of the settings.
 
-        Raises `JmsError` when one of them is refused; destinations that the settings name are made then already.
+        Raises:
+            JmsError: a target is refused; destinations of the settings may have been made by then.
         """
         targets: list[Target] = []
         self._steps = 0
         if len(homes) == 1 and homes[0].route is None:
-            self._steps = -_load_of(homes[0])  # it was asked for when its consumers came
+            self._steps = -_load_of(homes[0])  # room for these was checked when the consumers came
         for home in homes:
             self._follow(state, home, message, Target(home, home.destination), targets, [])
         return targets
@@ -149,7 +151,7 @@ class VirtualDestinations:
             self._follow(state, home, message, _target(home, keeps, via), targets, path)
 
     def _audience(self, rule: ListeningRule) -> list[BrokerDestination]:
-        """The queues that listen; looked for again after queues came or went."""
+        """Return the listening queues, searched again after queues came or went."""
         if self._changes != self._map.changes:
             self._audiences.clear()
             self._changes = self._map.changes
@@ -166,7 +168,9 @@ class VirtualDestinations:
 
     def _make_awaited(self, listening: Destination) -> None:
         """Make the queues that consumers of patterns wait for: ``Consumer.A.VirtualTopic.>`` stands for a queue of each
-        topic. Where there is no room for one more, or no right to it, there is none.
+        topic.
+
+        A queue without room or without the right to create is skipped.
         """
         wanted: dict[str, Destination] = {}
         for entry in self._map.patterns():
@@ -201,7 +205,7 @@ class VirtualDestinations:
         return False
 
     def _add(self, target: Target, message: Message, targets: list[Target]) -> None:
-        """The destination itself, and the durable subscriptions that it serves."""
+        """Add the destination and its durable subscriptions."""
         home = target.home
         self._look(home.destination, _load_of(home) + (TOPIC_STEPS if isinstance(home, Topic) else COPY_STEPS))
         if isinstance(home, Topic):
@@ -211,7 +215,7 @@ class VirtualDestinations:
         targets.append(target)
 
     def _look(self, destination: Destination, steps: int) -> None:
-        """Count what one message takes on its ways, those that end without a copy among them."""
+        """Count the steps of one message on all its routes, including routes that end without a copy."""
         self._steps += steps
         if self._steps > MAX_STEPS_OF_SEND:
             raise ResourceAllocationError(
@@ -222,8 +226,9 @@ class VirtualDestinations:
 
 
 def _load_of(home: BrokerDestination) -> int:
-    """Return the steps that the consumers of ``home`` count for: durable subscriptions that the store brought back may
-    be more than there is room for, and get their messages.
+    """Return the steps that the consumers of ``home`` count for.
+
+    Durable subscriptions from the store may be more than there is room for, and still get their messages.
     """
     return min(home.load, MAX_FAN_OUT)
 
