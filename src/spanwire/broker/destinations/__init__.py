@@ -1,1 +1,1 @@
-"""The destinations of a broker by name: made, found, matched by wildcards, removed when nobody uses them. Pure."""
+"""The destinations of a broker: creation, lookup, wildcard matching, removal when idle. Pure."""

@@ -1,6 +1,4 @@
-"""The queues and topics of one broker by name, and the subscriptions with wildcards that new ones must be offered
-to.
-"""
+"""Queues and topics of one broker by name, with the wildcard subscriptions that match new destinations."""
 
 from __future__ import annotations
 
@@ -25,11 +23,9 @@ from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError
 
-ADVISORY_SHARE: Final = 25  # percent of memoryUsage that advisories may take that wait for those who listen
+ADVISORY_SHARE: Final = 25  # percent of memoryUsage that pending advisories may take
 MAX_DESTINATIONS: Final = 50_000  # destinations of one broker; each costs memory and a line in every view
-RETUNING_STEPS: Final = (
-    500  # of one turn: a destination takes over changed policies, or 64 policies are compared with it
-)
+RETUNING_STEPS: Final = 500  # steps of one turn: a destination takes a new policy, or is compared with 64 policies
 POLICIES_PER_STEP: Final = 64
 
 
@@ -46,42 +42,44 @@ class DestinationMap:
         self.topics: Final[dict[str, Topic]] = {}
         self.wildcards: Final[WildcardConsumers] = WildcardConsumers()
         self._memory: Final[RecoveryMemory] = RecoveryMemory(usage, context)
-        self._slow_consumers: Final[dict[str, SlowConsumerWatch]] = {}  # by the policy that has a strategy for them
-        self._limited: Final[dict[str, int]] = {}  # destinations under each policy that limits their number
+        self._slow_consumers: Final[dict[str, SlowConsumerWatch]] = {}  # by the name of the policy with a strategy
+        self._limited: Final[dict[str, int]] = {}  # destinations under each policy with a limit on their number
         self.durables: Final[dict[str, DurableSubscription]] = {}
         self.fan_out: Final[FanOutRoom] = FanOutRoom(context, self.topics, self.durables, self.wildcards)
-        self.swept: Final[dict[int, dict[str, Queue]]] = {}  # by the period of the look for expired messages
-        self.removable: Final[dict[str, BrokerDestination]] = {}  # those that their policy removes when they are idle
-        self._untuned: dict[str, BrokerDestination] = {}  # those that have to take over changed policies, oldest first
+        self.swept: Final[dict[int, dict[str, Queue]]] = {}  # by the period of the expiry sweep
+        self.removable: Final[dict[str, BrokerDestination]] = {}  # destinations whose policy removes idle ones
+        self._untuned: dict[str, BrokerDestination] = {}  # destinations still under the old policies, oldest first
         self._untuned_durables: list[DurableSubscription] = []
         self.served = 0  # topics of all durable subscriptions together
-        self.changes = 0  # how often a permanent queue, or somebody who listens to a pattern, came or went
+        self.changes = 0  # additions and removals of permanent queues and patterns
 
     def queue(self, destination: Destination) -> Queue | None:
-        """The queue of this name, if there is one."""
+        """Return the queue of this name, None if there is none."""
         return self.queues.get(destination.qualified_name)
 
     def topic(self, destination: Destination) -> Topic | None:
-        """The topic of this name, if there is one."""
+        """Return the topic of this name, None if there is none."""
         return self.topics.get(destination.qualified_name)
 
     def find(self, destination: Destination) -> BrokerDestination | None:
-        """The queue or topic of this name, if there is one."""
+        """Return the queue or topic of this name, None if there is none."""
         if destination.is_queue:
             return self.queues.get(destination.qualified_name)
         return self.topics.get(destination.qualified_name)
 
     def all(self) -> list[BrokerDestination]:
-        """All queues, then all topics, oldest first."""
+        """Return all queues, then all topics, oldest first."""
         homes: list[BrokerDestination] = []
         homes.extend(self.queues.values())
         homes.extend(self.topics.values())
         return homes
 
     def create(self, destination: Destination) -> BrokerDestination:
-        """A new queue or topic. Whether there is room is asked before, for clients alone: what the broker makes for
-        itself and what the store brings back is never refused. An advisory topic about consumers of a pattern has the
-        pattern's text in its name.
+        """Make a queue or topic.
+
+        `check_room` is called before, for clients only: destinations of the broker itself and destinations from the
+        store are never refused. The name of an advisory topic may contain the text of a pattern, if consumers of the
+        pattern are the subject.
         """
         if not destination.is_advisory:
             check_physical(destination)
@@ -114,7 +112,7 @@ class DestinationMap:
         return topic
 
     def serve(self, durable: DurableSubscription) -> None:
-        """Let the topics that ``durable`` covers by the rights of now feed it, and no others."""
+        """Attach ``durable`` to all topics that the subscription covers by current rights, and to no others."""
         self._context.steps += len(self.topics) // COMPARED_PER_STEP
         for topic in self.topics.values():
             before = topic in durable.topics
@@ -128,7 +126,7 @@ class DestinationMap:
                 self.served += 1
 
     def serve_no_more(self, durable: DurableSubscription) -> None:
-        """Let no topic feed ``durable``, which is deleted."""
+        """Detach ``durable``, which is deleted, from all topics."""
         self._context.steps += len(durable.topics) // COMPARED_PER_STEP
         self.served -= len(durable.topics)
         for topic in list(durable.topics):
@@ -136,8 +134,9 @@ class DestinationMap:
             topic.serve_no_more(durable)
 
     def reread(self) -> None:
-        """Other rights hold: let topics feed the durable subscriptions whose users may read them now. What waits for
-        such a subscription is asked for again when its subscriber comes.
+        """Apply changed rights to durable subscriptions with patterns.
+
+        Pending messages of such a subscription are checked again when the subscriber returns.
         """
         for durable in self.durables.values():
             if durable.has_pattern:
@@ -155,9 +154,10 @@ class DestinationMap:
             swept[queue.destination.qualified_name] = queue
 
     def retune(self) -> None:
-        """The policies have changed: what is there takes over what it looks up when it needs it, in slices of which the
-        first is now. A destination is under the old policy until its turn and meanwhile neither swept nor removed for
-        being idle. If the policies change again before all have had their turns, all begin again.
+        """Apply changed policies to all destinations and durable subscriptions, in slices; the first slice is done now.
+
+        A destination keeps the old policy until its turn, and is meanwhile neither swept for expired messages nor
+        removed as idle. A further change of the policies starts again with all destinations.
         """
         self._limited.clear()
         self.swept.clear()
@@ -171,11 +171,11 @@ class DestinationMap:
 
     @property
     def is_retuning(self) -> bool:
-        """Whether destinations are left that have to take over changed policies."""
+        """True while destinations still have to take over changed policies."""
         return bool(self._untuned or self._untuned_durables)
 
     def retune_some(self) -> None:
-        """The next slice of `retune`."""
+        """Do the next slice of `retune`."""
         cost = 1 + self._policies.entry_count // POLICIES_PER_STEP
         left = max(1, RETUNING_STEPS // cost)
         for name in list(islice(self._untuned, left)):
@@ -192,7 +192,7 @@ class DestinationMap:
             _tune(durable.line, self._policies.entry_for(durable.terms.topic.parts()[0]))
 
     def reroute(self) -> None:
-        """The virtual destinations have changed."""
+        """Apply changed virtual destinations."""
         for home in self.all():
             home.route = self._routes.find(home.destination)
             served = isinstance(home, Topic) and len(home.durables) > 0
@@ -204,7 +204,7 @@ class DestinationMap:
             self.removable[home.destination.qualified_name] = home
 
     def slow_consumers(self, policy: PolicyEntry) -> SlowConsumerWatch | None:
-        """Who looks after the slow consumers under ``policy``, if it has a strategy for them."""
+        """Return the watch over slow consumers under ``policy``, None without a strategy for slow consumers."""
         strategy = policy.slow_consumers
         if strategy is None:
             return None
@@ -216,8 +216,11 @@ class DestinationMap:
         return found
 
     def check_room(self, wanted: list[Destination]) -> None:
-        """Raises `IllegalStateError` when these new ones would be over `MAX_DESTINATIONS`, or over the number that
-        their policy allows, `ResourceAllocationError` when too many consumers of wildcards would listen there.
+        """Check that there is room for new destinations.
+
+        Raises:
+            IllegalStateError: `MAX_DESTINATIONS`, or the number that a policy allows, would be exceeded.
+            ResourceAllocationError: too many wildcard consumers would be attached.
         """
         if len(self.queues) + len(self.topics) + len(wanted) > MAX_DESTINATIONS:
             raise IllegalStateError(
@@ -240,7 +243,7 @@ class DestinationMap:
                     )
 
     def virtual_sources(self, destination: Destination) -> list[Destination]:
-        """The virtual destinations whose messages come to ``destination``, if other brokers are to hear of that."""
+        """Return the virtual destinations that forward to ``destination``, as far as other brokers are to know."""
         return self._routes.sources(destination)
 
     def remove(self, destination: Destination) -> None:
@@ -269,7 +272,7 @@ class DestinationMap:
         self.removable.pop(destination.qualified_name, None)
 
     def matching(self, pattern: Destination) -> list[BrokerDestination]:
-        """All destinations that fall under a name or pattern, oldest first."""
+        """Return all destinations that match a name or pattern, oldest first."""
         if not pattern.is_pattern:
             found = self.find(pattern)
             return [] if found is None else [found]
@@ -278,7 +281,7 @@ class DestinationMap:
         return [home for home in homes if pattern.matches(home.destination)]
 
     def of_kind(self, pattern: Destination) -> list[BrokerDestination]:
-        """All queues, or all topics, whatever ``pattern`` is one for, oldest first."""
+        """Return all queues if ``pattern`` is for queues, else all topics, oldest first."""
         homes: list[BrokerDestination] = []
         if pattern.is_queue:
             homes.extend(self.queues.values())
@@ -292,7 +295,7 @@ class DestinationMap:
         self.changes += 1
 
     def await_again(self, destination: Destination, subscription: Subscription) -> None:
-        """Offer ``destination``, which is removed, to ``subscription`` when it is made again."""
+        """Offer the removed ``destination`` to ``subscription`` when the destination is made again."""
         if not self.wildcards.listens(subscription, destination):
             self.add_pattern(destination, subscription)
 
@@ -302,11 +305,11 @@ class DestinationMap:
             self.changes += 1
 
     def patterns(self) -> list[PatternSubscription]:
-        """The patterns that somebody listens to, by who came first."""
+        """Return the patterns of all subscriptions, oldest subscription first."""
         return self.wildcards.all()
 
     def pattern_subscriptions(self, destination: Destination) -> list[Subscription]:
-        """The subscriptions with wildcards that want ``destination``, each once."""
+        """Return the wildcard subscriptions that match ``destination``, each once."""
         self._context.steps += self.wildcards.steps()
         return self.wildcards.subscriptions(destination)
 
@@ -317,11 +320,11 @@ def _tune(home: BrokerDestination, policy: PolicyEntry) -> None:
 
 
 def _counts(policy: PolicyEntry, destination: Destination) -> bool:
-    """Whether ``destination`` is one of those whose number ``policy`` limits."""
+    """Return True if ``policy`` limits the number of destinations like ``destination``."""
     return policy.max_destinations >= 0 and not destination.is_temporary and not destination.is_advisory
 
 
 def check_physical(destination: Destination) -> None:
-    """Raises `InvalidDestinationError` for a pattern or composite, which can be no queue or topic itself."""
+    """Raise `InvalidDestinationError` for a pattern or composite: neither can be a queue or topic itself."""
     if destination.is_pattern or destination.is_composite:
         raise InvalidDestinationError(f"{destination} is a pattern or composite; it cannot be created")

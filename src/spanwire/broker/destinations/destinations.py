@@ -1,7 +1,7 @@
-"""Queues and topics come and go: by announcement, implicitly with first use, with the connection that owns them.
+"""Creation and removal of queues and topics: by announcement, by first use, with the connection of the owner.
 
-The one place where destinations are made and removed, so that the right to do so is checked here, the store remembers
-queues, waiting wildcard subscriptions are attached and advisories go out.
+Destinations are made and removed only here. Rights are checked, the store remembers queues, waiting wildcard
+subscriptions are attached, and advisories are published.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from spanwire.model.errors import (
 )
 
 MAX_TEMPORARY_PER_CONNECTION: Final = 1_000  # temporary destinations of one connection
-MAX_AWAITED_TEMPORARY: Final = 1_000  # of one broker, made by sends before their connections announced them
-MAX_REMOTE_TEMPORARY: Final = 10_000  # of all clients beyond one bridge: as many as there may be connections
+MAX_AWAITED_TEMPORARY: Final = 1_000  # temporary destinations of one broker that sends made before the announcement
+MAX_REMOTE_TEMPORARY: Final = 10_000  # temporary destinations beyond one bridge, as many as connections
 
 logger = logging.getLogger(__name__)
 
 
 class Destinations(Attaching):
-    """Makes and removes destinations on behalf of connections and of the broker itself."""
+    """Makes and removes destinations on behalf of connections and of the broker."""
 
     def __init__(
         self,
@@ -49,30 +49,34 @@ class Destinations(Attaching):
         advisories: Advisories | None,
         temporary_by_send: bool,
     ) -> None:
-        """``temporary_by_send``: a send makes the temporary destination it names, if that is not there."""
+        """Take the parts of the broker; with ``temporary_by_send`` a send creates its missing temporary destination."""
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._rights: Final[Rights] = rights
         self._advisories: Final[Advisories | None] = advisories
         self._temporary_by_send: Final[bool] = temporary_by_send
         self._owners: Final[dict[str, ConnectionState]] = {}
-        self._awaited: Final[dict[str, Destination]] = {}  # made by sends; whose they are has not come yet
+        self._awaited: Final[dict[str, Destination]] = {}  # made by sends; the owner has not announced them yet
 
     def ensure(self, state: ConnectionState, destination: Destination) -> BrokerDestination:
-        """The destination, made now if need be and allowed; a temporary one must exist already."""
+        """Return the destination, made now if missing and allowed. A temporary destination must exist already."""
         found = self._map.find(destination)
         return found if found is not None else self.ensure_all(state, [destination])[0]
 
     def ensure_all(
         self, state: ConnectionState, destinations: list[Destination], by_send: bool = False
     ) -> list[BrokerDestination]:
-        """Return all of these, in order, after `check_all`."""
+        """Return all ``destinations``, in order, after `check_all`."""
         self.check_all(state, destinations, by_send)
         return self.make_all(state, destinations)
 
     def check_all(self, state: ConnectionState, destinations: list[Destination], by_send: bool = False) -> None:
-        """Raise `JmsError` unless those that are missing may be made and there is room for them. ``by_send`` says that
-        something is to be sent to them.
+        """Check that the missing ones of ``destinations`` may be made and have room.
+
+        ``by_send`` says that the destinations are targets of a send.
+
+        Raises:
+            JmsError: a destination may not be made, or there is no room.
         """
         missing: list[Destination] = []
         for destination in destinations:
@@ -83,7 +87,7 @@ class Destinations(Attaching):
             self._map.check_room(missing)
 
     def make_all(self, state: ConnectionState, destinations: list[Destination]) -> list[BrokerDestination]:
-        """Return all of these, in order, which `check_all` has let through; make those that are missing."""
+        """Return all ``destinations``, in order, and make missing destinations. `check_all` has allowed the list."""
         homes: list[BrokerDestination] = []
         for destination in destinations:
             found = self._map.find(destination)
@@ -93,8 +97,10 @@ class Destinations(Attaching):
         return homes
 
     def _make_awaited(self, state: ConnectionState, destination: Destination) -> BrokerDestination:
-        """A temporary destination that is sent to before its connection announces it, or after that has removed it. It
-        goes with that connection, or when there are too many of them, the oldest first.
+        """Make a temporary destination for a send that comes before the announcement, or after the removal, by its
+        connection.
+
+        The destination ends with the connection. Beyond `MAX_AWAITED_TEMPORARY` the oldest such destination is removed.
         """
         if len(self._awaited) >= MAX_AWAITED_TEMPORARY:
             oldest = self._map.find(next(iter(self._awaited.values())))
@@ -107,16 +113,16 @@ class Destinations(Attaching):
         if destination.is_temporary and not (by_send and self._temporary_by_send):
             raise DestinationDoesNotExistError(destination.qualified_name)
         check_physical(destination)
-        if not is_control(destination):  # whoever may write there may ask, before anybody else has
+        if not is_control(destination):  # the right to write includes the creation by the first request
             self._rights.check_create(state, destination)
 
     def ensure_own(self, destination: Destination) -> BrokerDestination:
-        """The same for the broker's own purposes: a dead letter queue, a configured destination."""
+        """Return a destination for the broker's own purposes, such as a dead letter queue, made if missing."""
         found = self._map.find(destination)
         return found if found is not None else self._make(destination, "")
 
     def ensure_letters(self, destination: Destination, shared: Destination) -> BrokerDestination:
-        """A dead letter queue; the ``shared`` one when there are too many destinations for one more."""
+        """Return a dead letter queue; the ``shared`` queue if there is no room for another destination."""
         if destination != shared and self._map.find(destination) is None:
             try:
                 self._map.check_room([destination])
@@ -125,7 +131,7 @@ class Destinations(Attaching):
         return self.ensure_own(destination)
 
     def recovered(self, destination: Destination) -> Queue:
-        """A queue that the store knows already."""
+        """Return a queue that the store knows already, made if missing."""
         found = self._map.queue(destination)
         if found is None:
             made = self._map.create(destination)
@@ -134,16 +140,14 @@ class Destinations(Attaching):
         return found
 
     def add_all(self, state: ConnectionState, parts: list[Destination]) -> None:
-        """Destinations that a client makes; temporary ones belong to its connection."""
+        """Make destinations for a client; temporary destinations belong to the client's connection."""
         self.ensure_all(state, [part for part in parts if not part.is_temporary])
         for part in parts:
             if part.is_temporary:
                 self.add_temporary(state, part)
 
     def add_temporary(self, state: ConnectionState, destination: Destination) -> None:
-        """A temporary destination that lives as long as the connection; its name must begin with the connection's
-        id.
-        """
+        """Make a temporary destination that ends with the connection. The name must begin with the connection's id."""
         name = destination.qualified_name
         if self._owners.get(name) is state:
             return
@@ -164,8 +168,9 @@ class Destinations(Attaching):
     def add_remote_temporary(
         self, state: ConnectionState, destination: Destination, broker_path: tuple[str, ...]
     ) -> None:
-        """A temporary destination of another broker; ``state`` is that of the bridge to it. One that is here already
-        came by another way, or is ours.
+        """Make a temporary destination of another broker; ``state`` is the connection of the bridge to the broker.
+
+        An existing destination came by another route, or belongs to this broker.
         """
         name = destination.qualified_name
         if name in self._owners:
@@ -182,7 +187,7 @@ class Destinations(Attaching):
     def _own(self, state: ConnectionState, destination: Destination) -> None:
         before = self._map.find(destination)
         if before is not None and destination.qualified_name not in self._awaited:
-            self._drop(before, state.connection_id)  # of a connection with the same id, which is on its way out
+            self._drop(before, state.connection_id)  # an ending connection with the same id owns the destination
         awaited = self._awaited.pop(destination.qualified_name, None) is not None
         if not awaited:
             self._map.check_room([destination])
@@ -192,15 +197,17 @@ class Destinations(Attaching):
             self._make(destination, state.connection_id)
 
     def check_owner(self, state: ConnectionState, destination: Destination) -> None:
-        """Raises `InvalidDestinationError` when ``destination`` is another connection's temporary one."""
+        """Raise `InvalidDestinationError` if ``destination`` is a temporary destination of another connection."""
         if destination.is_temporary and self._owners.get(destination.qualified_name) is not state:
             if destination.qualified_name not in self._owners:
                 raise DestinationDoesNotExistError(destination.qualified_name)
             raise InvalidDestinationError("Cannot use a Temporary destination from another Connection")
 
     def remove_all(self, state: ConnectionState, destinations: list[Destination]) -> None:
-        """Remove destinations without consumers; one that does not exist is no error. All are checked before the first
-        is removed, also those that do not exist: who may not remove them does not learn that.
+        """Remove destinations without consumers; missing destinations are no error.
+
+        All are checked before the first is removed. Missing destinations are checked as well, so that a client without
+        the right does not learn of their absence.
         """
         homes: list[BrokerDestination] = []
         for destination in destinations:
@@ -219,8 +226,13 @@ class Destinations(Attaching):
             self._drop(home, state.connection_id)
 
     def remove_own(self, destination: Destination) -> bool:
-        """The same for an operator: also refused while messages or durable subscriptions are there. False when there is
-        no such destination.
+        """Remove a destination for an operator.
+
+        Returns:
+            False if the destination does not exist.
+
+        Raises:
+            JmsError: the destination has consumers, messages, cursors or durable subscriptions.
         """
         found = self._map.find(destination)
         if found is None:
@@ -239,7 +251,7 @@ class Destinations(Attaching):
         return True
 
     def remove_idle(self, home: BrokerDestination) -> None:
-        """The broker itself removes a destination that is idle; a bridge's consumers wait for it to be made again."""
+        """Remove an idle destination. Consumers of bridges are attached again to a new one of the same name."""
         subscriptions = home.subscriptions if isinstance(home, Topic) else []
         if isinstance(home, Queue):
             subscriptions = home.subscriptions()
@@ -251,8 +263,9 @@ class Destinations(Attaching):
         self._drop(home, "")
 
     def disown(self, state: ConnectionState) -> list[BrokerDestination]:
-        """The owner is gone: its temporary destinations are nobody's, and go with it (`drop_left`). Their names are
-        free for the same client when it connects again.
+        """Release the temporary destinations of a closed connection, and return the destinations for `drop_left`.
+
+        The names are free at once, for the same client after a reconnect.
         """
         prefix = state.connection_id + ":"
         awaited = [one for one in self._awaited.values() if one.name.startswith(prefix)]
@@ -267,17 +280,17 @@ class Destinations(Attaching):
         return left
 
     def drop_left(self, home: BrokerDestination, connection_id: str) -> int:
-        """A temporary destination whose owner is gone is removed, unless it was already; gives how many steps that
-        took.
-        """
+        """Remove a temporary destination without owner, unless already removed, and return the number of steps."""
         if home.removed:
             return 0
         self._drop(home, connection_id)
         return 1 if self._advisories is None else 1 + self._advisories.listener_count
 
     def attach(self, home: BrokerDestination, subscription: Subscription) -> bool:
-        """Attach a wildcard subscription to a destination that it may read, and, being a bridge's, forward. False when
-        others took the room meanwhile, and it is ended.
+        """Attach a wildcard subscription to a destination that the user may read and, for a bridge, may forward.
+
+        Returns:
+            False if there is no room any more; the subscription is then ended.
         """
         network_filter = subscription.network_filter
         if network_filter is not None and not network_filter.covers(home.destination):
@@ -291,11 +304,11 @@ class Destinations(Attaching):
         return True
 
     def has_room(self) -> bool:
-        """Return True if consumers of wildcards may be attached to further destinations."""
+        """Return True if wildcard consumers may be attached to further destinations."""
         return self._map.wildcards.has_room()
 
     def end(self, subscription: Subscription) -> None:
-        """There is no room for a consumer of wildcards that is being attached: it goes with its connection."""
+        """End the connection of a wildcard consumer that cannot be attached for lack of room."""
         _end(subscription, self._map.wildcards.refusal())
 
     def _make(self, destination: Destination, connection_id: str) -> BrokerDestination:
@@ -315,7 +328,7 @@ class Destinations(Attaching):
         return home
 
     def _drop_mirror(self, destination: Destination, connection_id: str) -> None:
-        """The topic of a mirrored queue goes with it, unless somebody listens."""
+        """Remove the topic of a mirrored queue with the queue, unless the topic is in use."""
         topic = self._map.topic(destination)
         if topic is not None and topic.consumer_count == 0 and topic.producers == 0 and not topic.durables:
             self._drop(topic, connection_id)

@@ -1,7 +1,7 @@
-"""Durable subscriptions come and go: made by their first consumer, kept while it is away, deleted when told so.
+"""Durable subscriptions: made by the first consumer, kept while the consumer is away, deleted on request.
 
-JMS 1.1, "Durable Subscription"; where that is silent, as ActiveMQ does. What one holds and wants is
-`spanwire.broker.topic.durable_subscription`'s.
+Rules are those of JMS 1.1, "Durable Subscription", and else of ActiveMQ. Contents and selection of a subscription are
+in `spanwire.broker.topic.durable_subscription`.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from spanwire.model.info import ConsumerInfo
 from spanwire.selector.expression import Selector
 from spanwire.selector.parser import parse_selector
 
-MAX_DURABLE_SUBSCRIPTIONS: Final = 10_000  # of one broker: each copies what it wants while its subscriber is away
+MAX_DURABLE_SUBSCRIPTIONS: Final = 10_000  # of one broker; each copies messages while the subscriber is away
 MAX_SERVED: Final = 1_000_000  # topics of all durable subscriptions together, some 120 bytes each
 
 logger = logging.getLogger(__name__)
 
 
 class Durables:
-    """All durable subscriptions of one broker. Rights to read are asked for by who adds the consumer."""
+    """All durable subscriptions of one broker. The caller who adds the consumer checks the right to read."""
 
     def __init__(
         self,
@@ -72,15 +72,16 @@ class Durables:
         self.remote_subscribers: Final[RemoteSubscribers] = RemoteSubscribers(context)
 
     def lines(self) -> list[Queue]:
-        """The lines of all subscriptions."""
+        """Return the queues of all subscriptions."""
         return [durable.line for durable in self._map.durables.values()]
 
     def claim(self, state: ConnectionState, info: ConsumerInfo, selector: Selector | None) -> DurableSubscription:
-        """The subscription that a new consumer asks for: the one it left, or a new one; one whose selector or topic
-        changed is deleted and made anew.
+        """Return the durable subscription for a new consumer, found or made.
 
-        Raises `JmsError` when it is in use, there is no client id, or it is kept for another user whose rights the
-        new consumer has not.
+        A subscription with another selector or topic is deleted and made again.
+
+        Raises:
+            JmsError: the subscription is in use, there is no client id, or the user lacks a right.
         """
         terms = self._terms(state, info)
         found = self._map.durables.get(terms.key)
@@ -115,8 +116,10 @@ class Durables:
         return made
 
     def _hand_over(self, state: ConnectionState, durable: DurableSubscription) -> None:
-        """Keep ``durable`` for the principal of the connection, which subscribes to it again. Raises
-        `AuthorizationError` for another user who may not read all of it.
+        """Keep ``durable`` for the principal of the connection, who subscribes again.
+
+        Raises:
+            AuthorizationError: another user may not read all topics of the subscription.
         """
         before, principal = durable.principal, state.principal
         if before is not None:
@@ -132,8 +135,10 @@ class Durables:
             self._map.serve(durable)
 
     def _check_right(self, state: ConnectionState, durable: DurableSubscription, action: str, verb: str) -> None:
-        """Raises `AuthorizationError`, and notes it in the audit, unless ``durable`` is kept for the user of the
-        connection, or that has the right on all its topics.
+        """Check that ``durable`` is kept for the connection's user, or that the user has the right on all its topics.
+
+        Raises:
+            AuthorizationError: neither holds; the audit log notes the refusal.
         """
         if durable.is_kept_for(state.principal):
             return
@@ -191,8 +196,9 @@ class Durables:
         return FilteredDurableSubscription(terms, principal, selector, line, values, rights, self._policies, formats)
 
     def attach(self, durable: DurableSubscription, subscription: Subscription) -> None:
-        """Its consumer is there; dispatch begins when that is started. Where messages may wait that its user may not
-        read, these stay in the line.
+        """Attach the consumer; dispatch begins when the consumer is started.
+
+        Pending messages that the user may not read stay in the queue.
         """
         line = durable.line
         if line.waiting() + line.withheld + line.in_flight == 0:
@@ -206,8 +212,10 @@ class Durables:
             self._recover_kept(durable)
 
     def _recover_kept(self, durable: DurableSubscription) -> None:
-        """A retroactive subscriber for which nothing waits gets what its topics keep, as far as memory takes it, also
-        what it had before. The store has no part in that.
+        """Give a retroactive subscriber without pending messages all retained messages of its topics, as far as memory
+        allows.
+
+        Messages that the subscriber had before are included. The store does not keep these copies.
         """
         line = durable.line
         for topic in self._map.topics.values():
@@ -217,7 +225,7 @@ class Durables:
                         line.accept(message, 0)
 
     def release(self, subscription: Subscription) -> None:
-        """The consumer left; what it had not acknowledged goes back to the line separately."""
+        """Note that the consumer was removed; unacknowledged messages return to the queue separately."""
         durable = self._map.durables.get(
             subscription_key(subscription.client_id, subscription.info.subscription_name or "")
         )
@@ -226,9 +234,12 @@ class Durables:
             durable.offline_since = self._context.monotonic
 
     def unsubscribe(self, state: ConnectionState, name: str) -> None:
-        """Delete a subscription of this client with all that waits for it. Raises `InvalidDestinationError` when there
-        is none, `AuthorizationError` when it is kept for another user and this one has not the right ``admin`` on its
-        topics, `JmsError` while it has a consumer.
+        """Delete a subscription of this client with all pending messages.
+
+        Raises:
+            InvalidDestinationError: there is no such subscription.
+            AuthorizationError: the subscription is kept for another user, and this user lacks the right ``admin``.
+            JmsError: the subscription has a consumer.
         """
         client_id = state.info.client_id or ""
         found = self._map.durables.get(subscription_key(client_id, name))
@@ -237,12 +248,17 @@ class Durables:
         self.remove(client_id, name, state.connection_id)
 
     def pending(self, client_id: str, name: str) -> int:
-        """How many messages a subscription has that are not acknowledged; 0 when there is none of this name."""
+        """Return the number of unacknowledged messages of a subscription, 0 if no such subscription exists."""
         found = self._map.durables.get(subscription_key(client_id, name))
         return 0 if found is None else found.line.waiting() + found.line.in_flight
 
     def remove(self, client_id: str, name: str, connection_id: str = "") -> None:
-        """The same for the subscription of any client; ``connection_id`` is that of who asks."""
+        """Delete a subscription of any client; ``connection_id`` names the connection that asks.
+
+        Raises:
+            InvalidDestinationError: there is no such subscription.
+            JmsError: the subscription has a consumer or a cursor.
+        """
         found = self._map.durables.get(subscription_key(client_id, name))
         if found is None:
             raise InvalidDestinationError(
@@ -254,8 +270,12 @@ class Durables:
         self._delete(found, connection_id)
 
     def remove_offline(self, timeout_ms: int, at_most: int) -> bool:
-        """Delete those that have had no subscriber for ``timeout_ms``, counted from this start of the broker at the
-        earliest; True if there are more than ``at_most``.
+        """Delete at most ``at_most`` subscriptions without a subscriber for ``timeout_ms``.
+
+        The time counts from this start of the broker at the earliest.
+
+        Returns:
+            True if there are more.
         """
         since = self._context.monotonic - timeout_ms / 1000
         gone = [
@@ -292,7 +312,9 @@ class Durables:
             self._advisories.subscription_removed(durable.terms, connection_id)
 
     def recover(self, facts: dict[int, dict[bytes, bytes]], lines: list[RecoveredDestination], clean: bool) -> None:
-        """What the store kept of subscriptions. A line without a description is left by a crash amid unsubscribing."""
+        """Restore subscriptions from the store. A crash amid unsubscribing leaves a queue without a description; remove
+        the queue.
+        """
         for value in facts.get(SUBSCRIPTIONS, {}).values():
             terms = decode_terms(value)
             selector = None if terms.selector is None else parse_selector(terms.selector)
@@ -308,7 +330,7 @@ class Durables:
 
 
 def _key(terms: SubscriptionTerms) -> bytes:
-    """What the store knows a subscription by."""
+    """Return the key of a subscription in the store."""
     return terms.key.encode("utf-8", "surrogatepass")
 
 

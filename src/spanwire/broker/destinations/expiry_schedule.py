@@ -1,6 +1,6 @@
-"""When the queues are looked through for expired messages: each as often as its policy says (``expireMessagesPeriod``).
+"""Schedule of the sweeps for expired messages, one period for each policy (``expireMessagesPeriod``).
 
-Only the beginning of a look is decided here; the look itself is a job of the queue, a slice at a time.
+Only the start of a sweep is decided here. The sweep itself is a job of the queue, done a slice at a time.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.queue.queue import Queue
 
-QUEUES_PER_TURN: Final = 500  # queues at which the look for expired messages begins in one turn
-MIN_PERIOD_SECONDS: Final = 0.05  # between two looks at one queue, whatever the policy asks for
+QUEUES_PER_TURN: Final = 500  # queues whose sweep starts in one turn
+MIN_PERIOD_SECONDS: Final = 0.05  # seconds between two sweeps of one queue, even if the policy asks for less
 
 
 class ExpirySweep:
-    """Starts `Queue.start_expiry` for all queues and durable subscriptions of one period when it is over.
+    """Calls `Queue.start_expiry` for all queues and durable subscriptions of a period at the end of the period.
 
-    ``active_durables``: also for durable subscriptions whose subscriber is there, which else expire what they dispatch.
+    With ``active_durables`` the sweep includes durable subscriptions with an active subscriber; messages of such a
+    subscription otherwise expire at dispatch.
     """
 
     def __init__(
@@ -32,16 +33,16 @@ class ExpirySweep:
         self._to_look_through: list[Queue] = []
 
     def use_periods(self, periods_ms: list[int]) -> None:
-        """These periods from now on; one that was there before goes on as it was."""
+        """Replace the periods; the due times of known periods stay."""
         self._due = {period: self._due.get(period, 0.0) for period in periods_ms}
         self._next_due = min(self._due.values()) if periods_ms else None
 
     def next_timeout(self) -> float | None:
-        """When the next look is due, in monotonic seconds; 0.0 while there are queues left for the next turn."""
+        """Return the monotonic seconds of the next sweep; 0.0 while queues are left for the next turn."""
         return 0.0 if self._to_look_through else self._next_due
 
     def run(self) -> None:
-        """Begin what is due, at most at `QUEUES_PER_TURN` queues."""
+        """Start due sweeps, at most at `QUEUES_PER_TURN` queues."""
         now = self._context.monotonic
         next_due = self._next_due
         if next_due is not None and now >= next_due:
@@ -56,7 +57,7 @@ class ExpirySweep:
                 queue.start_expiry()
 
     def _collect(self, period_ms: int) -> None:
-        """Those that are still to be looked at come once, and first."""
+        """Add the queues of a period behind the queues left from earlier sweeps, each once."""
         found: list[Queue] = []
         queues = self._map.swept.get(period_ms)
         if queues is not None:

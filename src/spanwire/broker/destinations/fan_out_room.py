@@ -1,7 +1,7 @@
-"""Room for one more consumer or durable subscription at topics, each message of which goes to only so many.
+"""Room for another consumer or durable subscription at topics; the fan-out of each message is limited.
 
-Consumers of wildcards, and durable subscriptions to wildcards, have a limit of their own, for all those under which one
-topic may fall: so a new topic never has too many from its beginning.
+Wildcard consumers, and durable subscriptions to wildcards, have a limit of their own for all wildcards that one topic
+may match, so that a new topic never starts above its limit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COUNTED: Final = (
 
 
 class FanOutRoom:
-    """Counts durable subscriptions by their weights, and refuses what would be too many for one message."""
+    """Counts durable subscriptions by their weights, and refuses subscriptions beyond the fan-out of one message."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class FanOutRoom:
         self._topics: Final[dict[str, Topic]] = topics
         self._durables: Final[dict[str, DurableSubscription]] = durables
         self._wildcards: Final[WildcardConsumers] = wildcards
-        self._weight = 0  # of all durable subscriptions
+        self._weight = 0  # weight of all durable subscriptions
 
     def enter(self, durable: DurableSubscription) -> None:
         """Count a new durable subscription."""
@@ -45,13 +45,17 @@ class FanOutRoom:
         self._wildcards.wild.add(wild_topics(durable.terms.topic.parts()), durable.weight)
 
     def leave(self, durable: DurableSubscription) -> None:
-        """Count a durable subscription no more."""
+        """Stop counting a durable subscription."""
         self._weight -= durable.weight
         self._wildcards.wild.add(wild_topics(durable.terms.topic.parts()), -durable.weight)
 
     def check(self, parts: list[Destination], weight: int, replaced: DurableSubscription | None = None) -> None:
-        """Raise `ResourceAllocationError` where a topic among ``parts``, or under one, has no room for one of this
-        ``weight``, or a durable subscription that takes the place of ``replaced``.
+        """Check that all topics of ``parts``, names or patterns, have room for a subscription of this ``weight``.
+
+        The new subscription may take the place of the durable subscription ``replaced``.
+
+        Raises:
+            ResourceAllocationError: a topic has no room.
         """
         for part in parts:
             if part.is_queue:
@@ -61,7 +65,7 @@ class FanOutRoom:
                 continue
             topic = self._topics.get(part.qualified_name)
             if replaced is not None and replaced.weight >= weight and replaced.covers(part):
-                continue  # where the store has brought back too many, one of them may still become lighter
+                continue  # with too many from the store, a subscription may still become lighter
             if topic is None:
                 load = self._load_of_new(part, weight, replaced)
             else:
@@ -88,7 +92,7 @@ class FanOutRoom:
                     raise refusal(home.destination)
 
     def _load_of_new(self, topic: Destination, weight: int, replaced: DurableSubscription | None) -> int:
-        """Return the load that ``topic`` has when it is made; a sum over all topics where that leaves room."""
+        """Return the load of ``topic`` at its creation, or a sum over all topics if the sum leaves room."""
         most = self._wildcards.weight + self._weight
         if most + weight <= MAX_FAN_OUT:
             return most
@@ -104,7 +108,7 @@ def _saved(topic: Topic, replaced: DurableSubscription | None) -> int:
 
 
 def refusal(topic: Destination) -> ResourceAllocationError:
-    """Return what a consumer is told that ``topic`` has no room for."""
+    """Return the error for a consumer for which ``topic`` has no room."""
     return ResourceAllocationError(
         f"{topic.qualified_name} has as many consumers as one message may go to ({_COUNTED}): "
         f"use several topics, or queues behind a virtual topic"

@@ -1,6 +1,6 @@
-"""What the broker removes because nobody uses it: idle destinations, durable subscriptions that stay away.
+"""Removal of unused objects: idle destinations, and durable subscriptions whose subscriber stays away.
 
-Both are looked for now and then, a slice at a time, so that a destination pays nothing for it when a message comes.
+Both are searched for periodically, a slice at a time. A message thus causes no costs for the search.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from spanwire.broker.topic.topic import Topic
 
 NEVER: Final = -1
 NEVER_DUE: Final = float("inf")
-MIN_PERIOD_SECONDS: Final = 0.05  # between two looks, whatever the configuration asks for
-DEFAULT_OFFLINE_CHECK_MS: Final = 300_000  # offlineDurableSubscriberTaskSchedule, as ActiveMQ has it
-MAX_LOOKED_AT: Final = 500  # destinations looked at in one turn
+MIN_PERIOD_SECONDS: Final = 0.05  # seconds between two searches, even if the configuration asks for less
+DEFAULT_OFFLINE_CHECK_MS: Final = 300_000  # milliseconds; ActiveMQ's default of offlineDurableSubscriberTaskSchedule
+MAX_LOOKED_AT: Final = 500  # destinations examined in one turn
 MAX_REMOVED: Final = 50  # destinations or subscriptions removed in one turn
 
 logger = logging.getLogger(__name__)
@@ -30,11 +30,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class UpkeepSettings:
-    """When the broker looks for what nobody uses; a period of 0 means never.
+    """Settings of the search for unused objects; a period of 0 means never.
 
-    In one look at most ``max_removed`` destinations are removed (0: no limit). Durable subscriptions without a
-    subscriber for ``offline_timeout_ms`` (-1: never) are deleted. ``expire_active_durables``: messages that wait for a
-    durable subscriber expire in the sweep also while it is there, not only when their turn comes.
+    One search removes at most ``max_removed`` destinations (0: no limit). Durable subscriptions without a subscriber
+    for ``offline_timeout_ms`` (-1: never) are deleted. With ``expire_active_durables`` the expiry sweep includes
+    durable subscriptions with an active subscriber; otherwise their messages expire only at dispatch.
     """
 
     destinations_period_ms: int = 0
@@ -45,7 +45,7 @@ class UpkeepSettings:
 
 
 class IdleMark:
-    """Since when a destination has been found without users, and how much traffic it had had by then."""
+    """The time since when a destination has been idle, and its traffic until then."""
 
     __slots__ = ("home", "since", "traffic")
 
@@ -56,7 +56,7 @@ class IdleMark:
 
 
 class Upkeep:
-    """Looks for what is unused and has it removed. Time is that of the current turn."""
+    """Finds unused objects and removes them. Time is the time of the current turn."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Upkeep:
         self._durables: Final[Durables] = durables
         self._marks: Final[dict[str, IdleMark]] = {}
         self._to_look_at: list[BrokerDestination] = []
-        self._removed = 0  # in this look
+        self._removed = 0  # destinations removed by the current search
         self._destinations_due = NEVER_DUE
         self._offline_due = NEVER_DUE
         if settings.destinations_period_ms > 0:
@@ -82,14 +82,14 @@ class Upkeep:
             self._offline_due = 0.0
 
     def next_timeout(self) -> float | None:
-        """When to call `run`, in monotonic seconds; None when there is never anything to do."""
+        """Return the monotonic seconds at which to call `run`, None if no search is configured."""
         if self._to_look_at:
             return 0.0
         due = min(self._destinations_due, self._offline_due)
         return None if due == NEVER_DUE else due
 
     def run(self) -> None:
-        """One slice of what is due."""
+        """Do one slice of the due work."""
         now = self._context.monotonic
         if now >= self._destinations_due:
             self._destinations_due = now + max(self._settings.destinations_period_ms / 1000, MIN_PERIOD_SECONDS)
@@ -128,9 +128,7 @@ class Upkeep:
             self._remove(home)
 
     def _is_unused(self, home: BrokerDestination) -> bool:
-        """Whether it has been idle for its time: nobody there now, and nobody and nothing since it was seen so
-        first.
-        """
+        """Return True if ``home`` has been idle for its time: no users now, no users or messages since the mark."""
         name = home.destination.qualified_name
         if not is_idle(home):
             self._marks.pop(name, None)
@@ -150,7 +148,10 @@ class Upkeep:
 
 
 def is_idle(home: BrokerDestination) -> bool:
-    """Whether nobody consumes, browses or sends there and nothing is kept there."""
+    """Return True if ``home`` has no consumers, browsers, producers or messages.
+
+    Depending on the policy, consumers of bridges do not count.
+    """
     if home.producers > 0 or home.visitors > 0 or home.withheld > 0 or home.waiting() > 0:
         return False
     subscriptions: list[Subscription] = []

@@ -1,7 +1,8 @@
-"""Durable subscriptions of other brokers for which bridges of this one keep durable subscriptions here.
+"""Durable subscribers of other brokers, for which bridges of this broker keep durable subscriptions here.
 
-A bridge hears of the subscribers behind its subscription one by one, and ends it with the last of them. Links break and
-brokers restart meanwhile, so the store has a fact for each subscriber (`spanwire.broker.metadata.REMOTE_SUBSCRIBERS`).
+A bridge learns of each subscriber behind its subscription, and ends the subscription with the last subscriber. Links
+break and brokers restart meanwhile, so the store has a fact for each subscriber
+(`spanwire.broker.metadata.REMOTE_SUBSCRIBERS`).
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.metadata import REMOTE_SUBSCRIBERS
 from spanwire.model.errors import StoreError
 
-MAX_SUBSCRIBERS: Final = 10_000  # behind one subscription, as many as a bridge hears of
+MAX_SUBSCRIBERS: Final = 10_000  # subscribers behind one subscription, as many as a bridge accepts
 MAX_SUBSCRIBER: Final = 4_096  # characters of a subscriber's key; client ids have 1,024
-COMPLETE: Final = ""  # in place of a subscriber: nobody else is behind the subscription than is known
-KEY_BYTES: Final = 20  # of a digest, against accidental collisions
+COMPLETE: Final = ""  # in place of a subscriber: all subscribers behind the subscription are known
+KEY_BYTES: Final = 20  # bytes of a digest, against accidental collisions
 
 
 class RemoteSubscribers:
-    """Subscribers by the key of the subscription that stands for them. Both keys are texts that others make."""
+    """Remote subscribers by the key of their local subscription. Clients choose parts of both keys."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context: Final[BrokerContext] = context
@@ -29,17 +30,18 @@ class RemoteSubscribers:
         self._served_by: Final[dict[str, set[str]]] = {}
 
     def begin(self, subscription: str) -> None:
-        """Note that nobody is behind ``subscription`` but those who are added."""
+        """Note that all subscribers behind ``subscription`` will be added, since the subscription is new."""
         self._put(subscription, COMPLETE)
 
     def of(self, subscription: str) -> set[str] | None:
-        """Return the subscribers behind ``subscription``, None if there may be others than those that are known."""
+        """Return the subscribers behind ``subscription``, None if others may exist."""
         behind = self._behind.get(subscription)
         return behind - {COMPLETE} if behind is not None and COMPLETE in behind else None
 
     def add(self, subscription: str, subscriber: str) -> None:
-        """Note that ``subscription`` stands for ``subscriber``, too. Where that is too much to remember, it never ends
-        because of those that leave.
+        """Note that ``subscription`` stands for another ``subscriber``.
+
+        With too much to remember, the subscription no longer ends with its last subscriber.
         """
         behind = self._behind.get(subscription)
         if behind is not None and subscriber in behind:
@@ -63,7 +65,11 @@ class RemoteSubscribers:
             self._discard(subscription, subscriber)
 
     def recover(self, facts: dict[bytes, bytes], subscriptions: set[str]) -> None:
-        """Take over what the store kept of ``subscriptions`` and discard the rest. Raises `StoreError`."""
+        """Restore the subscribers of ``subscriptions`` from the store and discard other facts.
+
+        Raises:
+            StoreError: a fact cannot be decoded.
+        """
         for key, value in facts.items():
             try:
                 subscription, subscriber = json.loads(value)

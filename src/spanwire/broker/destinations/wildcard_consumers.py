@@ -1,8 +1,8 @@
-"""Consumers of wildcards: which new destinations are offered to whom, and how many there may be.
+"""Wildcard consumers: matching with new destinations, and limits.
 
 A broker with 1,000 such consumers and 50,000 destinations would have 50 million attachments, of 40 to 230 bytes each.
-ActiveMQ has no limit but its heap. Here consumers beyond a limit are refused, and one that passes it while it is being
-attached is ended with its connection, so that no client believes that it listens where it does not.
+ActiveMQ has no limit but the heap. Spanwire refuses consumers beyond a limit. A consumer that passes the limit while
+being attached is ended with its connection, so that no client relies on a missing attachment.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ResourceAllocationError
 
-MAX_PATTERNS: Final = 50_000  # of one broker; a new destination is compared with each, at 0.3 microseconds
-MAX_ATTACHED: Final = 2_000_000  # places at which consumers of wildcards listen; half a GB for queues
-COMPARED_PER_STEP: Final = 64  # names or destinations looked at, at 0.3 microseconds each, which count as one step
+MAX_PATTERNS: Final = 50_000  # patterns of one broker; comparing a new destination takes 0.3 microseconds for each
+MAX_ATTACHED: Final = 2_000_000  # attachments of wildcard consumers; half a GB for queues
+COMPARED_PER_STEP: Final = 64  # comparisons, 0.3 microseconds each, that count as one step
 
 
 class PatternSubscription:
-    """A subscription and one wildcard pattern it asked for."""
+    """A subscription and one of its wildcard patterns."""
 
     __slots__ = ("pattern", "subscription")
 
@@ -30,19 +30,19 @@ class PatternSubscription:
 
 
 class WildcardConsumers:
-    """The patterns of one broker, by who came first. Attaching is left to `Destinations` and `Joining`."""
+    """The patterns of one broker, oldest subscription first. `Destinations` and `Joining` attach the consumers."""
 
     def __init__(self, max_attached: int = MAX_ATTACHED) -> None:
         self.max_attached = max_attached
         self._entries: Final[dict[Subscription, list[PatternSubscription]]] = {}
-        self._places: Final[dict[Subscription, int]] = {}  # where each listens, as far as that is in ``attached``
+        self._places: Final[dict[Subscription, int]] = {}  # destinations of each, as counted in ``attached``
         self._count = 0
-        self.weight = 0  # of those that want topics: what a new topic may have to hand each message to
-        self.wild: Final[WildWeights] = WildWeights()  # the same without bridges that wait for a removed topic
-        self.attached = 0  # places at which all of them listen, each consumer with all its destinations
+        self.weight = 0  # weight of all with topics: the largest load of a new topic
+        self.wild: Final[WildWeights] = WildWeights()  # such weights without bridges waiting for a removed topic
+        self.attached = 0  # attachments of all wildcard consumers
 
     def check_room(self, patterns: int) -> None:
-        """Raises `ResourceAllocationError` when there may not be so many more."""
+        """Raise `ResourceAllocationError` if there is no room for so many further ``patterns``."""
         if self._count + patterns > MAX_PATTERNS:
             raise ResourceAllocationError(
                 f"the broker is at its maximum of {MAX_PATTERNS} wildcards of consumers: end some or use fewer"
@@ -55,14 +55,14 @@ class WildcardConsumers:
         return self.attached < self.max_attached
 
     def refusal(self) -> ResourceAllocationError:
-        """Return what a consumer is told that cannot be attached."""
+        """Return the error for a consumer that cannot be attached."""
         return ResourceAllocationError(
             f"consumers of wildcards listen at {self.max_attached} destinations together, as many as they may: "
             f"use narrower wildcards or fewer consumers"
         )
 
     def recount(self, subscription: Subscription) -> None:
-        """Count the destinations of ``subscription`` anew, which have changed; one without wildcards does not count."""
+        """Update the number of destinations of ``subscription``; a subscription without wildcards does not count."""
         before = self._places.get(subscription)
         if before is not None:
             places = len(subscription.homes)
@@ -83,7 +83,7 @@ class WildcardConsumers:
         self.recount(subscription)
 
     def remove(self, subscription: Subscription) -> bool:
-        """Stop offering destinations to ``subscription``; False when none were."""
+        """Stop offering destinations to ``subscription``. Return False if the subscription has no patterns."""
         entries = self._entries.pop(subscription, None)
         if entries is None:
             return False
@@ -95,19 +95,19 @@ class WildcardConsumers:
         return True
 
     def listens(self, subscription: Subscription, destination: Destination) -> bool:
-        """Return True if ``destination`` falls under a pattern of ``subscription``."""
+        """Return True if ``destination`` matches a pattern of ``subscription``."""
         return any(entry.pattern.matches(destination) for entry in self._entries.get(subscription, []))
 
     def all(self) -> list[PatternSubscription]:
-        """The patterns that somebody listens to, by who came first."""
+        """Return the patterns of all subscriptions, oldest subscription first."""
         return [entry for entries in self._entries.values() for entry in entries]
 
     def steps(self) -> int:
-        """Return the steps that comparing a new destination takes."""
+        """Return the steps for comparing a new destination with all patterns."""
         return self._count // COMPARED_PER_STEP
 
     def subscriptions(self, destination: Destination) -> list[Subscription]:
-        """The subscriptions that want ``destination``, each once."""
+        """Return the subscriptions that match ``destination``, each once."""
         found: list[Subscription] = []
         for subscription, entries in self._entries.items():
             for entry in entries:

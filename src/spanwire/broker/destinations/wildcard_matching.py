@@ -1,8 +1,8 @@
-"""Wildcard consumers and destinations find each other: many of them a slice at a time.
+"""Attachment of wildcard consumers to destinations, a slice at a time.
 
-A consumer of a wildcard may match all destinations, and a new destination all consumers of wildcards. What is over
-the first slice is done in later turns. A queue loses nothing by that, for its messages wait. A topic completes what
-concerns itself before it hands a message on, so that nobody misses one.
+A wildcard consumer may match all destinations, and a new destination all wildcard consumers. Work beyond the first
+slice is done in later turns. A queue loses no message meanwhile, since messages wait. A topic completes its own
+attachments before dispatch, so that no consumer misses a message.
 """
 
 from __future__ import annotations
@@ -16,29 +16,30 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import Destination
 
-JOIN_STEPS: Final = 500  # destinations or consumers that one slice looks at
-CONSUMERS_PER_STEP: Final = 16  # that a destination has already count as one more: some of them are told
+JOIN_STEPS: Final = 500  # destinations or consumers examined in one slice
+CONSUMERS_PER_STEP: Final = 16  # attached consumers that cost one step more, for their advisories
 
 
 class Attaching(Protocol):
-    """Who attaches a wildcard subscription, if it may read the destination."""
+    """Attaches wildcard subscriptions to destinations that their users may read."""
 
     def attach(self, home: BrokerDestination, subscription: Subscription) -> bool:
-        """Attach ``subscription`` to ``home``, once; False when there was no room and it is ended."""
+        """Attach ``subscription`` to ``home``, once. Return False if there was no room; the subscription is ended."""
         ...
 
     def has_room(self) -> bool:
-        """Return True if consumers of wildcards may be attached to further destinations."""
+        """Return True if wildcard consumers may be attached to further destinations."""
         ...
 
     def end(self, subscription: Subscription) -> None:
-        """There is no room for ``subscription``, which is being attached: end it."""
+        """End ``subscription``, which cannot be attached for lack of room."""
         ...
 
 
 class Joining(BrokerDestination):
-    """Attaches a consumer to the destinations under ``pattern``, or consumers to one destination. A job of the broker
-    and no place for messages.
+    """Attaches one consumer to the destinations under ``pattern``, or several consumers to one destination.
+
+    A job of the broker, not a destination for messages.
     """
 
     def __init__(
@@ -49,14 +50,16 @@ class Joining(BrokerDestination):
         attaching: Attaching,
         context: BrokerContext,
     ) -> None:
-        """Either ``homes`` are those that ``pattern`` may match, or there is one, which all ``subscriptions`` want."""
+        """Take many ``homes`` with one subscription for ``pattern``, or one destination that all ``subscriptions``
+        match.
+        """
         super().__init__(pattern, PolicyEntry(pattern), MemoryUsage(0))
         self._homes: Final[list[BrokerDestination]] = homes
         self._subscriptions: Final[list[Subscription]] = subscriptions
         self._attaching: Final[Attaching] = attaching
         self._context: Final[BrokerContext] = context
         self._by_pattern: Final[bool] = len(subscriptions) == 1
-        self._next = 0  # of whichever there are many
+        self._next = 0  # index of the next destination or consumer
         self.steps = 0
 
     def start(self) -> None:
@@ -66,8 +69,8 @@ class Joining(BrokerDestination):
             self._context.schedule(self)
 
     def work(self) -> bool:
-        """One slice; True while there is more to do."""
-        is_limited = self._by_pattern and self._next > 0  # the first slice is let in whole
+        """Do one slice and return True while there is more to do."""
+        is_limited = self._by_pattern and self._next > 0  # the first slice is always admitted whole
         begin = self.steps
         end = begin + JOIN_STEPS
         count = len(self._homes) if self._by_pattern else len(self._subscriptions)
@@ -96,14 +99,14 @@ class Joining(BrokerDestination):
         before = self._context.steps
         if not self._attaching.attach(home, subscription):
             return False
-        self.steps += self._context.steps - before  # what a topic gives that it has kept
+        self.steps += self._context.steps - before  # steps for retained messages of a topic
         self._context.steps = before
         if subscription.started and home in subscription.busy:
             home.fill()
         return True
 
     def complete(self, home: BrokerDestination) -> None:
-        """Attach to ``home`` now who is not attached yet."""
+        """Attach all missing consumers to ``home`` now."""
         if not self._by_pattern:
             if home is self._homes[0]:
                 for subscription in self._subscriptions[self._next :]:
