@@ -40,7 +40,6 @@ UNREVISED: Final = tuple(
     f"src/spanwire/{package}"
     for package in (
         "broker/advisories/",
-        "broker/topic/",
         "broker/transactions/",
         "service/network_lint/",
         "stores/",

@@ -1,5 +1,6 @@
-"""Topics: each message goes to every subscription that exists when it arrives. Pure.
+"""Topics: each message goes to every subscription that exists when the message arrives. Pure.
 
-- A *durable subscription* keeps messages for a subscriber that is away, in a pending list as queues have.
-- *Subscription recovery* keeps messages for retroactive consumers; *message eviction* limits what waits for slow ones.
+- A *durable subscription* keeps messages for an absent subscriber, in a pending list like a queue's.
+- *Subscription recovery* retains messages for retroactive consumers; *message eviction* limits pending messages of slow
+  consumers.
 """

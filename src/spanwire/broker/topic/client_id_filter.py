@@ -1,5 +1,6 @@
-"""Messages of a topic for one client alone (ActiveMQ's clientIdFilterDispatchPolicy): a property of the message names
-its client id.
+"""Messages of a topic for a single client (ActiveMQ's clientIdFilterDispatchPolicy).
+
+A property of the message names the client id.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from spanwire.selector.expression import Selector
 
 
 class ClientIdFilter:
-    """Finds out for whom a message is."""
+    """Finds the recipients of a message."""
 
     def __init__(self, formats: MessageFormats | None) -> None:
         self._formats: Final[MessageFormats | None] = formats
@@ -30,7 +31,7 @@ class ClientIdFilter:
     def recipients(
         self, policy: DispatchPolicy | None, topic: Destination, message: Message, subscriptions: list[Subscription]
     ) -> list[Subscription]:
-        """Those of ``subscriptions`` that get a message to ``topic``."""
+        """Return the recipients of a message to ``topic`` among ``subscriptions``."""
         addressee = None if policy is None else self._addressee(policy, message)
         if policy is None or addressee is None:
             return subscriptions
@@ -39,12 +40,12 @@ class ClientIdFilter:
         return [subscription for subscription in subscriptions if subscription.client_id == addressee]
 
     def lets(self, policy: DispatchPolicy, topic: Destination, message: Message, client_id: str) -> bool:
-        """Whether the client of this id gets a message to ``topic``."""
+        """Return True if the client ``client_id`` gets a message to ``topic``."""
         value = self._addressee(policy, message)
         return value is None or (value == client_id and topic.name.endswith(policy.name_suffix))
 
     def _addressee(self, policy: DispatchPolicy, message: Message) -> object:
-        """What the message has in the property; None also where its properties cannot be decoded."""
+        """Return the value of the property, None if absent or if the properties cannot be decoded."""
         if self._formats is None:
             return None
         try:
@@ -55,7 +56,7 @@ class ClientIdFilter:
 
 
 class FilteredDurableSubscription(DurableSubscription):
-    """A durable subscription on a broker with topics whose messages may be for one client alone."""
+    """A durable subscription on a broker with topics whose messages may be for a single client."""
 
     def __init__(
         self,
@@ -73,7 +74,7 @@ class FilteredDurableSubscription(DurableSubscription):
         self._filter: Final[ClientIdFilter] = ClientIdFilter(formats)
 
     def wants(self, message: Message) -> bool:
-        """Whether the message is for this client, and the selector lets it through."""
+        """Return True if the message is for this client and matches the selector."""
         return self._is_for_client(message) and super().wants(message)
 
     def _is_for_client(self, message: Message) -> bool:

@@ -1,4 +1,4 @@
-"""Who gets the messages of a topic, and in which order, where its policy says so (ActiveMQ, "Dispatch Policies")."""
+"""Dispatch policies of a topic: recipients of a message and their order (ActiveMQ, "Dispatch Policies")."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spanwire.model.ids import ConsumerId
 
 
 def recipients(policy: DispatchPolicy, subscriptions: list[Subscription]) -> list[Subscription]:
-    """Those of ``subscriptions`` that get messages, in the order in which they do."""
+    """Return the recipients among ``subscriptions``, in the order of dispatch."""
     if policy.kind == PRIORITY:
         return sorted(subscriptions, key=_best_first)
     if policy.kind == PRIORITY_NETWORK:
@@ -21,11 +21,13 @@ def _best_first(subscription: Subscription) -> int:
 
 
 def _best_routes(subscriptions: list[Subscription]) -> list[Subscription]:
-    """Without the bridges that stand for a consumer for which a bridge of a higher priority, or an earlier one of the
-    same, stands as well.
+    """Return the subscriptions without superseded bridges.
+
+    A bridge is superseded if a bridge of higher priority, or an earlier bridge of equal priority, stands for one of the
+    same consumers.
     """
     best: dict[int, Subscription] = {}
-    places: dict[ConsumerId, list[int]] = {}  # of those that stand for this consumer
+    places: dict[ConsumerId, list[int]] = {}  # indexes of the bridges for each consumer
     for place, subscription in enumerate(subscriptions):
         info = subscription.info
         if not info.network_subscription:

@@ -1,8 +1,8 @@
-"""A durable subscription: a description that survives its consumer, and a line of messages like a queue's.
+"""A durable subscription: terms that survive the consumer, and a queue of messages.
 
-The line is a `Queue` of its own in a place that clients cannot name (``subscription://``); so what a queue can do for a
-message that waits (pages on disk, redelivery, expiry, dead letters) holds here as well. Messages are chosen when they
-are sent: what the selector does not let through never enters the line.
+The queue is a `Queue` with a name that clients cannot use (``subscription://``). Pages on disk, redelivery, expiry and
+dead letters therefore work as in any queue. Selection takes place at the send: messages that do not match the selector
+never enter the queue.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from spanwire.model.message import Message
 from spanwire.selector.expression import Selector
 
 UNREADABLE: Final = "a durable subscription in the store cannot be read: stop the broker and run spanwire store check"
-MAX_KEY_BYTES: Final = 1000  # client id and name together: what the store takes as a key, less the length in front
+MAX_KEY_BYTES: Final = 1000  # client id and name together; the largest key of the store, less the length in front
 
 
 class SubscriptionTerms:
-    """What a durable subscriber asked for. ``topic`` may be a wildcard pattern or a composite."""
+    """The request of a durable subscriber. ``topic`` may be a wildcard pattern or a composite."""
 
     __slots__ = ("client_id", "name", "no_local", "selector", "topic")
 
@@ -39,16 +39,22 @@ class SubscriptionTerms:
 
     @property
     def key(self) -> str:
-        """Unique over all client ids and names, whatever they contain."""
+        """The key of the subscription, unique over all client ids and names, whatever characters the texts contain."""
         return subscription_key(self.client_id, self.name)
 
     def agrees_with(self, other: SubscriptionTerms) -> bool:
-        """Whether both ask for the same messages. JMS 1.1, "Durable Subscription": else it is another subscription."""
+        """Return True if both terms ask for the same messages; otherwise the subscriptions differ (JMS 1.1, "Durable
+        Subscription").
+        """
         return self.topic == other.topic and self.selector == other.selector and self.no_local == other.no_local
 
 
 def subscription_key(client_id: str, name: str) -> str:
-    """The key of a subscription; raises `InvalidClientIdError` when no store could hold it."""
+    """Return the key of a subscription.
+
+    Raises:
+        InvalidClientIdError: the key is too long for the store.
+    """
     key = f"{len(client_id)}:{client_id}:{name}"
     if len(key.encode("utf-8", "surrogatepass")) > MAX_KEY_BYTES:
         raise InvalidClientIdError(
@@ -58,10 +64,12 @@ def subscription_key(client_id: str, name: str) -> str:
 
 
 class DurableSubscription:
-    """The terms, the compiled selector, and the line of what was not acknowledged. ``connection_id`` is that of the
-    consumer it has, or had last; ``principal`` that of who subscribed last, None in a store written before Spanwire
-    kept it: then it is whoever subscribes next. ``is_checked`` says that all in the line came while this principal was
-    allowed to read it; else each message is asked for once more when the subscriber is there.
+    """The terms, the compiled selector, and the queue of unacknowledged messages.
+
+    ``connection_id`` names the connection of the current or last consumer. ``principal`` is the last subscriber, None
+    in a store from before Spanwire kept principals; the next subscriber then takes over. ``is_checked`` says that the
+    principal was allowed to read all pending messages on arrival; otherwise each message is checked again for the
+    subscriber.
     """
 
     def __init__(
@@ -77,20 +85,22 @@ class DurableSubscription:
         self.line: Final[Queue] = line
         self.principal = principal
         self.is_checked = True
-        self.topics: Final[dict[BrokerDestination, None]] = {}  # whose messages it gets
+        self.topics: Final[dict[BrokerDestination, None]] = {}  # topics that feed the subscription
         self.connection_id = ""
         self.active = False
-        self.offline_since = 0.0  # monotonic seconds, while it is not active
+        self.offline_since = 0.0  # monotonic seconds; valid while not active
         self._selector: Final[Selector | None] = selector
         self._values: Final[BoundMessageValues] = values
         self._rights: Final[Rights] = rights
-        self.weight: Final[int] = COPY_STEPS + selector_steps(terms.selector)  # of the steps of each message
+        self.weight: Final[int] = COPY_STEPS + selector_steps(terms.selector)  # steps for each message
         self._parts: Final[list[Destination]] = terms.topic.parts()
         self.has_pattern: Final[bool] = any(part.is_pattern for part in self._parts)
 
     def covers(self, topic: Destination) -> bool:
-        """Return True if what is sent to ``topic`` is for this subscription: its name is a part of the subscription, or
-        falls under a pattern and the principal may read it. The right to a name is checked when its consumer comes.
+        """Return True if messages to ``topic`` are for this subscription.
+
+        The topic is a part of the subscription by name, or matches a pattern and the principal may read the topic. The
+        right to a name is checked when the consumer is added.
         """
         for part in self._parts:
             if part.matches(topic) and (not part.is_pattern or self._may_read(topic)):
@@ -102,8 +112,9 @@ class DurableSubscription:
         return principal is None or self._rights.may_read(principal, topic)
 
     def lets_through(self, reference: MessageReference) -> bool:
-        """Return True if the principal may read one of the topics through which the message came, or it came to them
-        through another destination, whose address it has kept.
+        """Return True if the principal may read one of the topics through which the message came.
+
+        True also if the message came through another destination and has kept the address of the other destination.
         """
         is_theirs = False
         for topic in reference.message.destination.parts():
@@ -117,7 +128,9 @@ class DurableSubscription:
         return self.principal is not None and self.principal.name == principal.name
 
     def wants(self, message: Message) -> bool:
-        """Whether the selector lets ``message`` through and it does not come from the subscriber itself."""
+        """Return True if ``message`` matches the selector and was not sent by the subscriber's own connection
+        (noLocal).
+        """
         if self.terms.no_local and message.message_id.producer_id.connection_id == self.connection_id:
             return False
         selector = self._selector
@@ -125,12 +138,12 @@ class DurableSubscription:
 
 
 def line_of(terms: SubscriptionTerms) -> Destination:
-    """Where the store keeps the messages of a subscription."""
+    """Return the destination under which the store keeps the messages of a subscription."""
     return Destination(SUBSCRIPTION, terms.key)
 
 
 def encode_terms(terms: SubscriptionTerms, principal: Principal | None = None) -> bytes:
-    """As the store keeps them: JSON, with the user and the groups of the principal, if there is one."""
+    """Encode terms for the store, as JSON; a given principal adds user and groups."""
     fields: dict[str, object] = {
         "client_id": terms.client_id,
         "name": terms.name,
@@ -145,7 +158,11 @@ def encode_terms(terms: SubscriptionTerms, principal: Principal | None = None) -
 
 
 def decode_terms(value: bytes) -> SubscriptionTerms:
-    """Raises `StoreError` when ``value`` is not what `encode_terms` gave."""
+    """Return the terms from the store.
+
+    Raises:
+        StoreError: ``value`` does not come from `encode_terms`.
+    """
     try:
         found = json.loads(value)
         client_id: str = found["client_id"]
@@ -159,7 +176,11 @@ def decode_terms(value: bytes) -> SubscriptionTerms:
 
 
 def decode_principal(value: bytes) -> Principal | None:
-    """Return the principal that `encode_terms` added, None for a value that has none. Raises `StoreError`."""
+    """Return the principal that `encode_terms` added, None if absent.
+
+    Raises:
+        StoreError: ``value`` does not come from `encode_terms`.
+    """
     try:
         found: dict[str, object] = json.loads(value)
         if "user" not in found:
@@ -173,7 +194,7 @@ def decode_principal(value: bytes) -> Principal | None:
 
 
 class ReadableMessages(MessageCondition):
-    """Lets through what the user of a durable subscription may read now."""
+    """Selects the messages that the user of a durable subscription may read now."""
 
     def __init__(self, durable: DurableSubscription) -> None:
         self._durable: Final[DurableSubscription] = durable

@@ -1,4 +1,4 @@
-"""Which of the messages that wait for a slow consumer of a topic is given up (ActiveMQ's messageEvictionStrategy)."""
+"""Eviction of pending messages of a slow topic consumer (ActiveMQ's messageEvictionStrategy)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from spanwire.broker.policy.topic_policy import LOWEST_PRIORITY, OLDEST, Evictio
 from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.message import Message
 
-MAX_CANDIDATES: Final = 1_000  # of the oldest messages that are looked at, as ActiveMQ has it
+MAX_CANDIDATES: Final = 1_000  # oldest messages to choose from, as in ActiveMQ
 
 OLDEST_ALONE: Final[list[int]] = [0]
 
 
 class Eviction:
-    """Chooses among the oldest messages that wait. Giving them up is left to `TunedTopic`."""
+    """Chooses among the oldest pending messages. `TunedTopic` discards the messages."""
 
     def __init__(self, policy: EvictionPolicy, formats: MessageFormats | None) -> None:
         self._policy: Final[EvictionPolicy] = policy
@@ -24,7 +24,7 @@ class Eviction:
         self.takes_oldest: Final[bool] = policy.kind == OLDEST
 
     def victims(self, candidates: list[MessageReference]) -> list[int]:
-        """The places of those to give up, ascending, at least one; ``candidates`` is not empty."""
+        """Return the ascending indexes of the messages to discard, at least one index; ``candidates`` is not empty."""
         if self.takes_oldest:
             return OLDEST_ALONE
         if self._policy.kind == LOWEST_PRIORITY:
@@ -32,8 +32,9 @@ class Eviction:
         return self._superseded(candidates)
 
     def _superseded(self, candidates: list[MessageReference]) -> list[int]:
-        """All but the newest of each value of the property, those without it as well; the oldest alone if each value
-        is there once, or none has the property.
+        """Return all but the newest message of each value of the property; messages without the property are included.
+
+        Only the oldest message is returned if no message has the property, or if all values differ.
         """
         newest: dict[tuple[int, str], int] = {}
         for place, reference in enumerate(candidates):
@@ -49,7 +50,7 @@ class Eviction:
         return [place for place in range(len(candidates)) if place not in kept]
 
     def _key(self, reference: MessageReference) -> tuple[int, str] | None:
-        """Type and value of the property; None when the message has none."""
+        """Return type and value of the property, None if the message lacks the property."""
         name = self._policy.property_name
         formats = self._formats
         if name is None or formats is None:
@@ -64,7 +65,7 @@ class Eviction:
 
 
 def _lowest(candidates: list[MessageReference]) -> int:
-    """The oldest of those with the lowest priority."""
+    """Return the index of the oldest message with the lowest priority."""
     found = 0
     for place in range(1, len(candidates)):
         if candidates[place].message.priority < candidates[found].message.priority:

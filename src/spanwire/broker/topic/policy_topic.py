@@ -1,6 +1,6 @@
-"""A topic whose policy keeps messages for consumers to come, limits what waits for slow ones, or ends those.
+"""A topic with a policy that retains messages, limits pending messages of slow consumers, or ends slow consumers.
 
-A topic without such a policy is a plain `Topic` and pays for none of it.
+A topic without such a policy is a plain `Topic` without costs for these features.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
 NO_LIMIT: Final = -1
-RECOVERY_STEPS: Final = 500  # kept messages that a new consumer gets in one slice, fewer with a selector
-ROOM_ROUNDS: Final = 500  # messages given up at most for one that finds no memory
+RECOVERY_STEPS: Final = 500  # retained messages for a new consumer in one slice, fewer with a selector
+ROOM_ROUNDS: Final = 500  # messages discarded at most to make room for one message
 
 logger = logging.getLogger(__name__)
 
 
 class TunedTopic(Topic):
-    """`Topic` with a `TopicPolicy`. A message that is given up becomes a dead letter where the policy has those."""
+    """`Topic` with a `TopicPolicy`. Discarded messages become dead letters if the policy asks for dead letters."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class TunedTopic(Topic):
         self._dispatch: Final[DispatchPolicy | None] = tuning.dispatch
         self._recipients: list[Subscription] = self.subscriptions
         self._recoveries: Final[dict[Subscription, KeptRecovery]] = {}
-        self._wanted = False  # some subscription got the last message
-        self._perishable = False  # a message that expires has come here
+        self._wanted = False  # True if a subscription got the last message
+        self._perishable = False  # True after a message with an expiration
         self.discarded = 0
 
     def accept(self, message: Message, sequence: int = 0) -> None:
-        """Keep ``message`` for consumers to come, and hand it to every subscription whose selector lets it through."""
+        """Retain ``message`` for later consumers, and hand a copy to every subscription that accepts the message."""
         self.enqueued += 1
         self._wanted = False
         if self._context.joins:
@@ -105,9 +105,7 @@ class TunedTopic(Topic):
         return subscription.can_take() and not subscription.pending
 
     def attach(self, subscription: Subscription) -> None:
-        """Add a subscription; a retroactive one gets what is kept first, as far as memory takes it: the first slice of
-        it now.
-        """
+        """Add a subscription. A retroactive subscription first gets retained messages, the first slice now."""
         super().attach(subscription)
         self._choose_recipients()
         if self._watch is not None:
@@ -120,9 +118,14 @@ class TunedTopic(Topic):
             self._context.schedule(recovery)
 
     def give_kept(self, subscription: Subscription, reference: MessageReference, taken: int, later_bytes: int) -> None:
-        """Let a kept message wait for a consumer that has ``taken`` so many messages since it came, as if all that is
-        kept had come together before it was started: a limit of what waits lets it have its prefetch besides. Messages
-        of ``later_bytes`` that came later take no room from it.
+        """Add a retained message to the pending messages of a new consumer.
+
+        The limits apply as if all retained messages had come together before the start of the consumer: a limit of
+        pending messages allows the prefetch in addition.
+
+        Args:
+            taken: messages that the consumer has taken since it was attached.
+            later_bytes: bytes of later messages, which take no room from retained messages.
         """
         message = reference.message
         if not (subscription.accepts(reference) and self.usage.takes(message.size - later_bytes)):
@@ -140,9 +143,7 @@ class TunedTopic(Topic):
             self._cut(subscription, most, 0 if subscription.pulls else max(0, subscription.prefetch_size - taken))
 
     def recovered(self, subscription: Subscription, later: deque[MessageReference], at_most: int) -> int:
-        """A consumer has got what was kept, and now gets what came ``later``, ``at_most`` so many; return their
-        number.
-        """
+        """Dispatch at most ``at_most`` messages sent ``later`` than all retained messages; return their number."""
         recovery = self._recoveries.pop(subscription, None)
         count = min(at_most, len(later))
         for _ in range(count):
@@ -157,26 +158,26 @@ class TunedTopic(Topic):
         return count
 
     def recovery_over(self, subscription: Subscription) -> None:
-        """Nothing of what is kept is on its way to the consumer any more."""
+        """Forget the recovery of a consumer, which is removed."""
         self._recoveries.pop(subscription, None)
 
     def waiting(self) -> int:
-        """Return how many messages wait for slow subscriptions, those behind what is kept included."""
+        """Return the number of pending messages of slow subscriptions, including messages behind a recovery."""
         return super().waiting() + sum([recovery.later_count for recovery in self._recoveries.values()])
 
     def detach(self, subscription: Subscription) -> None:
-        """Remove a subscription that leaves."""
+        """Remove a subscription."""
         super().detach(subscription)
         self._choose_recipients()
 
     def detach_left(self) -> list[Subscription]:
-        """Remove the subscriptions that have left, and give them."""
+        """Detach and return the subscriptions whose consumers were removed."""
         gone = super().detach_left()
         self._choose_recipients()
         return gone
 
     def detach_all(self) -> list[Subscription]:
-        """Remove all subscriptions, and give them."""
+        """Detach and return all subscriptions."""
         gone = super().detach_all()
         self._choose_recipients()
         return gone
@@ -186,17 +187,19 @@ class TunedTopic(Topic):
             self._recipients = recipients(self._dispatch, self.subscriptions)
 
     def kept_messages(self) -> list[Message]:
-        """Copies of what is kept for consumers to come, oldest first."""
+        """Return copies of the retained messages, oldest first."""
         return [] if self._kept is None else self._kept.messages()
 
     def drop(self) -> None:
-        """The topic is gone, and what it kept with it."""
+        """Discard all retained messages, since the topic is removed."""
         if self._kept is not None:
             self._kept.clear()
 
     def make_room(self, size: int) -> bool:
-        """Give up what waits for the slowest consumers, oldest first, until the broker's memory takes ``size`` bytes.
-        Only where the policy limits what waits and holds up no sends.
+        """Discard pending messages of the slowest consumers, oldest first, until the broker's memory takes ``size``
+        bytes.
+
+        Only for a policy that limits pending messages and uses no producer flow control.
         """
         if self._limit is None or self.policy.producer_flow_control:
             return False
@@ -206,7 +209,7 @@ class TunedTopic(Topic):
         if whole.takes(size):
             return True
         lines = [(-len(one.pending), place) for place, one in enumerate(self.subscriptions) if one.pending]
-        heapq.heapify(lines)  # the longest first, and of several the oldest subscription's
+        heapq.heapify(lines)  # most pending messages first, then the oldest subscription
         subscriptions = list(self.subscriptions)
         for _ in range(ROOM_ROUNDS):
             if not lines:
@@ -238,7 +241,7 @@ class TunedTopic(Topic):
         limit = self._limit
         most = NO_LIMIT if limit is None else limit_of(limit, subscription)
         if most == 0 and subscription.started:
-            self.release(reference.message)  # without a word, as in ActiveMQ: nothing is to wait here
+            self.release(reference.message)  # without an advisory, as in ActiveMQ: the limit allows no pending message
             return
         pending.append(reference)
         if most > NO_LIMIT:
@@ -247,8 +250,8 @@ class TunedTopic(Topic):
             )
 
     def _cut(self, subscription: Subscription, most: int, out: int) -> None:
-        """Give up what is over the limit. A consumer that is not started yet has room for its prefetch still: the first
-        ``out`` of what waits.
+        """Discard pending messages over the limit. The first ``out`` messages are the prefetch of a consumer not yet
+        started.
         """
         pending = subscription.pending
         if self._perishable and len(pending) - out > min(most, self._expired_mark):
@@ -263,8 +266,9 @@ class TunedTopic(Topic):
                 self._give_up(subscription, reference)
 
     def _give_up(self, subscription: Subscription, reference: MessageReference) -> None:
-        """What is told of it does not reach ``subscription`` meanwhile, and of an advisory nothing is told, or there
-        would be no end to that.
+        """Discard a message. Advisories about the loss do not reach ``subscription`` meanwhile.
+
+        A discarded advisory causes no further advisory: there would be no end.
         """
         if self.discarded == 0:
             logger.warning(
@@ -280,10 +284,10 @@ class TunedTopic(Topic):
         subscription.discarding = False
 
     def note_discarded(self, subscription: Subscription, reference: MessageReference) -> None:
-        """A message is not kept for a slow subscriber."""
+        """Note a message discarded for a slow subscriber; subclasses publish an advisory."""
 
     def _give_up_expired(self, subscription: Subscription, start: int) -> None:
-        """The oldest message whose time is over, one at most, goes before others have to."""
+        """Discard the oldest expired message, at most one, before unexpired messages."""
         wall_ms = self._context.wall_ms
         for place, reference in enumerate(islice(subscription.pending, start, start + MAX_CANDIDATES), start):
             if reference.message.is_expired(wall_ms):
@@ -293,10 +297,10 @@ class TunedTopic(Topic):
 
 
 class KeptRecovery(BrokerDestination):
-    """What a topic has kept, on its way to a new consumer in slices. What is sent meanwhile comes behind it.
+    """Delivers retained messages to a new consumer in slices; later messages follow behind.
 
-    A job of the broker and no place for messages. It holds the messages that were kept when the consumer came: those
-    that the topic gives up meanwhile still come.
+    A job of the broker, not a destination for messages. The job keeps the messages retained at the consumer's arrival,
+    even if the topic discards some meanwhile.
     """
 
     def __init__(
@@ -315,16 +319,16 @@ class KeptRecovery(BrokerDestination):
 
     @property
     def later_count(self) -> int:
-        """The number of messages that were sent meanwhile."""
+        """The number of messages sent during the recovery."""
         return len(self._later)
 
     def add_later(self, reference: MessageReference) -> None:
-        """A message was sent meanwhile; it is held already."""
+        """Add a message sent during the recovery, which is held already."""
         self._later.append(reference)
         self._later_bytes += reference.message.size
 
     def work(self) -> bool:
-        """Do one slice; return True while there is more."""
+        """Do one slice and return True while there is more to do."""
         subscription = self._subscription
         if subscription.removed:
             self._topic.recovery_over(subscription)
@@ -357,10 +361,10 @@ class KeptRecovery(BrokerDestination):
 
 
 class ClientIdTopic(TunedTopic):
-    """A topic whose messages may be for one client alone."""
+    """A topic whose messages may be for a single client."""
 
     def accept(self, message: Message, sequence: int = 0) -> None:
-        """Hand ``message`` to those for whom it is."""
+        """Hand ``message`` to its recipients."""
         if self._context.joins:
             self._context.complete_joins(self)
         chosen = ClientIdFilter(self._context.formats)
@@ -370,8 +374,9 @@ class ClientIdTopic(TunedTopic):
 
 
 def limit_of(limit: PendingLimit, subscription: Subscription) -> int:
-    """How many messages may wait for one consumer: the policy's limit, or a lower one that it asked for; -1 for any
-    number.
+    """Return the limit of pending messages for one consumer, -1 for no limit.
+
+    The policy's limit applies, or a lower limit that the consumer asked for.
     """
     most = limit.messages
     multiplier = limit.multiplier
@@ -382,7 +387,7 @@ def limit_of(limit: PendingLimit, subscription: Subscription) -> int:
 
 
 def _take(pending: deque[MessageReference], place: int) -> MessageReference:
-    """Take the reference at ``place`` out of the line."""
+    """Remove and return the pending reference at index ``place``."""
     if place == 0:
         return pending.popleft()
     reference = pending[place]

@@ -1,7 +1,7 @@
-"""What topics keep for consumers to come (ActiveMQ's subscriptionRecoveryPolicy), and how much memory all of it takes.
+"""Retained messages of topics for later consumers (ActiveMQ's subscriptionRecoveryPolicy), and their memory.
 
-What is kept counts in the broker's memory, not in its topic's: it never holds up a send to the topic. Where all that is
-kept reaches its share of the broker's memory, a topic gives up its oldest ones for a new one.
+Retained messages count in the broker's memory, not in the topic's: they never delay a send to the topic. When all
+retained messages together reach their share of memory, a topic discards its oldest for a new message.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.message import Message
 from spanwire.model.message_view import BOOLEAN_VALUE, BYTES
 
-KEPT_SHARE: Final = 25  # percent of memoryUsage that all topics together may keep for consumers to come
+KEPT_SHARE: Final = 25  # percent of memoryUsage for retained messages of all topics
 COUNTED_OVERHEAD: Final = 1_024  # bytes that ActiveMQ counts for a message beside its content and properties
-SWEEP_SECONDS: Final = 1.0  # between two looks for what has been kept long enough, as ActiveMQ has it
-SWEEPS_PER_TURN: Final = 500  # topics looked at in one turn
-RETAIN: Final = "ActiveMQ.Retain"  # the property with which a sender marks the message to keep
-RETAINED: Final = "ActiveMQ.Retained"  # the property of a message that was kept so
+SWEEP_SECONDS: Final = 1.0  # seconds between two searches for outdated messages, as in ActiveMQ
+SWEEPS_PER_TURN: Final = 500  # topics trimmed in one turn
+RETAIN: Final = "ActiveMQ.Retain"  # property by which a sender marks a message to retain
+RETAINED: Final = "ActiveMQ.Retained"  # property of a message retained so
 RETAIN_BYTES: Final = b"ActiveMQ.Retain"
 
 logger = logging.getLogger(__name__)
 
 
 class KeptMessage:
-    """A message and when it came, in monotonic seconds."""
+    """A retained message and the monotonic seconds of its arrival."""
 
     __slots__ = ("message", "since")
 
@@ -42,7 +42,7 @@ class KeptMessage:
 
 
 class RecoveryMemory(BrokerDestination):
-    """The memory of all that the topics of one broker keep, and the clock that ends what is kept for a time."""
+    """Memory of all retained messages of one broker, and the clock for messages retained for a limited time."""
 
     def __init__(self, usage: MemoryUsage, context: BrokerContext) -> None:
         everything = Destination(TOPIC, ">")
@@ -55,19 +55,19 @@ class RecoveryMemory(BrokerDestination):
         self._told = False
 
     def add_timed(self, kept: KeptMessages) -> None:
-        """Something is kept for a time there."""
+        """Note that ``kept`` has messages for a limited time."""
         self._timed[kept] = None
         if not self._armed:
             self._armed = True
             self._context.wake_at(self, self._context.monotonic + SWEEP_SECONDS)
 
     def wake(self) -> None:
-        """Look everywhere, a slice at a time."""
+        """Trim all topics, a slice at a time."""
         self._left = list(self._timed)
         self._context.schedule(self)
 
     def work(self) -> bool:
-        """Look at some topics; True while there are others."""
+        """Trim some topics and return True while others are left."""
         for _ in range(min(SWEEPS_PER_TURN, len(self._left))):
             kept = self._left.pop()
             if kept.trim() == 0:
@@ -80,7 +80,7 @@ class RecoveryMemory(BrokerDestination):
         return False
 
     def tell_full(self, destination: Destination) -> None:
-        """One line, the first time that something is given up for want of memory."""
+        """Log the first time that memory is full and a message is discarded."""
         if not self._told:
             self._told = True
             logger.warning(
@@ -92,7 +92,7 @@ class RecoveryMemory(BrokerDestination):
 
 
 class KeptMessages:
-    """What one topic keeps, oldest first. Who gets it is left to `TunedTopic`."""
+    """Retained messages of one topic, oldest first. `TunedTopic` chooses the recipients."""
 
     def __init__(
         self, destination: Destination, policy: RecoveryPolicy, memory: RecoveryMemory, context: BrokerContext
@@ -108,7 +108,11 @@ class KeptMessages:
         self._bytes = 0
 
     def add(self, message: Message) -> Message:
-        """Keep what the policy says of ``message``; gives the message as subscribers are to have it."""
+        """Retain ``message`` as the policy says.
+
+        Returns:
+            The message for the subscribers, without the mark of the sender.
+        """
         passed_on = message
         if _may_be_marked(message):
             passed_on = self._retain(message)
@@ -120,11 +124,11 @@ class KeptMessages:
         return passed_on
 
     def messages(self) -> list[Message]:
-        """What a consumer to come gets, the marked one first; each a copy for it to hold."""
+        """Return copies of all unexpired messages for a later consumer, the marked message first."""
         return [message.twin() for message in self.line() if not message.is_expired(self._context.wall_ms)]
 
     def line(self) -> list[Message]:
-        """Return the same without copies, those whose time is over among them."""
+        """Return all retained messages without copying, expired messages included, the marked message first."""
         self.trim()
         retained = self._retained
         if retained is None:
@@ -133,7 +137,7 @@ class KeptMessages:
         return [retained, *others]
 
     def trim(self) -> int:
-        """Give up what has been kept long enough; says how many are left."""
+        """Discard messages beyond the retention time and return the number of the rest."""
         if self._max_seconds >= 0:
             oldest = self._context.monotonic - self._max_seconds
             while self._line and self._line[0].since < oldest:
@@ -141,13 +145,13 @@ class KeptMessages:
         return len(self._line)
 
     def clear(self) -> None:
-        """The topic is gone."""
+        """Discard all messages, since the topic is removed."""
         while self._line:
             self._drop()
         self._forget_retained()
 
     def _cut(self) -> None:
-        """Give up what is over the limit."""
+        """Discard messages over the limit."""
         if self._max_count >= 0 and len(self._line) > self._max_count:
             self._drop()
         while self._max_bytes >= 0 and self._bytes > self._max_bytes:
@@ -158,7 +162,7 @@ class KeptMessages:
             self.trim()
 
     def _take_room(self, message: Message) -> bool:
-        """Make room for ``message`` among all that is kept; False when this topic has nothing more to give up."""
+        """Make memory for ``message``. Return False if this topic has no more messages to discard."""
         memory = self._memory.kept
         while memory.limit_bytes > 0 and memory.used_bytes + message.size > memory.limit_bytes:
             self._memory.tell_full(self._destination)
@@ -173,8 +177,9 @@ class KeptMessages:
         self._memory.kept.add(-gone.size)
 
     def _retain(self, message: Message) -> Message:
-        """``message`` without its mark. When it says ``true`` it is kept instead of the one before; one without content
-        ends that.
+        """Return ``message`` without its mark, and retain the message if the mark says ``true``.
+
+        The message replaces the former marked message; a message without content only ends the former.
         """
         formats = self._context.formats
         if formats is None:
@@ -186,7 +191,7 @@ class KeptMessages:
             message_format = formats.format(message.format_id)
             view = message_format.view(message)
             view.properties.pop(RETAIN, None)
-            # what came over a link goes on as it came: its way would be lost
+            # a forwarded message stays unchanged: encoding would lose its broker path
             passed_on = message if message.broker_path else message_format.encode_from_view(view)
             self._forget_retained()
             if view.body is None or (view.kind == BYTES and not view.body):
@@ -208,7 +213,7 @@ class KeptMessages:
 
 
 def _count_limit(policy: RecoveryPolicy) -> int:
-    """How many messages are kept; -1: any number, 0: the marked one alone."""
+    """Return the number of messages to retain; -1: any number, 0: only the marked message."""
     if policy.kind == FIXED_COUNT:
         return policy.limit
     if policy.kind == LAST_IMAGE:
@@ -217,12 +222,12 @@ def _count_limit(policy: RecoveryPolicy) -> int:
 
 
 def _counted(message: Message) -> int:
-    """The size by which a limit in bytes is meant: ActiveMQ counts content and properties and a fixed part."""
+    """Return the size for a limit in bytes: like ActiveMQ, content, properties and a fixed part."""
     return COUNTED_OVERHEAD + message.tail_start - message.content_start
 
 
 def _may_be_marked(message: Message) -> bool:
-    """Whether the mark can be among the properties, which are between content and tail, or in the head (STOMP)."""
+    """Return True if the mark may occur in the properties, between content and tail, or in the head (STOMP)."""
     raw = message.raw
     if raw.find(RETAIN_BYTES, message.properties_start, message.tail_start) >= 0:
         return True

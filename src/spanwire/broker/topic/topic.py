@@ -1,4 +1,4 @@
-"""A topic: each message goes to every subscription that is there when it arrives."""
+"""A topic: each message goes to every subscription that exists when the message arrives."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from spanwire.model.message import Message
 
 
 class Topic(BrokerDestination):
-    """One topic and its subscriptions. What a subscriber cannot take yet waits in the subscription; what a durable one
-    has not acknowledged is in its own line (`spanwire.broker.topic.durable_subscription`), which `Sending` fills.
+    """One topic and its subscriptions.
+
+    Messages that a subscriber cannot take yet are pending in the subscription. Unacknowledged messages of a durable
+    subscription are in a separate queue (`spanwire.broker.topic.durable_subscription`), which `Sending` fills.
     """
 
     def __init__(
@@ -27,32 +29,32 @@ class Topic(BrokerDestination):
         self._context: Final[BrokerContext] = context
         self.subscriptions: Final[list[Subscription]] = []
         self.durables: Final[list[DurableSubscription]] = []
-        self._steps = 0  # of a request, for each message
+        self._steps = 0  # steps that one message adds to its request
 
     @property
     def consumer_count(self) -> int:
-        """How many consumers are attached, those of durable subscriptions among them."""
+        """The number of attached consumers, including consumers of durable subscriptions."""
         count = len(self.subscriptions)
         for durable in self.durables:
             count += durable.line.consumer_count
         return count
 
     def serve(self, durable: DurableSubscription) -> None:
-        """A durable subscription gets its messages from now on."""
+        """Feed a durable subscription from now on."""
         self.durables.append(durable)
         durable.topics[self] = None
         self.fans_out = True
         self._note_load(durable.weight)
 
     def serve_no_more(self, durable: DurableSubscription) -> None:
-        """A durable subscription gets no further messages of it."""
+        """Stop feeding a durable subscription."""
         self.durables.remove(durable)
         del durable.topics[self]
         self.fans_out = self.route is not None or len(self.durables) > 0
         self._note_load(-durable.weight)
 
     def has_room(self, weight: int) -> bool:
-        """Return True if a consumer or durable subscription of this ``weight`` may get the messages as well."""
+        """Return True if there is room for a consumer or durable subscription of this ``weight``."""
         return self.load + weight <= MAX_FAN_OUT
 
     def _note_load(self, more: int) -> None:
@@ -64,7 +66,7 @@ class Topic(BrokerDestination):
             self._context.crowded.pop(self, None)
 
     def accept(self, message: Message, sequence: int = 0) -> None:
-        """Hand ``message`` to every subscription whose selector lets it through."""
+        """Hand ``message`` to every subscription with a matching selector."""
         self.enqueued += 1
         if self._context.joins:
             self._context.complete_joins(self)
@@ -87,7 +89,7 @@ class Topic(BrokerDestination):
         self.release(message)
 
     def accept_for_bridges(self, message: Message) -> None:
-        """Hand a copy of a message that was taken before to bridges alone."""
+        """Hand a copy of an earlier message to bridges only."""
         reference = MessageReference(self, message, 0, self._context.next_order(), 0)
         self.hold(message)
         for subscription in self.subscriptions:
@@ -105,37 +107,37 @@ class Topic(BrokerDestination):
         return subscription.can_take() and not subscription.pending
 
     def _let_wait(self, subscription: Subscription, reference: MessageReference) -> None:
-        """Keep a message until ``subscription`` can take it."""
+        """Keep a message until ``subscription`` can take more."""
         if subscription.discarding:
             self.release(reference.message)
         else:
             subscription.pending.append(reference)
 
     def make_room(self, size: int) -> bool:
-        """Whether something that waits could be given up, so that memory takes ``size`` bytes; here nothing can."""
+        """Return True if discarding pending messages made room for ``size`` bytes; a plain topic never discards."""
         return False
 
     def kept_messages(self) -> list[Message]:
-        """Copies of what is kept for consumers to come: here nothing."""
+        """Return copies of retained messages; a plain topic has no such messages."""
         return []
 
     def drop(self) -> None:
-        """The topic is gone."""
+        """Note that the topic is removed; subclasses discard retained messages."""
 
     def attach(self, subscription: Subscription) -> None:
-        """Add a subscription; it gets what is sent from now on."""
+        """Add a subscription for messages sent from now on."""
         self.visits += 1
         self.subscriptions.append(subscription)
         subscription.homes[self] = None
         self._note_load(subscription.weight)
 
     def detach(self, subscription: Subscription) -> None:
-        """Remove a subscription that leaves; what waits in it is released with it."""
+        """Remove a subscription; its pending messages are released with the subscription."""
         self.subscriptions.remove(subscription)
         self._note_load(-subscription.weight)
 
     def detach_left(self) -> list[Subscription]:
-        """Remove the subscriptions that have left, and give them."""
+        """Detach and return the subscriptions whose consumers were removed."""
         gone = [subscription for subscription in self.subscriptions if subscription.left]
         if gone:
             self.subscriptions[:] = [subscription for subscription in self.subscriptions if not subscription.left]
@@ -144,7 +146,7 @@ class Topic(BrokerDestination):
         return gone
 
     def detach_all(self) -> list[Subscription]:
-        """Remove all subscriptions, and give them."""
+        """Detach and return all subscriptions."""
         gone = list(self.subscriptions)
         self.subscriptions.clear()
         for subscription in gone:
@@ -153,19 +155,19 @@ class Topic(BrokerDestination):
         return gone
 
     def settled(self, reference: MessageReference) -> None:
-        """One subscriber is done with the message."""
+        """Count and release a message that a subscriber is done with."""
         self.dequeued += 1
         self.release(reference.message)
 
     def forgotten(self, reference: MessageReference) -> None:
-        """The same; the store has no part in what subscribers get that are not durable."""
+        """Settle a message; no record of the store is affected."""
         self.settled(reference)
 
     def given_back(self, references: list[MessageReference]) -> None:
-        """A subscriber left: what it did not acknowledge is not kept for it."""
+        """Release the unacknowledged messages of a removed subscriber."""
         for reference in references:
             self.release(reference.message)
 
     def waiting(self) -> int:
-        """Messages that wait in slow subscriptions."""
+        """Return the number of pending messages of slow subscriptions."""
         return sum(len(subscription.pending) for subscription in self.subscriptions)
