@@ -1,6 +1,6 @@
-"""Advisories on their way to many listeners: in order, and a slice at a time.
+"""Delivery of advisories to many listeners, in order and a slice at a time.
 
-A client may announce a thousand consumers in one packet, and each of them may be news to thousands of listeners.
+A client may announce a thousand consumers in one packet, and each may cause an advisory for thousands of listeners.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
 from spanwire.model.message import Message
 
-TOLD_AT_ONCE: Final = 50  # listeners of a topic that are told in the turn in which something happens
-TELLING_STEPS: Final = 500  # listeners that are told in one slice; those of one advisory are told together
-MAX_UNTOLD: Final = 10_000  # advisories that wait for their slice, some KiB each; beyond it the oldest is told at once
+TOLD_AT_ONCE: Final = 50  # listeners of a topic; more listeners are served in slices
+TELLING_STEPS: Final = 500  # listeners served in one slice; an advisory goes to all its listeners together
+MAX_UNTOLD: Final = 10_000  # queued advisories, some KiB each; beyond, the oldest goes out at once
 
 
 class Handing(Protocol):
-    """Who hands an advisory to the listeners of its topic."""
+    """Hands advisories to the listeners of their topics."""
 
     def hand(self, topic: Topic, message: Message) -> None:
-        """Hand ``message`` to all of them."""
+        """Hand ``message`` to all listeners of ``topic``."""
         ...
 
     def let_go(self, topic: Topic) -> None:
@@ -34,8 +34,10 @@ class Handing(Protocol):
 
 
 class Telling(BrokerDestination):
-    """The line of advisories that are told in slices. A job of the broker and no place for messages of clients. In it
-    are also the topics that are forgotten: their listeners go behind what they are still to hear.
+    """The queue of advisories that are delivered in slices. A job of the broker, not a destination for clients'
+    messages.
+
+    Forgotten topics are queued as well: their listeners are detached after the delivery of earlier advisories.
     """
 
     def __init__(self, handing: Handing, context: BrokerContext) -> None:
@@ -46,14 +48,14 @@ class Telling(BrokerDestination):
         self._untold: Final[deque[tuple[Topic, Message | None]]] = deque()
 
     def tell(self, topic: Topic, message: Message) -> None:
-        """Hand ``message`` on, at once where few listen and nothing waits before it."""
+        """Deliver ``message``, at once if few listen and no earlier advisory is queued."""
         if not self._untold and len(topic.subscriptions) <= TOLD_AT_ONCE:
             self._handing.hand(topic, message)
             return
         self._add(topic, message)
 
     def forget(self, topic: Topic) -> None:
-        """Let the listeners of ``topic``, which is forgotten, go when they have heard all that waits for its slice."""
+        """Detach the listeners of the forgotten ``topic`` after the delivery of all queued advisories."""
         if self._untold or len(topic.subscriptions) > TOLD_AT_ONCE:
             self._add(topic, None)
         else:
@@ -75,7 +77,7 @@ class Telling(BrokerDestination):
         return steps
 
     def work(self) -> bool:
-        """One slice; True while more wait."""
+        """Do one slice and return True while advisories are queued."""
         steps = 0
         while self._untold and steps < TELLING_STEPS:
             steps += self._next()

@@ -1,8 +1,8 @@
-"""What a new listener of advisories is told of that is there already: destinations, bridges, durable subscribers that
-are away, connections, producers and consumers, in the order in which ActiveMQ tells of them.
+"""Replay of advisories about existing objects for a new listener, in the order of ActiveMQ.
 
-A client that only wants to hear of temporary destinations, as each client of ActiveMQ does, costs no look at the
-others. A broker is not told of consumers that were heard of through it.
+The order is: destinations, bridges, durable subscriptions without active subscriber, connections, producers and
+consumers. A listener for temporary destinations only, as every client of ActiveMQ has, causes no search among other
+objects. A broker gets no advisories about consumers that it announced itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.model.destination import ADVISORY_PREFIX, QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
 from spanwire.model.info import ProducerInfo
 
-LOOKS_PER_SLICE: Final = 1_000  # destinations and connections of which there may be nothing to tell
+LOOKS_PER_SLICE: Final = 1_000  # objects examined in one slice, with or without an advisory
 
 _PRODUCERS: Final = "Producer."
 _CONSUMERS: Final = "Consumer."
@@ -39,10 +39,10 @@ _VIRTUAL: Final = "VirtualDestination.Consumer."
 
 
 class Replay(BrokerDestination):
-    """Tells one listener, at most `SLICE_MESSAGES` advisories or `LOOKS_PER_SLICE` looks in each slice.
+    """Replays to one listener; a slice ends after `SLICE_MESSAGES` advisories or `LOOKS_PER_SLICE` examined objects.
 
-    A job of the broker and no place for messages. What goes before its turn comes is left out; that it went, and what
-    comes meanwhile, is told by others.
+    A job of the broker, not a destination for messages. Objects removed before their turn are skipped. Ordinary
+    advisories report removals and additions meanwhile.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class Replay(BrokerDestination):
         self._next_home = 0
         self._next_connection = 0
         self._links_told = False
-        self._producers: list[ProducerInfo] = []  # of the connection that is being told of, the next one last
+        self._producers: list[ProducerInfo] = []  # of the current connection, the next producer last
         self._consumers: list[Subscription] = []
         self._looks = 0
         self._told = 0
 
     def work(self) -> bool:
-        """One slice; True while there is more to tell."""
+        """Do one slice and return True while there is more to do."""
         subscription = self._subscription
         if subscription.removed:
             return False
@@ -105,7 +105,7 @@ class Replay(BrokerDestination):
             self._told += 1
 
     def _tell_of_destinations(self) -> bool:
-        """True while there are more of them."""
+        """Return True while more destinations are left."""
         if not self._of_virtual and True not in self._of_kind.values():
             self._next_home = len(self._homes)
         while self._next_home < len(self._homes):
@@ -129,7 +129,7 @@ class Replay(BrokerDestination):
                 self._tell(virtual_consumer_advisory(source), info, {"consumerCount": 1})
 
     def _tell_of_durables(self) -> bool:
-        """True while there are more of them."""
+        """Return True while more durable subscriptions are left."""
         while self._next_durable < len(self._durables):
             if self._is_over():
                 return True
@@ -142,7 +142,7 @@ class Replay(BrokerDestination):
         return False
 
     def _tell_of_connections(self) -> bool:
-        """True while there are more of them."""
+        """Return True while more connections are left."""
         if not (self._of_connections or self._of_producers or self._of_consumers):
             return False
         while True:
@@ -206,8 +206,9 @@ class Replay(BrokerDestination):
 
 
 def may_hear_of(wanted: Destination, family: str) -> bool:
-    """Whether topics whose names begin with ``family``, behind the common prefix, can be among what a listener asked
-    for. Of a pattern only what stands before its first wildcard counts.
+    """Return True if ``wanted`` may include topics whose names, behind the advisory prefix, begin with ``family``.
+
+    Of a pattern only the part before the first wildcard counts.
     """
     begin = ADVISORY_PREFIX + family
     for part in wanted.parts():
@@ -234,7 +235,7 @@ def replay(
     subscription: Subscription,
     context: BrokerContext,
 ) -> None:
-    """Tell a new listener what is there already, the first slice of it now."""
+    """Replay advisories about existing objects to a new listener, the first slice now."""
     job = Replay(advisories, destinations, connections, subscription, context)
     if job.work():
         context.schedule(job)

@@ -1,7 +1,6 @@
-"""Advisory topics: the broker tells whoever listens which connections, producers, consumers and destinations come and
-go, and what becomes of messages.
+"""Advisory topics: advisories about connections, producers, consumers, destinations and messages.
 
-Nothing is built while nobody listens. Who starts to listen is first told what is there already.
+No advisory is built without a listener. A new listener first gets advisories about existing objects.
 """
 
 from __future__ import annotations
@@ -28,37 +27,39 @@ from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 from spanwire.model.routing import BRIDGE_DURABLE_PREFIX, NO_PATH
 
-MAX_UNHEARD: Final = 10_000  # topics remembered as those that nobody listens to; forgotten all at once when it is full
-LEAST_BEHIND: Final = 1_000  # advisories that wait for a listener before it is ended because they take too much memory
-REPLAYS_BEHIND: Final = 2  # times what it was told at its beginning that may wait as well
+MAX_UNHEARD: Final = 10_000  # remembered topics without listeners; a full table is cleared
+LEAST_BEHIND: Final = 1_000  # pending advisories allowed to each listener when memory is short
+REPLAYS_BEHIND: Final = 2  # further pending advisories allowed for each replayed advisory
 _DESTINATION_TOPICS: Final = ("Queue", "Topic", "TempQueue", "TempTopic")
 
 logger = logging.getLogger(__name__)
 
 
 def connection_advisory() -> Destination:
-    """The topic that tells of connections."""
+    """Return the topic for connections."""
     return Destination(TOPIC, ADVISORY_PREFIX + "Connection")
 
 
 def destination_advisory(destination: Destination) -> Destination:
-    """The topic that tells of destinations of this kind."""
+    """Return the topic for destinations of the kind of ``destination``."""
     return Destination(TOPIC, ADVISORY_PREFIX + _DESTINATION_TOPICS[destination.kind])
 
 
 def consumer_advisory(destination: Destination) -> Destination:
-    """The topic that tells of the consumers of ``destination``."""
+    """Return the topic for the consumers of ``destination``."""
     return Destination(TOPIC, f"{ADVISORY_PREFIX}Consumer.{_family(destination)}.{destination.name}")
 
 
 def virtual_consumer_advisory(source: Destination) -> Destination:
-    """The topic that tells of the consumers behind the virtual destination ``source``."""
+    """Return the topic for the consumers behind the virtual destination ``source``."""
     return Destination(TOPIC, f"{ADVISORY_PREFIX}VirtualDestination.Consumer.{_family(source)}.{source.name}")
 
 
 def behind(info: ConsumerInfo, source: Destination) -> ConsumerInfo:
-    """A consumer of what is sent to the virtual destination ``source``, in place of one that gets it in the end. Its id
-    is another one, and the same each time. A durable subscriber stays one where ``source`` is a topic.
+    """Return the consumer ``info`` as a consumer of the virtual destination ``source``.
+
+    The id differs from the id of ``info``, and is equal at each call. A durable subscriber stays durable if ``source``
+    is a topic.
     """
     own = info.consumer_id
     connection_id = f"{own.connection_id}->{source.qualified_name}"
@@ -76,38 +77,39 @@ def behind(info: ConsumerInfo, source: Destination) -> ConsumerInfo:
 
 
 def producer_advisory(destination: Destination) -> Destination:
-    """The topic that tells of the producers of ``destination``."""
+    """Return the topic for the producers of ``destination``."""
     return Destination(TOPIC, f"{ADVISORY_PREFIX}Producer.{_family(destination)}.{destination.name}")
 
 
 def anonymous_producer_advisory() -> Destination:
-    """The topic that tells of producers that have no destination."""
+    """Return the topic for producers without a destination."""
     return Destination(TOPIC, ADVISORY_PREFIX + "Producer.Anonymous")
 
 
 def bridge_advisory() -> Destination:
-    """The topic that tells of the bridges of this broker."""
+    """Return the topic for the bridges of this broker."""
     return Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge")
 
 
 def failed_forward_advisory() -> Destination:
-    """The topic that tells of messages that bridges of this broker could not forward."""
+    """Return the topic for messages that bridges of this broker could not forward."""
     return Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge.ForwardFailure")
 
 
 def master_advisory() -> Destination:
-    """The topic that tells of brokers that begin to serve."""
+    """Return the topic for brokers that begin to serve."""
     return Destination(TOPIC, ADVISORY_PREFIX + "MasterBroker")
 
 
 def standing_consumer(connection_id: str, queue: Destination) -> ConsumerInfo:
-    """A consumer that stands for the existence of ``queue``. Its id is the same each time."""
+    """Return a consumer that stands for the existence of ``queue``, with an id that is equal at each call."""
     return ConsumerInfo(ConsumerId(f"{connection_id}:{queue.name}", 0, 0), queue)
 
 
 def news_advisory(kind: str, destination: Destination) -> Destination:
-    """The topic that tells this kind of news about ``destination``. Two kinds are older than the others and know no
-    temporary destinations.
+    """Return the topic for events of this kind about ``destination``.
+
+    The two oldest kinds (expired, no consumer) make no difference between temporary and other destinations.
     """
     old = kind == EXPIRED_NEWS or kind == NO_CONSUMER_NEWS
     family = _family(destination) if old else _DESTINATION_TOPICS[destination.kind]
@@ -119,7 +121,7 @@ def _family(destination: Destination) -> str:
 
 
 class Advisories(News, Handing):
-    """Publishes advisories to the topics somebody listens to."""
+    """Publishes advisories to topics with listeners."""
 
     def __init__(
         self,
@@ -131,8 +133,10 @@ class Advisories(News, Handing):
         anonymous_producers: bool,
         demand_id: str = "",
     ) -> None:
-        """With a ``demand_id`` a queue behind a virtual destination is told of as if it always had a consumer; the
-        connection of that one has this id.
+        """Take the parts of the broker.
+
+        With a ``demand_id``, advisories show a queue behind a virtual destination as if the queue always had a
+        consumer; ``demand_id`` is the connection id of the consumer.
         """
         self._rights: Final[Rights] = rights
         self._context: Final[BrokerContext] = context
@@ -141,66 +145,72 @@ class Advisories(News, Handing):
         self._formats: Final[MessageFormats] = formats
         self._anonymous_producers: Final[bool] = anonymous_producers
         self._demand_id: Final[str] = demand_id
-        self._listeners: Final[dict[Subscription, int]] = {}  # and how many advisories may wait for each
-        self._ended: Subscription | None = None  # a listener that is about to go
+        self._listeners: Final[dict[Subscription, int]] = {}  # with the number of pending advisories allowed to each
+        self._ended: Subscription | None = None  # a listener that is being ended
         self._number = 0
-        self._told_patterns = False  # some topic of news was made for a listener with a wildcard
-        self._paths: Final[dict[str, tuple[str, ...]]] = {}  # of temporary destinations that are here for others
-        self._unheard: Final[dict[str, None]] = {}  # news that nobody listened to since the last listener came
+        self._told_patterns = False  # True once an advisory topic was made for a wildcard listener
+        self._paths: Final[dict[str, tuple[str, ...]]] = {}  # broker paths of remote temporary destinations
+        self._unheard: Final[dict[str, None]] = {}  # events without listeners since the last listener came
         self._links: Final[list[LinkedBroker]] = []
         self._telling: Final[Telling] = Telling(self, context)
         context.news = self
 
     def listener_added(self, subscription: Subscription) -> None:
-        """Somebody subscribed; it counts if an advisory topic can be among what it asked for."""
+        """Note a new subscription that may listen to an advisory topic."""
         if may_hear(subscription):
             self._listeners[subscription] = LEAST_BEHIND
             self._unheard.clear()
 
     @property
     def listener_count(self) -> int:
-        """The number of listeners: the most steps that one advisory takes."""
+        """The number of listeners: the most steps of one advisory."""
         return len(self._listeners)
 
     def listener_removed(self, subscription: Subscription) -> None:
-        """Somebody left."""
+        """Forget a removed subscription."""
         self._listeners.pop(subscription, None)
         if self._ended is subscription:
             self._ended = None
 
     def connection_added(self, info: ConnectionInfo) -> None:
-        """A client logged in."""
+        """Publish the login of a client."""
         self._publish(connection_advisory(), public(info), {})
 
     def connection_removed(self, info: ConnectionInfo) -> None:
-        """A client left."""
+        """Publish the end of a connection."""
         self._publish(connection_advisory(), RemovedSubject(info.connection_id, info.connection_id), {})
 
     def routed(self, destination: Destination, broker_path: tuple[str, ...]) -> None:
-        """``destination``, about to be made, is a temporary one beyond the brokers of ``broker_path``."""
+        """Note that the temporary ``destination``, about to be made, lies beyond the brokers of ``broker_path``."""
         self._paths[destination.qualified_name] = broker_path
 
     def destination_subject(self, destination: Destination) -> object:
+        """Return the subject of advisories about ``destination``, with the broker path of a remote temporary
+        destination.
+        """
         path = self._paths.get(destination.qualified_name)
         return destination if path is None else RoutedDestination(destination, path)
 
     def destination_added(self, destination: Destination, connection_id: str) -> None:
-        """A queue or topic was made."""
+        """Publish a new queue or topic."""
         if not destination.is_advisory:
             self._publish(destination_advisory(destination), self.destination_subject(destination), {})
             for source, info in self.standing_demand(destination):
                 self._publish(virtual_consumer_advisory(source), info, {"consumerCount": 1})
 
     def standing_demand(self, destination: Destination) -> list[tuple[Destination, ConsumerInfo]]:
-        """The virtual destinations that are demand for as long as ``destination`` exists, and who stands for that."""
+        """Return virtual destinations with demand as long as the queue ``destination`` exists, each with its standing
+        consumer.
+        """
         if not self._demand_id or destination.kind != QUEUE:
             return []
         info = standing_consumer(self._demand_id, destination)
         return [(source, behind(info, source)) for source in self._destinations.virtual_sources(destination)]
 
     def standing_subscriber(self, terms: SubscriptionTerms) -> list[tuple[Destination, ConsumerInfo]]:
-        """The virtual topics that are demand for as long as this durable subscription exists, and who stands for its
-        subscriber. What bridges subscribe to is left to the brokers behind them.
+        """Return virtual topics with demand as long as a durable subscription exists, each with its standing consumer.
+
+        Subscriptions of bridges are left out: the brokers behind the bridges publish their own.
         """
         found: list[tuple[Destination, ConsumerInfo]] = []
         if not self._demand_id or terms.name.startswith(BRIDGE_DURABLE_PREFIX):
@@ -213,7 +223,9 @@ class Advisories(News, Handing):
         return found
 
     def destination_removed(self, destination: Destination, connection_id: str) -> None:
-        """A queue or topic is gone, and with it the advisory topics about it that only wildcards listen to."""
+        """Publish a removed queue or topic, and forget advisory topics about the destination with wildcard listeners
+        only.
+        """
         if destination.is_advisory:
             return
         self._paths.pop(destination.qualified_name, None)
@@ -242,10 +254,10 @@ class Advisories(News, Handing):
         """Detach the listeners of ``topic``, which is forgotten."""
         for subscription in topic.detach_all():
             self._destinations.wildcards.recount(subscription)
-        topic.drop()  # it may keep for consumers to come what was handed on since it was forgotten
+        topic.drop()  # the topic may have retained messages since
 
     def consumer_added(self, info: ConsumerInfo, destination: Destination, count: int) -> None:
-        """``destination`` has one more consumer, ``count`` in all."""
+        """Publish a new consumer of ``destination``; ``count`` is the new number of consumers."""
         if not destination.is_advisory:
             path = info.broker_path
             self._publish(consumer_advisory(destination), info, {"consumerCount": count}, path)
@@ -253,7 +265,7 @@ class Advisories(News, Handing):
                 self._publish(virtual_consumer_advisory(source), behind(info, source), {"consumerCount": count}, path)
 
     def consumer_removed(self, info: ConsumerInfo, destination: Destination, count: int) -> None:
-        """``destination`` has one consumer fewer."""
+        """Publish a removed consumer of ``destination``; ``count`` is the new number of consumers."""
         if not destination.is_advisory:
             subject = RemovedSubject(info.consumer_id.connection_id, info.consumer_id)
             path = info.broker_path
@@ -267,10 +279,10 @@ class Advisories(News, Handing):
                     path,
                 )
             if destination.is_pattern:
-                self._forget(consumer_advisory(destination))  # no destination goes that could take it along
+                self._forget(consumer_advisory(destination))  # no removal forgets the topic of a pattern
 
     def subscription_removed(self, terms: SubscriptionTerms, connection_id: str) -> None:
-        """A durable subscriber wants no more messages."""
+        """Publish a deleted durable subscription."""
         for topic in terms.topic.parts():
             if not topic.is_advisory:
                 self._publish(consumer_advisory(topic), RemovedSubject(connection_id, terms), {})
@@ -281,52 +293,52 @@ class Advisories(News, Handing):
             self._publish(virtual_consumer_advisory(source), gone, {"consumerCount": 0})
 
     def producer_added(self, info: ProducerInfo, destination: Destination, count: int) -> None:
-        """``destination`` has one more producer."""
+        """Publish a new producer of ``destination``; ``count`` is the new number of producers."""
         if not destination.is_advisory:
             self._publish(producer_advisory(destination), info, {"producerCount": count})
 
     def producer_removed(self, info: ProducerInfo, destination: Destination, count: int) -> None:
-        """``destination`` has one producer fewer."""
+        """Publish a removed producer of ``destination``; ``count`` is the new number of producers."""
         if not destination.is_advisory:
             subject = RemovedSubject(info.producer_id.connection_id, info.producer_id)
             self._publish(producer_advisory(destination), subject, {"producerCount": count})
 
     def anonymous_producer_added(self, info: ProducerInfo) -> None:
-        """A producer came that has no destination."""
+        """Publish a new producer without a destination."""
         if self._anonymous_producers:
             self._publish(anonymous_producer_advisory(), info, {"producerCount": 0})
 
     def anonymous_producer_removed(self, info: ProducerInfo) -> None:
-        """It left."""
+        """Publish a removed producer without a destination."""
         if self._anonymous_producers:
             subject = RemovedSubject(info.producer_id.connection_id, info.producer_id)
             self._publish(anonymous_producer_advisory(), subject, {"producerCount": 0})
 
     def bridge_started(self, link: LinkedBroker) -> None:
-        """A bridge to or from another broker is at work."""
+        """Publish the start of a bridge to or from another broker."""
         self._links.append(link)
         self._publish(bridge_advisory(), link, _bridge_properties(link))
 
     def bridge_stopped(self, link: LinkedBroker) -> None:
-        """It has ended; one that never was at work is no news."""
+        """Publish the end of a bridge, if the bridge had started."""
         if link in self._links:
             self._links.remove(link)
             self._publish(bridge_advisory(), link, {"started": False})
 
     def became_master(self) -> None:
-        """This broker has begun to serve."""
+        """Publish that this broker has begun to serve."""
         self._publish(master_advisory(), None, {})
 
     def forward_failed(self, message: Message, cause: str) -> None:
-        """A bridge could not forward ``message``."""
+        """Publish ``message``, which a bridge could not forward."""
         self._publish(failed_forward_advisory(), AdvisedMessage(message, True), {"cause": cause})
 
     def has_listeners(self, kind: str, about: Destination) -> bool:
-        """Whether somebody hears advisories of this kind about a destination."""
+        """Return True if events of this kind about ``about`` have listeners."""
         return self._news_topic(kind, about) is not None
 
     def tell(self, kind: str, about: Destination, subject: object, properties: dict[str, object]) -> None:
-        """Tell of a consumer, a producer or (None) of the destination itself."""
+        """Publish an event about a consumer, a producer or (None) the destination itself."""
         topic = self._news_topic(kind, about)
         if topic is not None:
             self._telling.tell(topic, self._message(topic.destination, subject, properties))
@@ -334,19 +346,20 @@ class Advisories(News, Handing):
     def tell_of_message(
         self, kind: str, about: Destination, message: Message, whole: bool, properties: dict[str, object]
     ) -> None:
-        """Tell of a message."""
+        """Publish an event about a message."""
         self.tell(kind, about, AdvisedMessage(message, whole), properties)
 
     def pass_on(self, kind: str, about: Destination, message: Message) -> None:
-        """Give the listeners the message itself."""
+        """Hand the message itself to the listeners."""
         topic = self._news_topic(kind, about)
         if topic is not None:
             self._telling.tell(topic, self._readdressed(message, topic.destination))
 
     def _news_topic(self, kind: str, about: Destination) -> Topic | None:
-        """The topic that tells this kind of news about ``about``, if somebody listens to it. Who does not is looked for
-        once: a message that expires costs no more where there are many listeners with wildcards. What advisory topics
-        carry is no news.
+        """Return the topic for events of this kind about ``about``, None without listeners.
+
+        The absence of listeners is remembered, so that an expired message costs no more with many wildcard listeners.
+        Messages of advisory topics cause no events.
         """
         if not self._listeners or about.is_advisory:
             return None
@@ -361,7 +374,10 @@ class Advisories(News, Handing):
         return topic
 
     def _readdressed(self, message: Message, destination: Destination) -> Message:
-        """A copy without an original destination, as ActiveMQ passes it on; with one if it cannot be decoded."""
+        """Return a copy for ``destination`` without an original destination, as in ActiveMQ.
+
+        A message that cannot be decoded keeps its original destination in the copy.
+        """
         message_format = self._formats.format(message.format_id)
         try:
             view = message_format.view(message)
@@ -372,16 +388,16 @@ class Advisories(News, Handing):
 
     @property
     def tells_of_anonymous_producers(self) -> bool:
-        """Whether producers without a destination are told of."""
+        """True if producers without a destination cause advisories."""
         return self._anonymous_producers
 
     def replay_links(self, subscription: Subscription) -> None:
-        """Tell a new listener of the bridges that are there."""
+        """Send advisories about existing bridges to a new listener."""
         for link in self._links:
             self.tell_one(subscription, bridge_advisory(), link, _bridge_properties(link))
 
     def replayed(self, subscription: Subscription, count: int) -> None:
-        """A new listener was told ``count`` things that are there already."""
+        """Allow a new listener more pending advisories, after a replay of ``count`` advisories."""
         if subscription in self._listeners:
             self._listeners[subscription] += REPLAYS_BEHIND * count
 
@@ -392,7 +408,7 @@ class Advisories(News, Handing):
         properties: dict[str, object],
         path: tuple[str, ...] = NO_PATH,
     ) -> None:
-        """Tell all who listen, but no broker of ``path``: what is beyond it is no news to it."""
+        """Publish to all listeners but the brokers of ``path``, which know of the subject already."""
         topic = self._topic(topic_name)
         if topic is not None:
             message = self._message(topic_name, subject, properties)
@@ -400,8 +416,10 @@ class Advisories(News, Handing):
             self._telling.tell(topic, message)
 
     def hand(self, topic: Topic, message: Message) -> None:
-        """Hand ``message`` to the listeners. Nobody's send waits for memory that advisories take: where they take more
-        than their share, the listener that is furthest behind has to go. It may come back and is told anew.
+        """Hand ``message`` to the listeners.
+
+        Sends do not wait for memory of advisories. When advisories take more than their share, the listener furthest
+        behind is ended, and may come back for a new replay.
         """
         topic.accept(message)
         share = self._destinations.advisory_usage
@@ -431,7 +449,7 @@ class Advisories(News, Handing):
         furthest.outlet.close_with(reason)
 
     def _topic(self, topic_name: Destination) -> Topic | None:
-        """An advisory topic that somebody listens to."""
+        """Return the advisory topic, None without listeners."""
         if not self._listeners:
             return None
         topic = self._destinations.topic(topic_name)
@@ -457,7 +475,9 @@ class Advisories(News, Handing):
     def tell_one(
         self, subscription: Subscription, topic_name: Destination, subject: object, properties: dict[str, object]
     ) -> bool:
-        """Tell one listener alone, if it asked for this topic and may hear it; whether that is so."""
+        """Send an advisory to a single listener. Return False if the listener did not ask for the topic or may not read
+        it.
+        """
         wanted = False
         for part in subscription.info.destination.parts():
             wanted = wanted or part.matches(topic_name)
@@ -485,7 +505,7 @@ def _bridge_properties(link: LinkedBroker) -> dict[str, object]:
 
 
 def public(info: ConnectionInfo) -> ConnectionInfo:
-    """The announcement without its password."""
+    """Return the announcement without its password."""
     return ConnectionInfo(
         connection_id=info.connection_id,
         client_id=info.client_id,
@@ -497,7 +517,7 @@ def public(info: ConnectionInfo) -> ConnectionInfo:
 
 
 def may_hear(subscription: Subscription) -> bool:
-    """Whether advisory topics can be among what a subscription asked for."""
+    """Return True if a subscription may include advisory topics."""
     for part in subscription.info.destination.parts():
         if part.is_advisory or (part.is_pattern and part.kind == TOPIC):
             return True

@@ -1,5 +1,6 @@
-"""Destinations whose policy asks for advisories about their messages and consumers: kinds of their own, chosen when a
-destination is made, so that all others pay nothing for it.
+"""Destinations whose policy asks for advisories about messages and consumers.
+
+A separate class is chosen when such a destination is made, so that all other destinations have no costs.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ from spanwire.model.message import Message
 
 
 class SlowConsumers:
-    """Which consumers of a queue are slow: messages wait and their windows are full. Each is told once until nothing
-    waits any more.
+    """Finds slow consumers of a queue: messages are pending although the window is full.
+
+    Each slow consumer is reported once until the queue has no pending messages.
     """
 
     def __init__(self, news: News, about: Destination) -> None:
@@ -47,7 +49,7 @@ class SlowConsumers:
         self._slow: dict[Subscription, None] = {}
 
     def look(self, queue: Queue) -> None:
-        """A message came."""
+        """Report new slow consumers, after the arrival of a message."""
         if queue.waiting() == 0:
             self._slow = {}
             return
@@ -62,13 +64,13 @@ class SlowConsumers:
 
 
 def tell_slow(news: News, about: Destination, subscription: Subscription) -> None:
-    """A consumer is slow."""
+    """Publish that a consumer is slow."""
     info = subscription.info
     news.tell(SLOW_CONSUMER_NEWS, about, info, {CONSUMER_ID: str(info.consumer_id)})
 
 
 class ToldQueue(Queue):
-    """A queue that tells of its messages and consumers."""
+    """A queue with advisories about its messages and consumers."""
 
     def __init__(
         self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage, context: BrokerContext, news: News
@@ -78,11 +80,11 @@ class ToldQueue(Queue):
         self._slow: Final[SlowConsumers] = SlowConsumers(news, destination)
 
     def takes_stored(self) -> bool:
-        """Each message is seen when it comes."""
+        """Return False: each arrival must be seen."""
         return False
 
     def accept(self, message: Message, sequence: int) -> None:
-        """Take ``message`` and tell that it came, and whether nobody is there for it."""
+        """Take ``message``; publish its arrival and the lack of consumers."""
         told = self.policy.advisories
         self.note_arrival(sequence)
         if told.delivered:
@@ -94,22 +96,22 @@ class ToldQueue(Queue):
             self._slow.look(self)
 
     def settled_all(self, references: list[MessageReference]) -> None:
-        """What is told of each comes right behind its removal."""
+        """Settle messages one by one, so that each advisory follows the removal of its message."""
         for reference in references:
             self.settled(reference)
 
     def forgotten(self, reference: MessageReference) -> None:
-        """Forget a message and tell that it was consumed."""
+        """Forget a message and publish its consumption."""
         super().forgotten(reference)
         if self.policy.advisories.consumed:
             tell_of_traffic(self._news, CONSUMED_NEWS, self, reference.message)
 
 
 class TimedQueue(Queue):
-    """A queue that notes when its messages come, for bridges that may have them only some time later."""
+    """A queue with arrival times, for bridges that may take messages only after a delay."""
 
     def takes_stored(self) -> bool:
-        """Each message is seen when it comes."""
+        """Return False: each arrival must be seen."""
         return False
 
     def accept(self, message: Message, sequence: int) -> None:
@@ -119,7 +121,7 @@ class TimedQueue(Queue):
 
 
 class ToldLine(Queue):
-    """The line of a durable subscription to ``topic``, a topic that tells of its messages and consumers."""
+    """The queue of a durable subscription to ``topic``, with advisories about messages and consumers."""
 
     def __init__(
         self,
@@ -135,29 +137,29 @@ class ToldLine(Queue):
         self._slow: Final[SlowConsumers] = SlowConsumers(news, topic)
 
     def takes_stored(self) -> bool:
-        """Each message is seen when it comes."""
+        """Return False: each arrival must be seen."""
         return False
 
     def accept(self, message: Message, sequence: int) -> None:
-        """Take ``message``; that it came is for its topic to tell."""
+        """Take ``message``; the topic publishes the arrival."""
         super().accept(message, sequence)
         if self.policy.advisories.slow_consumers:
             self._slow.look(self)
 
     def settled_all(self, references: list[MessageReference]) -> None:
-        """What is told of each comes right behind its removal."""
+        """Settle messages one by one, so that each advisory follows the removal of its message."""
         for reference in references:
             self.settled(reference)
 
     def forgotten(self, reference: MessageReference) -> None:
-        """Forget a message and tell that it was consumed."""
+        """Forget a message and publish its consumption."""
         super().forgotten(reference)
         if self.policy.advisories.consumed:
             tell_of_traffic(self._news, CONSUMED_NEWS, self, reference.message)
 
 
 class ToldTopic(TunedTopic):
-    """A topic that tells of its messages and subscribers."""
+    """A topic with advisories about its messages and subscribers."""
 
     def __init__(
         self,
@@ -175,7 +177,7 @@ class ToldTopic(TunedTopic):
         self._discarded: Final[dict[Subscription, int]] = {}
 
     def accept(self, message: Message, sequence: int = 0) -> None:
-        """Hand ``message`` on and tell that it came, whether nobody wants it, and who is slow."""
+        """Hand ``message`` on; publish its arrival, the lack of consumers, and slow consumers."""
         if self._context.joins:
             self._context.complete_joins(self)
         told = self.policy.advisories
@@ -193,7 +195,9 @@ class ToldTopic(TunedTopic):
         return any(durable.wants(message) for durable in self.durables)
 
     def _look_for_slow(self) -> None:
-        """More than a whole window waits for a slow subscriber; one that has caught up is slow no more."""
+        """Report subscribers with more pending messages than a whole window; a subscriber that caught up is no longer
+        slow.
+        """
         for subscription in self.subscriptions:
             waiting = len(subscription.pending)
             if subscription in self._slow:
@@ -204,7 +208,7 @@ class ToldTopic(TunedTopic):
                 tell_slow(self._news, self.destination, subscription)
 
     def note_discarded(self, subscription: Subscription, reference: MessageReference) -> None:
-        """Tell that a message is not kept for a slow subscriber."""
+        """Publish that a message was discarded for a slow subscriber."""
         count = self._discarded.get(subscription, 0) + 1
         self._discarded[subscription] = count
         if self.policy.advisories.discarded:
@@ -215,7 +219,7 @@ class ToldTopic(TunedTopic):
             tell_of_traffic(self._news, DISCARDED_NEWS, self, reference.message, more)
 
     def detach_left(self) -> list[Subscription]:
-        """Remove the subscriptions that have left, and give them."""
+        """Detach and return the subscriptions whose consumers were removed."""
         gone = super().detach_left()
         for subscription in gone:
             self._slow.pop(subscription, None)
@@ -223,17 +227,17 @@ class ToldTopic(TunedTopic):
         return gone
 
     def detach(self, subscription: Subscription) -> None:
-        """Remove a subscription that leaves."""
+        """Remove a subscription."""
         self._slow.pop(subscription, None)
         self._discarded.pop(subscription, None)
         super().detach(subscription)
 
 
 class ToldClientIdTopic(ToldTopic):
-    """The same where messages may be for one client alone."""
+    """A `ToldTopic` whose messages may be for a single client."""
 
     def accept(self, message: Message, sequence: int = 0) -> None:
-        """Hand ``message`` to those for whom it is, and tell."""
+        """Hand ``message`` to its recipients, with advisories."""
         if self._context.joins:
             self._context.complete_joins(self)
         chosen = ClientIdFilter(self._context.formats)
@@ -243,7 +247,7 @@ class ToldClientIdTopic(ToldTopic):
 
 
 class ToldConsumer(MessageConsumer):
-    """A consumer whose dispatches are told where the policy of the destination says so."""
+    """A consumer with advisories about dispatches, if the policy of the destination asks for such advisories."""
 
     def __init__(self, consumer: MessageConsumer, news: News) -> None:
         self._consumer: Final[MessageConsumer] = consumer
@@ -251,7 +255,7 @@ class ToldConsumer(MessageConsumer):
         self.subscription: Subscription | None = None
 
     def dispatch(self, message: Message, sequence: int, redelivery_count: int) -> None:
-        """Dispatch and tell it."""
+        """Dispatch a message and publish the dispatch."""
         self._consumer.dispatch(message, sequence, redelivery_count)
         subscription = self.subscription
         if subscription is None:
@@ -262,25 +266,25 @@ class ToldConsumer(MessageConsumer):
             tell_of_traffic(self._news, DISPATCHED_NEWS, home, message, more)
 
     def dispatch_end(self) -> None:
-        """No further message."""
+        """End a browse, or a pull without a message."""
         self._consumer.dispatch_end()
 
     def close(self, reason: JmsError) -> None:
-        """The broker ended this consumer."""
+        """End the consumer for ``reason``."""
         self._consumer.close(reason)
 
     def told_to_pull(self) -> bool:
-        """The policy wants the client to pull."""
+        """Tell the client to pull its messages. Return False if the protocol has no such command."""
         return self._consumer.told_to_pull()
 
 
 def told(policy: PolicyEntry, context: BrokerContext) -> News | None:
-    """Who is to be told of what happens in a destination of this policy, if anybody."""
+    """Return the port for events of a destination with this policy, None if the policy asks for no events."""
     return context.news if policy.advisories.is_of_messages() else None
 
 
 def new_queue(destination: Destination, policy: PolicyEntry, usage: MemoryUsage, context: BrokerContext) -> Queue:
-    """A queue of the kind that its policy asks for."""
+    """Return a queue of the class that the policy needs."""
     news = told(policy, context)
     if news is None:
         if policy.queue.bridges is not None and policy.queue.bridges.replay_delay_ms > 0:
@@ -292,7 +296,7 @@ def new_queue(destination: Destination, policy: PolicyEntry, usage: MemoryUsage,
 def new_line(
     destination: Destination, policy: PolicyEntry, usage: MemoryUsage, context: BrokerContext, topic: Destination
 ) -> Queue:
-    """The line of a durable subscription to ``topic`` (the first, if there are several)."""
+    """Return the queue of a durable subscription to ``topic`` (the first, if there are several)."""
     news = told(policy, context)
     if news is None:
         return Queue(destination, policy, usage, context)
@@ -307,7 +311,7 @@ def new_topic(
     memory: RecoveryMemory,
     slow: SlowConsumerWatch | None,
 ) -> Topic:
-    """A topic of the kind that its policy asks for; what advisory topics carry is no news."""
+    """Return a topic of the class that the policy needs. Messages of advisory topics cause no advisories."""
     news = told(policy, context)
     tuning = policy.topic
     by_client_id = tuning.dispatch is not None and tuning.dispatch.kind == CLIENT_ID_FILTER
