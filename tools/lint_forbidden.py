@@ -39,7 +39,6 @@ MAX_MODULE_LINES: Final = 600
 UNREVISED: Final = tuple(
     f"src/spanwire/{package}"
     for package in (
-        "broker/transactions/",
         "service/network_lint/",
         "stores/",
     )

@@ -1,4 +1,4 @@
-"""The rollback of a prepared branch, a slice at a time: what the store keeps of it is gathered, and removed as one."""
+"""Rollback of a prepared branch in slices. The removals are gathered and handed to the store as one unit."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from spanwire.model.errors import JmsError
 
 
 class BranchEnd(Protocol):
-    """Goes on when all is gathered."""
+    """Completes the rollback when all removals are gathered."""
 
     def roll_back_kept(self, work: BranchRollback) -> None:
-        """Have the store remove it, give back what it acknowledged, and answer. Raises `JmsError`; then the branch
-        stays as it was.
+        """Remove the branch from the store, return acknowledged messages to consumers, and answer.
+
+        Raises:
+            JmsError: the branch stays unchanged.
         """
         ...
 
     def rollback_refused(self, work: BranchRollback, error: JmsError) -> None:
-        """It stays prepared: answer that."""
+        """Answer that the rollback failed and the branch stays prepared."""
         ...
 
 
 class BranchRollback(SlicedWork):
-    """One rollback under way; until it is over the branch stays prepared."""
+    """One rollback under way; until the end the branch stays prepared."""
 
     def __init__(self, owner: BranchEnd, branch: Branch, state: ConnectionState, token: int) -> None:
         super().__init__()
@@ -40,7 +42,7 @@ class BranchRollback(SlicedWork):
         self._is_over = False
 
     def go_on(self, at_most: int) -> bool:
-        """See `SlicedWork.go_on`."""
+        """Gather at most ``at_most`` removals; see `SlicedWork.go_on`."""
         if self._is_over:
             return True
         removals = self.branch.removals
@@ -56,7 +58,7 @@ class BranchRollback(SlicedWork):
         return True
 
     def refuse(self, error: JmsError) -> SlicedWork | None:
-        """See `SlicedWork.refuse`."""
+        """Answer with ``error``, unless the rollback is over; see `SlicedWork.refuse`."""
         if not self._is_over:
             self._is_over = True
             self._owner.rollback_refused(self, error)

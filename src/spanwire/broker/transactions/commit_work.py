@@ -1,7 +1,7 @@
-"""The commit of one transaction, a slice at a time: gathered, handed to the store as one unit, settled.
+"""Commit of one transaction in slices: gather, hand to the store as one unit, settle.
 
-Gathering changes nothing that anybody sees. The call to the store is the one step in which the transaction takes
-effect, whatever becomes of its connection afterwards.
+Gathering has no visible effect. The call to the store is the single step in which the transaction takes effect, even if
+the connection ends afterwards.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.ids import MessageId
 from spanwire.model.message import Message
 
-FREED_IN_STEP: Final = 10  # sends that are forgotten in the time of one step
-MAX_REPETITIONS: Final = 3  # of a commit that is gathered again because destinations were removed meanwhile
+FREED_IN_STEP: Final = 10  # sends; forgetting so many takes the time of one step
+MAX_REPETITIONS: Final = 3  # repeated gatherings after the removal of a destination
 
 GATHERING: Final = 0
 SETTLING: Final = 1
@@ -32,7 +32,7 @@ OVER: Final = 3
 
 
 class Run:
-    """Messages of one producer that follow one another."""
+    """Messages of one producer with consecutive sequences."""
 
     __slots__ = ("count", "first")
 
@@ -42,7 +42,7 @@ class Run:
 
 
 def note_run(runs: list[Run], message_id: MessageId) -> None:
-    """One more message, behind those of ``runs``."""
+    """Add a message behind the messages of ``runs``."""
     if runs:
         last = runs[-1]
         maker = last.first.producer_id
@@ -58,17 +58,22 @@ class Commits(Protocol):
     """The parts of a commit that need the rest of the broker."""
 
     def home_now(self, work: CommitWork, home: BrokerDestination) -> BrokerDestination | None:
-        """Return the destination as it is now, made again if it was removed; None if it is gone with all that was sent
-        to it. Raises `JmsError` if it may not be made.
+        """Return the current destination in place of ``home``, which was removed; a new destination is made if needed.
+
+        Returns:
+            None if the destination is gone together with all messages sent there.
+
+        Raises:
+            JmsError: the destination may not be made.
         """
         ...
 
     def check_send(self, work: CommitWork, home: BrokerDestination, message: Message) -> None:
-        """Raises `ResourceAllocationError` if there is no room for a message that is sent."""
+        """Raise `ResourceAllocationError` if there is no room for a sent message."""
         ...
 
     def is_stored(self, home: BrokerDestination, message: Message) -> bool:
-        """Return True if the store is to have the message."""
+        """Return True if the message goes to the store."""
         ...
 
     def letters_of(self, ack: TransactedAck, reference: MessageReference) -> list[WithheldMessage]:
@@ -76,38 +81,40 @@ class Commits(Protocol):
         ...
 
     def hand_over(self, work: CommitWork) -> None:
-        """Have the store take the unit, and the destinations expect their messages. Raises `JmsError`; then nothing has
-        happened.
+        """Hand the unit to the store, and note the messages at their destinations.
+
+        Raises:
+            JmsError: the transaction has no effect.
         """
         ...
 
     def settle(self, ack: TransactedAck, reference: MessageReference) -> None:
-        """Forget one message that was acknowledged."""
+        """Forget one acknowledged message."""
         ...
 
     def hand_on(self, work: CommitWork) -> None:
-        """All is settled: dispatch what the store does not have, and answer."""
+        """Dispatch the messages that the store does not get, and answer, once all acknowledgements are settled."""
         ...
 
     def refill(self, subscription: Subscription) -> None:
-        """A consumer can take more."""
+        """Dispatch to a consumer that can take more."""
         ...
 
     def ended(self, work: CommitWork) -> None:
-        """All is done."""
+        """Note the end of the commit."""
         ...
 
     def refused(self, work: CommitWork, error: JmsError) -> SlicedWork | None:
-        """Nothing of it has happened: tell, and return what is to be undone."""
+        """Report a commit without effect, and return the work that undoes the transaction."""
         ...
 
 
 class CommitWork(SlicedWork):
     """One commit under way.
 
-    ``messages`` are those that are dispatched, ``homes`` how many of them each destination gets, ``runs`` those that a
-    client may send again, ``unit`` what the store gets of them. One that ``is_sliced`` is answered through its
-    connection; of the others ``is_answered`` says that the caller can answer.
+    ``messages`` are the messages to dispatch, ``homes`` counts them by destination. ``runs`` lists messages that a
+    client may send again, ``unit`` is the part for the store. With ``is_sliced`` the answer goes through the
+    connection; otherwise ``is_answered`` says that the caller can answer.
     """
 
     def __init__(self, commits: Commits, state: ConnectionState, transaction: Transaction, token: int) -> None:
@@ -127,16 +134,16 @@ class CommitWork(SlicedWork):
         self.scheduled: Final[list[TransactedSend]] = []
         self._stage = GATHERING
         self._repetitions = 0
-        self._send = 0  # the next one
+        self._send = 0  # index of the next send
         self._removal = 0
         self._ack = 0
-        self._reference = 0  # of that acknowledgement
-        self._unsent: Final[list[TransactedSend]] = []  # go nowhere now, and count in memory
-        self._own: Final[list[WithheldMessage]] = []  # count in memory because of the commit
+        self._reference = 0  # index in the acknowledgement
+        self._unsent: Final[list[TransactedSend]] = []  # sends without a destination, still counted in memory
+        self._own: Final[list[WithheldMessage]] = []  # messages counted in memory by this commit
         self._consumers: Final[dict[Subscription, None]] = {}
 
     def go_on(self, at_most: int) -> bool:
-        """See `SlicedWork.go_on`."""
+        """Do at most ``at_most`` steps; see `SlicedWork.go_on`."""
         end = self.steps + at_most
         if self._stage == GATHERING:
             if not self._gather(end) or not self._hand_over():
@@ -161,7 +168,7 @@ class CommitWork(SlicedWork):
         return True
 
     def refuse(self, error: JmsError) -> SlicedWork | None:
-        """See `SlicedWork.refuse`."""
+        """End a commit that has not taken effect; see `SlicedWork.refuse`."""
         if self._stage != GATHERING:
             return None
         self._stage = OVER
@@ -169,7 +176,7 @@ class CommitWork(SlicedWork):
         return self._commits.refused(self, error)
 
     def _gather(self, end: int) -> bool:
-        """Look at some more of it; True when that was all."""
+        """Gather another part of the transaction and return True at the end."""
         transaction = self.transaction
         sends = transaction.sends
         while self._send < len(sends):
@@ -196,7 +203,7 @@ class CommitWork(SlicedWork):
     def _gather_send(self, send: TransactedSend, is_counted: bool) -> None:
         home: BrokerDestination | None = send.home
         if send.home.destination.kind == SCHEDULE:
-            home = None  # it is for later
+            home = None  # scheduled messages are delivered later
             self.scheduled.append(send)
         elif send.home.removed:
             home = self._commits.home_now(self, send.home)
@@ -214,7 +221,7 @@ class CommitWork(SlicedWork):
             ack.ack_type == POISON_ACK or ack.ack_type == EXPIRED_ACK
         )
         if is_given_up and self._reference == 0:
-            ack.kept.clear()  # what an earlier attempt noted
+            ack.kept.clear()  # notes of an earlier attempt
         references = ack.references
         while self._reference < len(references):
             if self.steps >= end:
@@ -231,8 +238,10 @@ class CommitWork(SlicedWork):
         return True
 
     def _add(self, entry: WithheldMessage, usage: MemoryUsage | None) -> bool:
-        """One more message, which counts in ``usage``, or from now on in that of its destination; True if the store is
-        to have it.
+        """Add a message, counted in ``usage`` or from now on in the usage of its destination.
+
+        Returns:
+            True if the message goes to the store.
         """
         home = entry.home
         message = entry.message
@@ -252,8 +261,10 @@ class CommitWork(SlicedWork):
         return is_stored
 
     def _hand_over(self) -> bool:
-        """The one step in which it takes effect; False when a destination was removed meanwhile, and it is gathered
-        again.
+        """Make the transaction take effect, in a single step.
+
+        Returns:
+            False if a destination was removed meanwhile; gathering then starts again.
         """
         for home in self.homes:
             if home.removed:
@@ -292,7 +303,7 @@ class CommitWork(SlicedWork):
         self._own.clear()
 
     def _settle(self, end: int) -> bool:
-        """Forget some more of what it held; True when that was all."""
+        """Settle another part of the acknowledgements and return True at the end."""
         acks = self.transaction.acks
         while self._ack < len(acks):
             if self.steps >= end:
@@ -314,7 +325,7 @@ class CommitWork(SlicedWork):
         return self._let_go(end)
 
     def _let_go(self, end: int) -> bool:
-        """Free the memory of what is done with, which takes its time, too."""
+        """Free the memory of the transaction, in slices as well. Return True at the end."""
         while self._unsent:
             if self.steps >= end:
                 return False

@@ -1,4 +1,4 @@
-"""Beginning, committing and rolling back local transactions, and what branches have in common with them."""
+"""Begin, commit and rollback of local transactions, and the operations that branches share with them."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ from spanwire.model.errors import AuthorizationError, JmsError, ResourceAllocati
 from spanwire.model.ids import TransactionId
 from spanwire.model.message import Message
 
-ALL_STEPS: Final = 1 << 40  # more than any transaction has
+ALL_STEPS: Final = 1 << 40  # steps; more than any transaction has
 XA_ROLLBACK_ONLY: Final = 100  # XAException.XA_RBROLLBACK, which Java clients read from the text of the error
 
 
 class TransactionEnd(Protocol):
-    """Whoever keeps book of branches and consumers."""
+    """Keeps the tables of branches and consumers."""
 
     def taken(self, transaction: Transaction) -> None:
-        """The store has all of it, as one unit."""
+        """Note that the store has the whole transaction, as one unit."""
         ...
 
     def refused(self, transaction: Transaction) -> None:
-        """It did not take effect."""
+        """Note that the transaction did not take effect."""
         ...
 
     def refill(self, subscription: Subscription) -> None:
-        """A consumer, unless it is gone, can take more."""
+        """Dispatch to a consumer that can take more, unless the consumer was removed."""
         ...
 
 
 class Committing(Commits):
-    """Carries out what transactions gathered: one unit in the store, then dispatch once that is safe."""
+    """Carries out gathered transactions: one unit in the store, then dispatch once the unit is safe."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Committing(Commits):
         self.owner: LeavingConnections | None = None
 
     def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
-        """Open a transaction; one that is open already stays as it is."""
+        """Open a transaction; an open transaction stays unchanged."""
         key = str(transaction_id)
         if transaction_id.connection_id != state.connection_id:
             raise AuthorizationError(f"transaction {key} belongs to another connection")
@@ -95,20 +95,28 @@ class Committing(Commits):
         state.transactions[key] = LocalTransaction(transaction_id, state.uncommitted, repeated)
 
     def was_committed(self, state: ConnectionState, transaction_id: TransactionId) -> bool:
-        """Whether a client that reconnected had this transaction committed before."""
+        """Return True if a client repeats, after a reconnect, a transaction that took effect before."""
         return state.repeats and self._audit.was_committed(transaction_id)
 
     def find(self, state: ConnectionState, transaction_id: TransactionId) -> LocalTransaction:
-        """The open transaction of this id; raises `TransactionError` when there is none."""
+        """Return the open transaction of this id.
+
+        Raises:
+            TransactionError: there is no such transaction.
+        """
         found = state.transactions.get(str(transaction_id))
         if found is None:
             raise TransactionError(f"Transaction '{transaction_id}' has not been started.")
         return found
 
     def commit(self, state: ConnectionState, transaction_id: TransactionId, token: int) -> bool:
-        """Make it all take effect; True when it can be answered now. Its messages are dispatched once they are safe.
+        """Make a transaction take effect. Messages are dispatched once they are safe.
 
-        Raises `JmsError` when it cannot take effect; it is rolled back then. One that took effect before is answered.
+        Returns:
+            True if the commit can be answered now. A repeated commit is only answered.
+
+        Raises:
+            JmsError: the transaction cannot take effect, and is rolled back.
         """
         if str(transaction_id) not in state.transactions and self.was_committed(state, transaction_id):
             return self._sending.answer_when_stored(state, token)
@@ -119,10 +127,12 @@ class Committing(Commits):
         return self.finish(state, transaction, token)
 
     def finish(self, state: ConnectionState, transaction: Transaction, token: int) -> bool:
-        """Carry out what ``transaction`` gathered; the answer is as with `commit`.
+        """Carry out a gathered ``transaction``, with the same result as `commit`.
 
-        Raises `JmsError` when that cannot be: then it is rolled back, or, being prepared, left as it was. What is too
-        large for one turn is answered later.
+        A transaction too large for one turn is answered later.
+
+        Raises:
+            JmsError: the transaction is rolled back or, if prepared, stays unchanged.
         """
         if transaction.stager is not None:
             return self._stage(state, transaction, transaction.stager, token)
@@ -142,7 +152,7 @@ class Committing(Commits):
         return token == NO_TOKEN
 
     def run(self, state: ConnectionState, work: SlicedWork) -> None:
-        """Do ``work`` in slices, behind what is under way for the connection; its other requests wait for that."""
+        """Do ``work`` in slices, after earlier work of the connection; further requests of the connection wait."""
         job = state.job
         if not isinstance(job, ConnectionJob):
             assert self.owner is not None
@@ -151,8 +161,8 @@ class Committing(Commits):
         job.add(work)
 
     def _stage(self, state: ConnectionState, transaction: Transaction, stager: Stager, token: int) -> bool:
-        """Its sends are kept for a batch (`spanwire.broker.exactly_once.sinks`); a client that reconnects may ask
-        for that again.
+        """Keep the sends for a batch (`spanwire.broker.exactly_once.sinks`). A client may repeat the commit after a
+        reconnect.
         """
         known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
         try:
@@ -174,13 +184,13 @@ class Committing(Commits):
         return self._sending.answer_when_stored(state, token)
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId) -> None:
-        """Forget the sends; the acknowledged messages are still with their consumers."""
+        """Forget the sends; acknowledged messages stay with their consumers."""
         transaction = self.find(state, transaction_id)
         del state.transactions[str(transaction_id)]
         self.undo(state, [transaction])
 
     def undo(self, state: ConnectionState, transactions: list[Transaction]) -> None:
-        """Put back what ``transactions`` acknowledged and forget what they sent, in slices if it is much."""
+        """Return acknowledged messages to their consumers and forget the sends, in slices if there are many."""
         work = UndoWork(transactions, self._context)
         if size_of(transactions) > JOB_STEPS:
             self.run(state, work)
@@ -189,25 +199,25 @@ class Committing(Commits):
             pass
 
     def home_now(self, work: CommitWork, home: BrokerDestination) -> BrokerDestination | None:
-        """See `Commits.home_now`."""
+        """Return the current destination; see `Commits.home_now`."""
         destination = home.destination
         if destination.is_temporary or destination.kind == SUBSCRIPTION:
             return None
         if work.transaction.prepared:
-            return self._destinations.ensure_own(destination)  # it was allowed, and is promised
+            return self._destinations.ensure_own(destination)  # allowed and promised by the prepare
         return self._destinations.ensure(work.state, destination)
 
     def check_send(self, work: CommitWork, home: BrokerDestination, message: Message) -> None:
-        """See `Commits.check_send`."""
+        """Check the room for a message, unless the transaction is prepared; see `Commits.check_send`."""
         if not work.transaction.prepared:
             self._flow.check_commit(home, message)
 
     def is_stored(self, home: BrokerDestination, message: Message) -> bool:
-        """See `Commits.is_stored`."""
+        """Return True if the message goes to the store; see `Commits.is_stored`."""
         return self._sending.is_stored(home, message)
 
     def letters_of(self, ack: TransactedAck, reference: MessageReference) -> list[WithheldMessage]:
-        """See `Commits.letters_of`."""
+        """Return the dead letters of a message; see `Commits.letters_of`."""
         if not isinstance(reference.home, Queue):
             return []
         letters = self._dead_letters.letters(reference, cause_of(ack))
@@ -216,7 +226,7 @@ class Committing(Commits):
         return letters
 
     def hand_over(self, work: CommitWork) -> None:
-        """See `Commits.hand_over`."""
+        """Hand the unit to the store; see `Commits.hand_over`."""
         state = work.state
         self._store(state, work)
         for run in work.runs:
@@ -232,7 +242,7 @@ class Committing(Commits):
             work.is_answered = work.token == NO_TOKEN
 
     def _store(self, state: ConnectionState, work: CommitWork) -> None:
-        """Hand it to the store as one unit, if any of it concerns the store."""
+        """Hand the transaction to the store as one unit, unless no part goes to the store."""
         transaction = work.transaction
         plans = self.plans(transaction, work.scheduled, state.principal)
         lines = [work.unit.add(line, message) for line, message in plans.additions()]
@@ -254,7 +264,7 @@ class Committing(Commits):
         self._unstored.add(work.stored_bytes + plans.size())
 
     def settle(self, ack: TransactedAck, reference: MessageReference) -> None:
-        """See `Commits.settle`."""
+        """Forget an acknowledged message; see `Commits.settle`."""
         home = reference.home
         if ack.ack_type == EXPIRED_ACK:
             home.expired += 1
@@ -263,22 +273,22 @@ class Committing(Commits):
             self._dead_letters.tell_committed(reference, cause_of(ack), reference in ack.kept)
 
     def hand_on(self, work: CommitWork) -> None:
-        """See `Commits.hand_on`."""
+        """Dispatch and answer; see `Commits.hand_on`."""
         token = work.token if work.is_sliced and work.is_answered else NO_TOKEN
         if work.messages or token != NO_TOKEN:
             self._sending.deferred.take(waiting_for(work, 0, token))
 
     def refill(self, subscription: Subscription) -> None:
-        """See `Commits.refill`."""
+        """Dispatch to a consumer; see `Commits.refill`."""
         self._end().refill(subscription)
 
     def ended(self, work: CommitWork) -> None:
-        """See `Commits.ended`."""
+        """Free the memory and let waiting sends continue; see `Commits.ended`."""
         work.transaction.end_count()
         self._flow.unpark()
 
     def refused(self, work: CommitWork, error: JmsError) -> SlicedWork | None:
-        """See `Commits.refused`."""
+        """Report a commit without effect; see `Commits.refused`."""
         transaction = work.transaction
         self._end().refused(transaction)
         if work.is_sliced:
@@ -290,21 +300,22 @@ class Committing(Commits):
         return self.end
 
     def plans(self, transaction: Transaction, scheduled: list[TransactedSend], principal: Principal) -> Plans:
-        """The scheduled messages of ``transaction`` as jobs of who sent them, by default ``principal``. Raises as
-        `Schedule.plan`.
+        """Return the scheduled messages of ``transaction`` as jobs of the sender, by default of ``principal``.
+
+        Raises as `Schedule.plan`.
         """
         sender = transaction.sender if transaction.sender is not None else principal
         return Plans(scheduled, sender, self._context.wall_ms)
 
     def kept(self, size: int, runs: list[Run]) -> None:
-        """The store took so many bytes of a prepared branch: a client that reconnects may send it again."""
+        """Count the bytes of a prepared branch in the store, and note messages that a client may send again."""
         self._unstored.add(size)
         for run in runs:
             self._audit.stored_run(None, run.first, run.count)
 
 
 def waiting_for(work: CommitWork, position: int, token: int) -> Waiting:
-    """The answer to a commit; its messages are no longer those of the work."""
+    """Return the waiting answer to a commit, which takes over the messages of ``work``."""
     waiting = Waiting(position, work.state.outlet, token, work.messages)
     waiting.homes = list(work.homes)
     work.messages = []
@@ -312,17 +323,17 @@ def waiting_for(work: CommitWork, position: int, token: int) -> Waiting:
 
 
 def size_of(transactions: list[Transaction]) -> int:
-    """How much there is to carry out in all of them."""
+    """Return the size of all ``transactions`` together."""
     return sum([transaction.size for transaction in transactions])
 
 
 def cause_of(ack: TransactedAck) -> str:
-    """Why the consumer gave up the messages."""
+    """Return the reason for which the consumer gave up the messages."""
     return EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause
 
 
 def take_unit(store: MessageStore, unit: StoreUnit, facts: list[Fact]) -> None:
-    """Have the store take a unit. A small one lies in one batch with those of others, a large one has its own."""
+    """Hand a unit to the store. A small unit shares a batch with other units, a large unit has a batch of its own."""
     if unit.size > JOB_STEPS:
         store.append_gathered(unit, facts)
     else:
@@ -330,7 +341,11 @@ def take_unit(store: MessageStore, unit: StoreUnit, facts: list[Fact]) -> None:
 
 
 def check_staged(transaction: Transaction) -> None:
-    """Raises `JmsError` with the reason when a message of a part was refused: its program has to change something."""
+    """Check that no message of a part was refused.
+
+    Raises:
+        JmsError: the reason of the refusal; the program must change something.
+    """
     refused = transaction.refusal
     if isinstance(refused, ResourceAllocationError):
         raise refusal(LIMIT, f"{refused}; make smaller batches")
@@ -339,8 +354,13 @@ def check_staged(transaction: Transaction) -> None:
 
 
 def check_refusal(transaction: Transaction) -> None:
-    """Raises `XaError` when a message or acknowledgement of it was refused: it can only be rolled back."""
+    """Check that no message or acknowledgement of a transaction was refused.
+
+    Raises:
+        XaError: the transaction can only be rolled back.
+        ControlRefusal: the refused request was a request to the control destination.
+    """
     if isinstance(transaction.refusal, ControlRefusal):
-        raise transaction.refusal  # it says what to do
+        raise transaction.refusal  # the text says what to do
     if transaction.refusal is not None:
         raise xa_error("COMMIT FAILED: Transaction marked rollback only", XA_ROLLBACK_ONLY)

@@ -1,4 +1,4 @@
-"""The prepare of a branch, a slice at a time: what the store is to keep of it is gathered, and taken as one."""
+"""Prepare of a branch in slices. The records are gathered and handed to the store as one unit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError
 from spanwire.model.message import Message
 
-SORTED_IN_STEP: Final = 20  # acknowledged messages that are put in order in the time of one step
+SORTED_IN_STEP: Final = 20  # acknowledged messages; sorting so many takes the time of one step
 
 
 class Prepares(Protocol):
@@ -27,21 +27,31 @@ class Prepares(Protocol):
         ...
 
     def check_kept(self, home: BrokerDestination, message: Message) -> bool:
-        """Return True if the store is to keep the message. Raises `ResourceAllocationError` if it has no room."""
+        """Return True if the store is to keep the message.
+
+        Raises:
+            ResourceAllocationError: the store has no room.
+        """
         ...
 
     def keep(self, work: PrepareWork) -> None:
-        """Have the store take all of it, and answer. Raises `JmsError`; then nothing has happened."""
+        """Hand the branch to the store and answer.
+
+        Raises:
+            JmsError: the prepare has no effect.
+        """
         ...
 
     def prepare_refused(self, work: PrepareWork, error: JmsError) -> SlicedWork | None:
-        """It is rolled back: tell, and return what is to be undone."""
+        """Report the rollback of the branch, and return the work that undoes the branch."""
         ...
 
 
 class PrepareWork(SlicedWork):
-    """One prepare under way. The messages go into the ``line`` of the store with this number; ``targets`` say where
-    they are to go in the end, ``runs`` are those that a client may send again, ``sequences`` what it acknowledged, by
+    """One prepare under way.
+
+    The messages go to the staging destination with this ``number`` in the store; ``targets`` lists their final
+    destinations. ``runs`` lists messages that a client may send again. ``sequences`` has the acknowledged messages by
     the names of ``homes``.
     """
 
@@ -64,16 +74,16 @@ class PrepareWork(SlicedWork):
         self.homes: Final[dict[str, BrokerDestination]] = {}
         self.sequences: Final[dict[str, list[int]]] = {}
         self._line: Final[Destination] = line
-        self._ack = branch.lettered  # the next one that may leave dead letters
+        self._ack = branch.lettered  # index of the next acknowledgement that may leave dead letters
         self._send = 0
-        self._held = 0  # the next acknowledgement whose messages are kept
-        self._reference = 0  # of that
-        self._names: Final[list[str]] = []  # of the destinations where it acknowledged something
-        self._sorted = 0  # so many of them are done
+        self._held = 0  # index of the next acknowledgement to gather
+        self._reference = 0  # index in the acknowledgement
+        self._names: Final[list[str]] = []  # names of destinations with acknowledged messages
+        self._sorted = 0  # number of sorted destinations
         self._is_over = False
 
     def go_on(self, at_most: int) -> bool:
-        """See `SlicedWork.go_on`."""
+        """Do at most ``at_most`` steps; see `SlicedWork.go_on`."""
         end = self.steps + at_most
         if self._is_over:
             return True
@@ -84,7 +94,7 @@ class PrepareWork(SlicedWork):
         return True
 
     def refuse(self, error: JmsError) -> SlicedWork | None:
-        """See `SlicedWork.refuse`."""
+        """End a prepare that has not taken effect; see `SlicedWork.refuse`."""
         if self._is_over:
             return None
         self._is_over = True
@@ -149,7 +159,7 @@ class PrepareWork(SlicedWork):
         return True
 
     def _sort(self, end: int) -> bool:
-        """Put the acknowledged messages of each destination in order."""
+        """Sort the acknowledged messages of each destination. Return True at the end."""
         while self._sorted < len(self._names):
             if self.steps >= end:
                 return False

@@ -1,4 +1,4 @@
-"""The rollback of transactions, a slice at a time: what they acknowledged goes back, what they sent is forgotten."""
+"""Rollback of transactions in slices: acknowledged messages return to consumers, sends are forgotten."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.routing.message_return import ReturningJob
 
-FORGOTTEN: Final = 500  # sends or acknowledgements that are forgotten in one go
+FORGOTTEN: Final = 500  # sends or acknowledgements forgotten at a time
 
 
 class Returned:
-    """Messages that go back to one consumer, with the numbers under which they went out to it."""
+    """Messages that return to one consumer, with the numbers of their dispatches."""
 
     __slots__ = ("numbers", "references")
 
@@ -25,22 +25,22 @@ class Returned:
 
 
 class UndoWork(SlicedWork):
-    """Puts acknowledged references back, so that they stand in their old order.
+    """Returns acknowledged references to their consumers, in the old order.
 
-    Those whose consumer is gone go back in line; it had seen them.
+    The references of removed consumers return to their queues, as delivered once more.
     """
 
     def __init__(self, transactions: list[Transaction], context: BrokerContext) -> None:
         super().__init__()
         self._transactions: Final[list[Transaction]] = transactions
         self._context: Final[BrokerContext] = context
-        self._next = 0  # transaction whose acknowledgements are looked at
-        self._ack = 0  # so many of them, from the end
+        self._next = 0  # index of the current transaction, from the end
+        self._ack = 0  # number of examined acknowledgements, from the end
         self._returned: Final[dict[Subscription, Returned]] = {}
         self._left: list[MessageReference] = []
 
     def go_on(self, at_most: int) -> bool:
-        """See `SlicedWork.go_on`."""
+        """Do at most ``at_most`` steps; see `SlicedWork.go_on`."""
         end = self.steps + at_most
         if not self._sort(end):
             return False
@@ -55,7 +55,7 @@ class UndoWork(SlicedWork):
         return self._forget(end)
 
     def _sort(self, end: int) -> bool:
-        """Look whose the acknowledgements are, the newest first."""
+        """Sort the acknowledgements by consumer, newest first. Return True at the end."""
         while self._next < len(self._transactions):
             acks = self._transactions[-1 - self._next].acks
             while self._ack < len(acks):
@@ -79,9 +79,9 @@ class UndoWork(SlicedWork):
         return True
 
     def _put_back(self, subscription: Subscription, own: Returned) -> None:
-        """Give a consumer all that it had, in one pass."""
+        """Return all references of a consumer in one pass."""
         self.steps += len(own.references)
-        if subscription.removed:  # in the meantime
+        if subscription.removed:  # removed meanwhile
             self._left.extend(own.references)
         elif subscription.leaving:
             subscription.take_back(own.references)
@@ -90,7 +90,7 @@ class UndoWork(SlicedWork):
             subscription.transaction_ended(len(own.references))
 
     def _forget(self, end: int) -> bool:
-        """What was sent counts no more; the last part of the memory is freed slice by slice."""
+        """Forget the sends and free their memory slice by slice. Return True at the end."""
         while self._transactions:
             transaction = self._transactions[-1]
             if self.steps >= end:

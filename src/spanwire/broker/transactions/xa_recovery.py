@@ -1,7 +1,7 @@
-"""What a restarted broker knows of branches that were prepared before, and how it gets the rest of the store.
+"""Prepared branches after a restart of the broker, and the reads that complete them.
 
-The branches' messages stay on the disk until somebody finishes them: for a commit the sends are read, for a rollback
-the messages that were acknowledged.
+The messages of a branch stay on the disk until the branch is finished. A commit reads the sends, a rollback reads the
+acknowledged messages.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from spanwire.model.message import Message
 
 COMMIT: Final = 0
 ROLLBACK: Final = 1
-PAGE_MESSAGES: Final = 500  # of one read, as in a queue's line
+PAGE_MESSAGES: Final = 500  # messages of one read, as in a queue's pending list
 XAER_RMERR: Final = -3
 
 logger = logging.getLogger(__name__)
 
 
 class Finisher(Protocol):
-    """Who goes on when a branch has been read."""
+    """Continues once a branch has been read."""
 
     def finish_loaded(self, branch: Branch, step: int, state: ConnectionState, token: int) -> None:
         """Commit or roll back, and answer."""
@@ -45,7 +45,7 @@ class Finisher(Protocol):
 
 
 class Page:
-    """A read to come: some messages of one destination."""
+    """A future read of some messages of one destination."""
 
     __slots__ = ("destination", "sequences")
 
@@ -72,7 +72,7 @@ class BranchReader(BrokerDestination):
         self._next = 0
 
     def ask(self, context: BrokerContext) -> bool:
-        """Ask for the next page; False when there is none."""
+        """Request the next page. Return False if there is no further page."""
         if self._next == len(self._pages):
             return False
         page = self._pages[self._next]
@@ -81,13 +81,13 @@ class BranchReader(BrokerDestination):
         return True
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """The store's answer."""
+        """Take a page from the store."""
         self.found.extend(messages)
         self._owner.go_on(self)
 
 
 class RecoveredBranches:
-    """Prepared branches of an earlier run of the broker, and the numbers of the lines that branches use."""
+    """Prepared branches of an earlier run of the broker, and the numbers of the staging destinations of branches."""
 
     def __init__(
         self,
@@ -102,14 +102,16 @@ class RecoveredBranches:
         self._scheduler: Final[Scheduler | None] = scheduler
         self.finisher: Finisher | None = None
         self._held: Final[dict[str, list[StoredAcks]]] = {}
-        self._records: Final[dict[str, BranchRecord]] = {}  # by line, while the broker starts
+        self._records: Final[dict[str, BranchRecord]] = {}  # by staging destination, while the broker starts
         self._aside: Final[set[str]] = set()
         self._unused: Final[list[int]] = []  # numbers, while the broker starts
         self._free: Final[list[int]] = []
         self._lines = 0
 
     def take_line(self) -> int:
-        """The number of a line that no branch uses; lines are used again, for the store never forgets one."""
+        """Return the number of an unused staging destination. Numbers are used again: the store never forgets a
+        destination.
+        """
         if self._free:
             return self._free.pop()
         self._lines += 1
@@ -118,11 +120,11 @@ class RecoveredBranches:
         return self._lines - 1
 
     def free_line(self, number: int) -> None:
-        """The line is empty."""
+        """Release the number of an empty staging destination."""
         self._free.append(number)
 
     def recover(self, facts: dict[bytes, bytes], prepared: Uncommitted) -> list[Branch]:
-        """The branches that the store describes."""
+        """Return the branches that the store describes."""
         found: list[Branch] = []
         used: set[int] = set()
         for key, value in facts.items():
@@ -155,7 +157,9 @@ class RecoveredBranches:
         return branch
 
     def leave(self, entry: RecoveredDestination) -> RecoveredDestination | None:
-        """``entry`` without what prepared branches acknowledged; None for a line of branches."""
+        """Return ``entry`` without messages acknowledged by prepared branches; None for a staging destination of
+        branches.
+        """
         name = entry.destination.qualified_name
         if entry.destination.kind == TRANSACTION:
             record = self._records.get(name)
@@ -182,7 +186,9 @@ class RecoveredBranches:
         )
 
     def _set_aside(self, entry: RecoveredDestination) -> None:
-        """Messages that nothing describes: the store was damaged. No branch uses their line."""
+        """Keep staged messages without a description: the store was damaged. No branch uses the staging destination
+        again.
+        """
         logger.error(
             "%s holds %d messages of a prepared transaction that nothing describes; they stay in the store: stop the "
             "broker and run spanwire store check",
@@ -192,7 +198,7 @@ class RecoveredBranches:
         self._aside.add(entry.destination.qualified_name)
 
     def count_held(self) -> None:
-        """All queues are there: what branches hold is out."""
+        """Count messages acknowledged by branches as in flight, once all queues exist."""
         for held in self._held.values():
             for acks in held:
                 acks.home = self._home(acks.destination)
@@ -210,7 +216,11 @@ class RecoveredBranches:
         return self._map.queue(destination)
 
     def load(self, branch: Branch, step: int, state: ConnectionState, token: int) -> bool:
-        """Read what the step needs; False while that is under way: `Finisher.finish_loaded` follows."""
+        """Read the messages for a step of a branch.
+
+        Returns:
+            False while the read is under way; `Finisher.finish_loaded` follows.
+        """
         pages: list[Page] = []
         record = branch.record
         assert record is not None
@@ -228,7 +238,7 @@ class RecoveredBranches:
         return False
 
     def go_on(self, reader: BranchReader) -> None:
-        """A page arrived."""
+        """Continue after the arrival of a page."""
         if reader.ask(self._context):
             return
         branch = reader.branch
@@ -247,7 +257,7 @@ class RecoveredBranches:
         self.finisher.finish_loaded(branch, reader.step, reader.state, reader.token)
 
     def _add_removals(self, branch: Branch, step: int) -> None:
-        """A commit removes what was acknowledged, too."""
+        """Add the removals of the branch; a commit also removes acknowledged messages."""
         record = branch.record
         assert record is not None
         branch.removals = record.removals()
@@ -270,11 +280,11 @@ class RecoveredBranches:
             home = self._target(branch, destination)
             if home is not None:
                 sends.append(TransactedSend(home, message, home.usage))
-        branch.sends.extend(sends)  # behind those that count in memory
+        branch.sends.extend(sends)  # behind the sends counted in memory
         branch.loaded = True
 
     def _target(self, branch: Branch, destination: Destination) -> BrokerDestination | None:
-        """Where a message of a branch goes; None when that is gone with all that was meant for it."""
+        """Return the destination of a staged message, None if the destination was removed with all its messages."""
         if destination.kind == SCHEDULE:
             if self._scheduler is None:
                 raise xa_error(
@@ -311,7 +321,7 @@ class RecoveredBranches:
             branch.acks.append(TransactedAck(None, references, STANDARD_ACK, 0, None, ""))
 
     def committed(self, branch: Branch) -> None:
-        """What the branch had acknowledged is gone from the store."""
+        """Count the messages acknowledged by a committed branch as dequeued."""
         record = branch.record
         assert record is not None
         for acks in record.acks:

@@ -1,9 +1,9 @@
-"""Branches of distributed transactions: begun on a connection, prepared, and finished by whoever the transaction
-manager sends (X/Open XA; `javax.transaction.xa.XAResource`).
+"""Branches of distributed transactions (X/Open XA; `javax.transaction.xa.XAResource`).
 
-An unprepared branch ends with its connection. A prepared one belongs to the broker: what it sent lies in a line of the
-store, what it acknowledged is out at nobody and goes to nobody, through restarts, until it is committed or rolled back.
-Work that a client adds to a branch after its prepare takes part in the commit, but no store keeps it before that.
+A branch is begun on a connection, prepared, and finished by any connection of the transaction manager. An unprepared
+branch ends with its connection. A prepared branch belongs to the broker until commit or rollback, through restarts:
+sent messages lie in a staging destination of the store, acknowledged messages are not dispatched to any consumer. Work
+added after the prepare takes part in the commit, but is not stored before the commit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from spanwire.model.ids import AnyTransactionId, XaTransactionId
 from spanwire.model.message import Message
 
 MAX_BRANCHES: Final = 10_000  # open and prepared branches of one broker
-MAX_PREPARED: Final = 1_000_000  # messages that all prepared branches hold: ten connections full of them
+MAX_PREPARED: Final = 1_000_000  # messages of all prepared branches, as many as ten full connections
 
 # XAException's codes and votes
 XAER_NOTA: Final = -4
@@ -80,7 +80,11 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         committing.end = self
 
     def begin(self, state: ConnectionState, xid: XaTransactionId) -> None:
-        """Open a branch, or join one that is known. Raises `ResourceAllocationError` over the limits."""
+        """Open a branch, or join a known branch.
+
+        Raises:
+            ResourceAllocationError: a limit is reached.
+        """
         self._tell("beginning transaction", xid)
         complete(state)
         if xid.key in state.branches:
@@ -102,14 +106,21 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         )
 
     def gathering(self, state: ConnectionState, transaction_id: AnyTransactionId) -> Transaction:
-        """The open transaction of this id, a branch or a local one; raises `TransactionError` when there is none."""
+        """Return the open branch or local transaction of this id.
+
+        Raises:
+            TransactionError: there is no such transaction.
+        """
         if isinstance(transaction_id, XaTransactionId):
             return self.find(state, transaction_id)
         return self._committing.find(state, transaction_id)
 
     def find(self, state: ConnectionState, xid: XaTransactionId) -> Branch:
-        """The branch of this id. Raises `XaError` when there is none, `AuthorizationError` while it belongs to the
-        connection of another user.
+        """Return the branch of this id.
+
+        Raises:
+            XaError: there is no such branch, or the branch is being finished.
+            AuthorizationError: the branch belongs to the connection of another user.
         """
         found = self._branches.get(xid.key)
         if found is None:
@@ -121,27 +132,38 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         return found
 
     def _to_finish(self, state: ConnectionState, xid: XaTransactionId) -> Branch:
-        """`find` a branch that is to be finished. Raises `XaError` with XA_RETRY while somebody is at that."""
+        """Return a branch that is to be finished, as `find` does.
+
+        Raises:
+            XaError: with XA_RETRY while another request finishes the branch.
+        """
         found = self._branches.get(xid.key)
         if found is not None and found.finishing:
             raise xa_error(f"Transaction '{xid}' is being finished already: try again.", XA_RETRY)
         return self.find(state, xid)
 
     def spoil(self, xid: XaTransactionId, error: JmsError) -> None:
-        """Something of the branch was refused: it can only be rolled back, unless its prepare or end is under way."""
+        """Note that work of the branch was refused: the branch can only be rolled back.
+
+        A refusal while the branch is being prepared or finished does not count.
+        """
         found = self._branches.get(xid.key)
         if found is not None and not found.prepared and not found.finishing:
             found.spoil(error)
 
     def refusal_of(self, xid: XaTransactionId) -> JmsError | None:
-        """What of the branch was refused, if anything."""
+        """Return the first refusal in the branch, None if no request was refused."""
         found = self._branches.get(xid.key)
         return None if found is None else found.refusal
 
     def prepare(self, state: ConnectionState, xid: XaTransactionId, token: int, now: Time) -> int:
-        """Promise that the branch, begun or joined on this connection, can be committed; gives the vote, or `LATER`.
+        """Promise that a branch, begun or joined on this connection, can be committed.
 
-        Raises `JmsError` when that cannot be promised: the branch is rolled back then.
+        Returns:
+            The vote, or `LATER`.
+
+        Raises:
+            JmsError: the commit cannot be promised, and the branch is rolled back.
         """
         self._turn(now)
         self._tell("preparing transaction", xid)
@@ -159,9 +181,10 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         return self._prepare(branch, state, token)
 
     def commit(self, state: ConnectionState, xid: XaTransactionId, one_phase: bool, token: int, now: Time) -> bool:
-        """Make the branch take effect; the answer is as with `Broker.send`.
+        """Make the branch take effect, with the same result as `Broker.send`.
 
-        Raises `JmsError` when it cannot: it is rolled back then, or, being prepared, stays so.
+        Raises:
+            JmsError: the branch is rolled back or, if prepared, stays prepared.
         """
         self._turn(now)
         self._tell("committing transaction", xid)
@@ -175,7 +198,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         return self._commit(branch, state, token)
 
     def rollback(self, state: ConnectionState, xid: XaTransactionId, token: int, now: Time) -> bool:
-        """Undo the branch; the answer is as with `Broker.send`."""
+        """Undo the branch, with the same result as `Broker.send`."""
         self._turn(now)
         self._tell("rolling back transaction", xid)
         complete(state)
@@ -189,12 +212,14 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             self._context.observer.branch_event(event, str(xid))
 
     def prepared(self) -> list[XaTransactionId]:
-        """The branches in doubt, oldest first."""
+        """Return the branches in doubt, oldest first."""
         return [branch.xid for branch in self._branches.values() if branch.prepared]
 
     def roll_back_large(self, state: ConnectionState) -> bool:
-        """Roll back the transactions of a connection that goes in slices, if they are too large for one turn; False
-        when there is nothing to wait for.
+        """Roll back the transactions of a closing connection in slices, if too large for one turn.
+
+        Returns:
+            False if there is no work to wait for.
         """
         local: list[Transaction] = list(state.transactions.values())
         own = [one for one in state.branches.values() if one.siblings is state.branches and self._ends(one)]
@@ -207,11 +232,11 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         return True
 
     def _ends(self, branch: Branch) -> bool:
-        """Whether a branch ends with the connection where it was begun."""
+        """Return True if a branch ends with the connection where the branch was begun."""
         return not branch.prepared and not branch.finishing
 
     def connection_removed(self, state: ConnectionState) -> None:
-        """The connection's transactions end with it; branches that are prepared stay, and are anybody's now."""
+        """End the transactions of a closed connection. Prepared branches stay, open to every connection."""
         ended: list[Transaction] = list(state.transactions.values())
         state.transactions.clear()
         for branch in list(state.branches.values()):
@@ -226,9 +251,10 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         self._committing.undo(state, ended)
 
     def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> list[RecoveredDestination]:
-        """The store's descriptions of prepared branches; gives what is left for others of what it ``recovered``.
+        """Restore prepared branches from their descriptions, and return the rest of ``recovered``.
 
-        Raises `StoreError` for a description that cannot be read.
+        Raises:
+            StoreError: a description cannot be decoded.
         """
         for branch in self._recovered.recover(facts, self._prepared):
             self._branches[branch.xid.key] = branch
@@ -240,11 +266,11 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         return left
 
     def count_held(self) -> None:
-        """The recovered queues are there: what prepared branches acknowledged is out."""
+        """Count messages acknowledged by prepared branches as in flight, once the recovered queues exist."""
         self._recovered.count_held()
 
     def finish_loaded(self, branch: Branch, step: int, state: ConnectionState, token: int) -> None:
-        """What a restarted broker had to read for a branch is there: do what was asked for, and answer."""
+        """Carry out a step of a branch, read from the store after a restart, and answer."""
         branch.finishing = False
         error: SpanwireError | None = None
         done = True
@@ -265,7 +291,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         branch.finishing = True
         try:
             check_refusal(branch)
-            if branch.sender is not None:  # raises what the commit would be refused with
+            if branch.sender is not None:  # raise the error that would refuse the commit
                 self._committing.plans(branch, branch.sends, branch.sender)
             work.is_sliced = branch.size > JOB_STEPS
             while not (work.is_sliced or work.go_on(ALL_STEPS)):
@@ -280,7 +306,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         return XA_OK if work.is_answered else LATER
 
     def letters(self, ack: TransactedAck, reference: MessageReference) -> list[TransactedSend]:
-        """See `Prepares.letters`."""
+        """Return the dead letters of a message; see `Prepares.letters`."""
         found: list[TransactedSend] = []
         for letter in self._committing.letters_of(ack, reference):
             usage = self._flow.usage_in_transaction(letter.home, letter.message)
@@ -288,14 +314,14 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         return found
 
     def check_kept(self, home: BrokerDestination, message: Message) -> bool:
-        """See `Prepares.check_kept`."""
+        """Return True if the store is to keep the message; see `Prepares.check_kept`."""
         if home.destination.kind == SCHEDULE:
             return True
         self._flow.check_commit(home, message)
         return self._sending.is_stored(home, message)
 
     def keep(self, work: PrepareWork) -> None:
-        """See `Prepares.keep`: the messages go into a line of their own, in one unit with what the branch is."""
+        """Store the messages in a staging destination, in one unit with the branch's record; see `Prepares.keep`."""
         branch = work.branch
         branch.lettered = len(branch.acks)
         branch.count_with(self._prepared)
@@ -321,7 +347,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             tell(work.state, work.token, None)
 
     def prepare_refused(self, work: PrepareWork, error: JmsError) -> SlicedWork | None:
-        """See `Prepares.prepare_refused`."""
+        """Report the rollback of the branch; see `Prepares.prepare_refused`."""
         self._recovered.free_line(work.number)
         work.branch.finishing = False
         self._forget(work.branch)
@@ -334,21 +360,21 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         return self._committing.finish(state, branch, token)
 
     def taken(self, transaction: Transaction) -> None:
-        """See `TransactionEnd.taken`."""
+        """Forget a branch that took effect; see `TransactionEnd.taken`."""
         if isinstance(transaction, Branch):
             self._forget(transaction)
             if transaction.on_disk:
                 self._recovered.committed(transaction)
 
     def refused(self, transaction: Transaction) -> None:
-        """See `TransactionEnd.refused`."""
+        """Forget a refused branch, unless prepared; see `TransactionEnd.refused`."""
         if isinstance(transaction, Branch):
             transaction.finishing = False
             if not transaction.prepared:
                 self._forget(transaction)
 
     def refill(self, subscription: Subscription) -> None:
-        """See `TransactionEnd.refill`."""
+        """Dispatch to a consumer; see `TransactionEnd.refill`."""
         self._consuming.refill(subscription)
 
     def _rollback(self, branch: Branch, state: ConnectionState, token: int) -> bool:
@@ -368,7 +394,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         return work.is_answered
 
     def roll_back_kept(self, work: BranchRollback) -> None:
-        """See `BranchEnd.roll_back_kept`."""
+        """Remove a branch from the store and answer; see `BranchEnd.roll_back_kept`."""
         store = self._context.store
         assert store is not None
         is_large = work.unit.size > JOB_STEPS
@@ -379,7 +405,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             tell(work.state, work.token, None)
 
     def rollback_refused(self, work: BranchRollback, error: JmsError) -> None:
-        """See `BranchEnd.rollback_refused`."""
+        """Answer that the branch stays prepared; see `BranchEnd.rollback_refused`."""
         work.branch.finishing = False
         tell(work.state, work.token, error)
 
