@@ -4,8 +4,7 @@
 
 The commands of ``spanwire pipeline`` call it whenever they run on a cluster.
 
-Args:
-    program that uses a cluster calls the check once, before it starts a stream:
+A program that uses a cluster calls the check once, before it starts a stream:
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ a worker.
 
 FALSE_CODE, TRUE_CODE, UNKNOWN_CODE or ERROR_CODE. An error ends an evaluation that is not decided before it.
 
-Args:
-    native node is either *plain*, a boolean column with null for unknown, or *coded*, if an evaluation may fail:
+A native node is either *plain*, a boolean column with null for unknown, or *coded*, if an evaluation may fail:
 """
 
 from __future__ import annotations

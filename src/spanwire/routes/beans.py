@@ -1,11 +1,8 @@
 """Brokers in a route file: ``brokers``, and beans of Camel's components, whose ids are URI schemes.
 
+A component finds its broker by its own ``brokerURL``, or by ``configuration`` and ``connectionFactory``. A broker that
 another process cannot reach, or without OpenWire, is stored with the reason, which an endpoint that uses it reports.
 ``overrides`` of the command line give such a name a URL. Properties without effect cause warnings.
-
-Args:
-    component finds its broker by its own ``brokerURL``, or by ``configuration`` and ``connectionFactory``. A broker
-        that
 """
 
 from __future__ import annotations
@@ -129,8 +126,7 @@ class BeanReader:
     def brokers(self, overrides: AnyMapping[str, str]) -> dict[str, Broker]:
         """Return the broker of each component by the component's id.
 
-        Args:
-            component with an overridden URL may have any URL or none.
+        A component with an overridden URL may have any URL or none.
         """
         brokers: dict[str, Broker] = {}
         for name, bean in self._beans.items():

@@ -1,10 +1,8 @@
 """The model of routes, independent of the format of the file and of Spark.
 
+A route has one source, steps that change the rows, and endpoints that receive copies of the rows on the way. Branches
 (`Choice`, `Multicast`, a `Filter` with steps) receive the rows at their position; after them the route continues with
 all rows, unchanged.
-
-Args:
-    route has one source, steps that change the rows, and endpoints that receive copies of the rows on the way. Branches
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Progress of ``spanwire pipeline run`` and ``archive``.
 
-Args:
-    terminal shows the latest batch in one line that is overwritten; other output has a line per batch, or JSON.
+A terminal shows the latest batch in one line that is overwritten; other output has a line per batch, or JSON.
 """
 
 from __future__ import annotations

@@ -3,11 +3,9 @@
     trades.select(property_as("price", "double"), text_as("symbol STRING, price DOUBLE").alias("trade"))
     totals.select(json_text("symbol", "total"), properties_of(total=jms_value("total", "long")))
 
+A missing value, or a value of another type, is read as null. `jms_value` sets the JMS type of a written value; any
 other integer gets the smallest type that contains it, as in every VARIANT of Spark. All functions need a running
 session.
-
-Args:
-    missing value, or a value of another type, is read as null. `jms_value` sets the JMS type of a written value; any
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ are texts as clients show them, destinations ``queue://NAME``, times millisecond
 | Message | messageId, producerId, connectionId, destination, originalDestination, timestamp, brokerPath, size, |
 | | brokerInTime, brokerOutTime |
 
-Args:
-    structure of another type has only its type number. No map contains a password or the body of a message.
+A structure of another type has only its type number. No map contains a password or the body of a message.
 """
 
 from __future__ import annotations

@@ -7,11 +7,9 @@ Messages of a queue usually differ only in ids, times, properties and bodies, an
 message, fields equal to the previous message's are compared as octets and not decoded again. All other messages are
 decoded field by field. Both paths fill the same columns; common headers are stored once, with an index per row.
 
+A body or properties that cannot be decoded do not stop the batch: ``body_type`` is then ``unreadable`` and the column
 ``bytes`` has the body's octets. Serialized Java objects are passed on as octets and never read.
 `spanwire.pipeline.arrow.record_batch` makes record batches; this module does not import Arrow.
-
-Args:
-    body or properties that cannot be decoded do not stop the batch: ``body_type`` is then ``unreadable`` and the column
 """
 
 from __future__ import annotations

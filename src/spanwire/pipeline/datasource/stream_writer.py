@@ -1,7 +1,6 @@
 """Stream writer with at-least-once delivery.
 
-Args:
-    repeated batch is sent again with the same duplicate ids.
+A repeated batch is sent again with the same duplicate ids.
 """
 
 from __future__ import annotations

@@ -28,9 +28,8 @@ class Sent(WriterCommitMessage):
 class SpanwireWriter(DataSourceArrowWriter):
     """Sends the rows of a DataFrame with duplicate ids.
 
-    Args:
-        repeated task, or a repeated write with the same option duplicateIdPrefix, sends its messages again with the
-            same ids.
+    A repeated task, or a repeated write with the same option duplicateIdPrefix, sends its messages again with the same
+    ids.
     """
 
     def __init__(self, option_map: dict[str, str]) -> None:

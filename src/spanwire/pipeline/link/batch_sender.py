@@ -43,8 +43,7 @@ class MessageSink(Protocol):
 def portions(messages: Iterable[Outgoing], limit: int) -> Iterator[list[Outgoing]]:
     """Yield the messages in lists to send at once.
 
-    Args:
-        list ends after `SENT_AT_ONCE` messages or `MAX_SENT_OCTETS` octets, and at each multiple of ``limit`` messages.
+    A list ends after `SENT_AT_ONCE` messages or `MAX_SENT_OCTETS` octets, and at each multiple of ``limit`` messages.
     """
     portion: list[Outgoing] = []
     remaining = limit

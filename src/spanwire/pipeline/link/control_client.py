@@ -3,8 +3,7 @@
 ``docs/reference/control-destination.md`` describes the protocol. Every request can be repeated, and is repeated if the
 connection breaks before the reply. Rows, batches and Spark are left to the callers.
 
-Args:
-    cursor reads ranges repeatedly; a sink commits each batch once.
+A cursor reads ranges repeatedly; a sink commits each batch once.
 """
 
 from __future__ import annotations
@@ -151,8 +150,7 @@ class Control:
     ) -> None:
         """Use ``defaults`` for staged messages without own delivery mode, priority or time to live.
 
-        Args:
-            request without reply fails after ``answer_seconds``.
+        A request without reply fails after ``answer_seconds``.
         """
         self._connection: Final = connection
         self._answer_seconds: Final = answer_seconds

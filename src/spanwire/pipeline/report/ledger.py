@@ -1,12 +1,9 @@
 """The ledger of queues: sent = delivered + dead + expired + pending, for each message.
 
+A message must have one end: without an end it is lost, with several it is doubled. A message with an end but without a
 reported arrival is unannounced, unless it is older than the record. Sent messages are known for queues with
 `advisoryForDelivery`, or from an archive of sent messages; other queues have no ledger.
 `spanwire.pipeline.report.sightings` determines the ends of a message.
-
-Args:
-    message must have one end: without an end it is lost, with several it is doubled. A message with an end but without
-        a
 """
 
 from __future__ import annotations

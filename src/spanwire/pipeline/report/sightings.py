@@ -8,11 +8,9 @@
 | received | a row of an archive |
 | sent | a row of an archive of sent messages |
 
+A message that left a broker was forwarded as often as it arrived elsewhere from that broker, and at least once if a
 later sighting has the broker in its path. Otherwise its consumer was a receiver. A message that a bridge consumed and
 that has no later sighting has vanished between two brokers. A message is pending where it arrived and did not leave.
-
-Args:
-    message that left a broker was forwarded as often as it arrived elsewhere from that broker, and at least once if a
 """
 
 from __future__ import annotations
@@ -43,8 +41,7 @@ EXPIRY_CAUSE: Final = "%expir%"  # pattern for the cause of an expired dead lett
 def is_queue() -> SparkColumn:
     """Return a column: true for queues except dead-letter queues.
 
-    Args:
-        dead letter belongs to the ledger of its original queue.
+    A dead letter belongs to the ledger of its original queue.
     """
     name = F.col("destination")
     return name.startswith("queue://") & ~name.rlike(DEAD_LETTERS)

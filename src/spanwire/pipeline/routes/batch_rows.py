@@ -4,16 +4,13 @@
                                         …tmp     unfinished
                                         …/_columns.json    names and types of the columns
 
+A repeated batch finds these rows and does not run the steps again. Another attempt of the steps might return other rows
 than one endpoint has committed. The rows are removed when the next batch begins, because Spark has committed the
 previous batch by then; so only one batch is on the disk.
 
 `delivery` decides which rows to keep. The name of the rows is made of the steps before them, so rows of changed steps
 are not used. A Python function with the same name counts as the same step; changed columns of a table are found by
 their names and types.
-
-Args:
-    repeated batch finds these rows and does not run the steps again. Another attempt of the steps might return other
-        rows
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Loads the Python functions that routes call, only from the directory that the operator names.
 
-    def normalise(text: str | ``None``, properties: dict[str, object]) -> str | ``None``: ...
+    def normalise(text: str | None, properties: dict[str, object]) -> str | None: ...
 
+A route file alone can load no code. Modules are sent to workers by value, so they need not be installed there; their
 imports must be.
-
-Args:
-    route file alone can load no code. Modules are sent to workers by value, so they need not be installed there; their
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """A route as one streaming query.
 
+A route with a single endpoint at its end, a queue or files, is a plain query: files are written exactly once, and
 messages of a repeated batch have the same ids. Any other route delivers batch by batch (`delivery`).
-
-Args:
-    route with a single endpoint at its end, a queue or files, is a plain query: files are written exactly once, and
 """
 
 from __future__ import annotations

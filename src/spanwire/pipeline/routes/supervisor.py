@@ -125,8 +125,7 @@ class SupervisedRoute:
     def poll(self, now: float) -> None:
         """Report new batches, and restart a failed query after a pause.
 
-        Args:
-            failed restart counts as a failure: the first start succeeded, so the missing resource may return.
+        A failed restart counts as a failure: the first start succeeded, so the missing resource may return.
         """
         query = self._query
         if self.is_over:

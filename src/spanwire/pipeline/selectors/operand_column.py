@@ -1,9 +1,7 @@
 """Headers and properties of a row as operands of a native selector.
 
+A property is a VARIANT, so its type is determined row by row. Numbers compare as in Java: a float with an integer as
 floats, -0.0 before 0.0, NaN above every other number (`spanwire.selector.numbers`).
-
-Args:
-    property is a VARIANT, so its type is determined row by row. Numbers compare as in Java: a float with an integer as
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 `spanwire.pipeline.selector_column` takes the rows from Spark.
 
-Args:
-    row has fewer headers than a message in the broker; a selector with any other header is refused with its name.
+A row has fewer headers than a message in the broker; a selector with any other header is refused with its name.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Counts demand by distance without following it: subscriptions over each link, all at once.
 
+A subscription goes on from broker to broker, but not back over its last link. With at most one path between any two
 brokers the numbers are exact. Otherwise a path may meet itself unnoticed, and the numbers are upper bounds.
-
-Args:
-    subscription goes on from broker to broker, but not back over its last link. With at most one path between any two
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ Advisories about a row go over all links that lead to its broker, except to brok
 there, or none. All rows of one distance are processed before those of the next, in the order of their creation. A
 network in which each step takes the same time behaves in this way.
 
-Args:
-    row is a subscription of a bridge: its link, its broker, and the brokers that it stands for, the consumer's first.
+A row is a subscription of a bridge: its link, its broker, and the brokers that it stands for, the consumer's first.
 """
 
 from __future__ import annotations

@@ -5,8 +5,7 @@
     far         0   0   1   1   1        target of messages, with the consumers
     incoming    0       2           5    at broker b: links incoming[b] to incoming[b + 1] lead to b
 
-Args:
-    duplex connector is two links. `spanwire.pipeline.simulation.rules` decides what passes a link.
+A duplex connector is two links. `spanwire.pipeline.simulation.rules` decides what passes a link.
 """
 
 from __future__ import annotations

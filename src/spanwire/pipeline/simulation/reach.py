@@ -1,10 +1,8 @@
 """Distances between brokers along the links of messages.
 
+A search goes from consumers against the direction of messages. `nearest` returns the distance of each broker to the
 nearest consumer. `within_reach` counts brokers by distance to each of many consumers: 64 consumers share a word, so one
 pass over the links is one hop for all 64.
-
-Args:
-    search goes from consumers against the direction of messages. `nearest` returns the distance of each broker to the
 """
 
 from __future__ import annotations
@@ -41,8 +39,7 @@ def within_reach(
 ) -> np.ndarray:
     """Return the numbers of brokers at 1, 2 … ``farthest`` hops from `WORD` goals, all goals together.
 
-    Args:
-        link is used for at most ``ttl`` hops, and only if in ``open_links``, if given.
+    A link is used for at most ``ttl`` hops, and only if in ``open_links``, if given.
     """
     words = np.zeros(graph.brokers, np.uint64)
     np.bitwise_or.at(words, goals, np.left_shift(np.uint64(1), np.arange(goals.size, dtype=np.uint64)))

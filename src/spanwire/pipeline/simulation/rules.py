@@ -1,7 +1,6 @@
 """Settings of the connectors of a simulated network.
 
-Args:
-    setting is one value for all links, or an array with a value for each link.
+A setting is one value for all links, or an array with a value for each link.
 """
 
 from __future__ import annotations

@@ -168,8 +168,7 @@ def _add(
 def flows_of(flows: Flows, starts: np.ndarray) -> Iterator[Flow]:
     """Yield flows for all ``starts``, divided until each part has few enough paths.
 
-    Args:
-        start with too many paths yields a flow whose start is -1 minus its number.
+    A start with too many paths yields a flow whose start is -1 minus its number.
     """
     try:
         yield flows.follow(starts)

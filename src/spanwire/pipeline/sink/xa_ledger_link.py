@@ -53,11 +53,8 @@ class BlockingBranchSession(BranchSession):
     def prepare(self, branch: BranchName, rows: Iterable[Outgoing]) -> int:
         """Send the rows in a branch, end and prepare the branch.
 
-        whose filters accept no row.
-
-        Args:
-            read-only vote of the broker ends the branch: no destination receives any message, for example a composite
-                destination
+        A read-only vote of the broker ends the branch: no destination receives any message, for example a composite
+        destination whose filters accept no row.
         """
         xid = xid_of(branch)
         xa = self._session.xa

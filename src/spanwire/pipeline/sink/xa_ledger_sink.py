@@ -218,8 +218,7 @@ class LedgerSink(BatchSink):
 
         So every decision replaces an entry.
 
-        Args:
-            transaction with a received message ends with its connection, even if the client reconnects.
+        A transaction with a received message ends with its connection, even if the client reconnects.
         """
         entry = link.take(batch.number > self._first)
         if entry is None:

@@ -34,11 +34,8 @@ def segment_of(value: Mapping[str, object]) -> int:
 def segments_between(start: Mapping[str, object], end: Mapping[str, object]) -> list[int]:
     """Return the number of the segment of a batch, in a list that is empty for an empty batch.
 
-    new checkpoint begins with an unconfirmed segment of a crash.
-
-    Args:
-        batch never has more than one segment. Numbers between ``start`` and ``end`` need not have a segment, for
-            example if a
+    A batch never has more than one segment. Numbers between ``start`` and ``end`` need not have a segment, for example
+    if a new checkpoint begins with an unconfirmed segment of a crash.
     """
     last = segment_of(end)
     return [last] if last > segment_of(start) else []

@@ -56,9 +56,8 @@ class LoadedModules:
     After the first task of the data source a collection examines only newer objects. Spark loads pandas after the first
     task that writes.
 
-    Args:
-        worker runs a full collection after each task: 30 ms for Arrow, pandas and Spark, the time to send 10,000
-            messages.
+    A worker runs a full collection after each task: 30 ms for Arrow, pandas and Spark, the time to send 10,000
+    messages.
     """
 
     def __init__(self) -> None:
@@ -67,8 +66,7 @@ class LoadedModules:
     def freeze(self) -> None:
         """Exclude all present objects from collections if a module was loaded since the last call.
 
-        Args:
-            full collection runs before, so that cycles of the tasks in between are freed.
+        A full collection runs before, so that cycles of the tasks in between are freed.
         """
         count = len(sys.modules)
         if count > self._count:
