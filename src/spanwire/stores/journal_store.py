@@ -247,6 +247,7 @@ class JournalStore:
             if journal.gather() and journal.has_slice:
                 self._come_back()
             return
+        self._group.ended(now)
         if not journal.has_work:
             return
         if self._answered > 0:

@@ -66,3 +66,21 @@ def test_the_answers_to_a_large_batch_take_several_turns(tmp_path: Path) -> None
         assert max(steps) <= MAX_SLICE_RECORDS + 1
     finally:
         store.stop()
+
+
+def test_a_pause_behind_a_fast_write_is_none_in_which_the_next_batch_grows(tmp_path: Path) -> None:
+    store = SlowStore(tmp_path, 32 * MIB)
+    try:
+        store.journal.append(A, plain_message(A, 1))
+        store.run_to_sync()
+        store.disk.release()
+        while store.journal.is_writing or not store.calls.is_empty:
+            store.run()
+        store.now += 60.0
+        for number in range(3 * MAX_SLICE_RECORDS):
+            store.journal.append(A, plain_message(A, number))
+        store.turn()
+        is_writing = store.journal.is_writing
+    finally:
+        store.stop()
+    assert is_writing

@@ -34,14 +34,17 @@ class GroupCommit:
         """A batch was handed over."""
         self._began = now
 
-    def lets_grow(self, now: float) -> bool:
-        """Whether the next batch, of which more waits than one turn encodes, should grow although none is under way:
-        after a write that took longer than `SLOW_WRITE`, for half of its time.
-        """
+    def ended(self, now: float) -> None:
+        """It is written; said again, nothing."""
         if self._began >= 0.0:
             took = now - self._began
             self._began = -1.0
             self._grows_until = now + took / 2 if took > SLOW_WRITE else 0.0
+
+    def lets_grow(self, now: float) -> bool:
+        """Whether the next batch, of which more waits than one turn encodes, should grow although none is under way:
+        after a write that took longer than `SLOW_WRITE`, for half of its time.
+        """
         return now < self._grows_until
 
     def completed(self, answered: int, gathered: int, now: float) -> None:

@@ -237,8 +237,9 @@ class Outbox:
 
     def take(self, is_cut: bool = False) -> Slice:
         """The next entries up to `MAX_SLICE_BYTES` or `MAX_SLICE_RECORDS`, in whole calls, unless one call alone has
-        more. They stay here until `taken`. With ``is_cut`` the slice before this one ended in a call: the ``rest`` is
-        not counted again. A gathered unit is the last one: it is encoded in slices of its own.
+        more. They stay here until `taken`. With ``is_cut`` the slice before this one ended in a call: no other call
+        is taken, for the place that was found is that of this one, and the ``rest`` is not counted again. A gathered
+        unit is the last one: it is encoded in slices of its own.
         """
         chosen: list[Entry] = []
         size = 0
@@ -248,7 +249,7 @@ class Outbox:
         start = 0
         for entry in self.entries:
             if entry.position != position:
-                if size > self.slice_bytes or count >= self.slice_records:
+                if size > self.slice_bytes or count >= self.slice_records or (is_cut and count > 0):
                     break
                 position = entry.position
                 first = count

@@ -112,7 +112,7 @@ def test_a_unit_that_is_larger_than_a_slice_is_one_batch_and_may_be_cut_off_anyw
         assert driver.store.gather()
         sizes.append(driver.store._next.slices[-1].position)
     position = driver.store.position()
-    assert sizes == [position - 2] * 4 + [position]
+    assert sizes == [position - 2] * 4 + [position - 1]
     batch = driver.store.next_batch()
     assert batch is not None
     driver.disk.cut_at = driver.disk.steps + 1
@@ -122,6 +122,27 @@ def test_a_unit_that_is_larger_than_a_slice_is_one_batch_and_may_be_cut_off_anyw
     assert found[:-3] == [0] * (len(found) - 3)
     assert set(found[-3:]) <= {0, 11}
     assert recovered_after(driver, batch.size) == 11
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_what_follows_a_call_that_was_cut_waits_for_the_next_file_if_it_has_no_place(count: int) -> None:
+    driver = driver_with_slices(2, 8192)
+    driver.store.space_changed(0, True)
+    driver.store.append_unit([(A, plain_message(A, number)) for number in range(5)], [], [])
+    driver.store.append_unit([(A, plain_message(A, number, b"x" * (8000 // count))) for number in range(count)], [], [])
+    position = driver.store.position()
+    batch = driver.store.next_batch()
+    assert batch is not None
+    assert batch.position == position - 1
+    assert batch.offset + batch.size <= 8192
+    driver.end_one(batch)
+    assert driver.store.next_batch() is None
+    assert driver.store.waits_for_space
+    driver.store.space_changed(driver.store.wanted_spare, True)
+    driver.turn()
+    assert driver.stored == position
+    driver.crash()
+    assert len(driver.recovered[0].sequences) == 5 + count
 
 
 def test_a_unit_of_which_a_part_is_encoded_is_completed_at_once_when_the_room_goes() -> None:

@@ -37,10 +37,12 @@ def test_a_batch_grows_for_half_of_the_time_that_a_slow_write_took_and_not_after
     group = GroupCommit()
     assert not group.lets_grow(0.0)
     group.began(1.0)
+    group.ended(1.0 + 2 * SLOW_WRITE)
     assert group.lets_grow(1.0 + 2 * SLOW_WRITE)
     assert group.lets_grow(1.0 + 2.9 * SLOW_WRITE)
     assert not group.lets_grow(1.0 + 3.1 * SLOW_WRITE)
     group.began(2.0)
+    group.ended(2.0 + SLOW_WRITE / 2)
     assert not group.lets_grow(2.0 + SLOW_WRITE / 2)
     assert not group.lets_grow(2.0 + SLOW_WRITE / 2)
 
