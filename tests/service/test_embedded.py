@@ -278,7 +278,7 @@ def test_a_configuration_file_can_be_named_and_must_name_the_same_broker(tmp_pat
         ("peer://group/x", {"bindAddress": "a b"}, "peer://group: bindAddress is no address of this machine"),
         ("peer://group/x", {"allowAnonymous": "yes"}, "peer://group: the option allowAnonymous must be true or false"),
         ("vm://x y", {}, "a vm: URL names no broker of this process; write vm://NAME"),
-        ("vm:(…)", {BROKER_URI: "tcp://localhost:6000"}, "in the parentheses of a vm: URL stands a broker"),
+        ("vm:(…)", {BROKER_URI: "tcp://localhost:6000"}, "the parentheses of a vm: URL must contain a broker"),
         ("vm:(…)", {BROKER_URI: "broker:(x://h:1)"}, "the broker: uri:1: unknown transport 'x'"),
         ("vm:(…)", {BROKER_URI: "broker:()", "broker.x": "1"}, "vm:(…): the option broker.x belongs to vm://NAME"),
         (

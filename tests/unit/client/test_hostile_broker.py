@@ -216,7 +216,7 @@ def test_no_command_of_a_broker_ends_the_client(broker: PlayedBroker) -> None:
 
 
 def test_a_command_that_nobody_knows_is_refused(broker: PlayedBroker) -> None:
-    with pytest.raises(RemoteProtocolError, match="no data structure of type 99"):
+    with pytest.raises(RemoteProtocolError, match="unknown data structure type 99"):
         broker.sends_octets(framed(b"\x63" + bytes(20)))
 
 
