@@ -106,8 +106,9 @@ def dialogues(block: str) -> list[tuple[str, list[str]]]:
 
 
 def pattern(line: str) -> str:
-    """A shown line with any numbers, and with anything in place of an ellipsis."""
-    return re.sub(r"\d[\d.]*", r"\\d[\\d.]*", re.escape(line).replace(r"\.", ".")).replace("…", ".*")
+    """Return a pattern for a shown line: any numbers, either build, and anything in place of an ellipsis."""
+    numbers = re.sub(r"\d[\d.]*", r"\\d[\\d.]*", re.escape(line).replace(r"\.", "."))
+    return numbers.replace("…", ".*").replace(r"compiled:\ no", r"compiled:\ (?:yes|no)")
 
 
 def test_the_commands_of_the_page_print_what_it_shows(terminals: Terminals) -> None:
