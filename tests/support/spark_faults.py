@@ -123,7 +123,7 @@ class FaultySource(MessageSource):
 
 
 class FaultyStreamReader(SpanwireStreamReader):
-    def _opened(self) -> Staging:
+    def _open_staging(self) -> Staging:
         if self._staging is None:
             options = self._options
             self._staging = Staging(options, lambda: FaultySource(consume(options)), time.monotonic)
@@ -189,7 +189,7 @@ class FaultyExactWriter(ExactStreamWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         at("commit")
-        options = write_options(self._given)
+        options = write_options(self._option_map)
         staged = [message for message in messages if isinstance(message, Staged)]
         if options.exactly_once_by == LEDGER:
             faulty_sink(options).commit(staged[0].batch, [message.part for message in staged])
