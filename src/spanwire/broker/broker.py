@@ -83,7 +83,7 @@ class Broker:
         self.formats: Final[MessageFormats] = formats
         self.ids: Final[IdGenerator] = IdGenerator(environment)
         self.producer_audit: Final[ProducerAudit] = producer_audit if producer_audit is not None else ProducerAudit()
-        rooms = Rooms(
+        self.assembly: Final = Rooms(
             name,
             store,
             formats,
@@ -101,37 +101,37 @@ class Broker:
             upkeep=upkeep,
             temporary_by_send=temporary_by_send,
         )
-        self._usage: Final = rooms.usage
-        self._context: Final = rooms.context
-        self.unfinished_logins: Final = rooms.unfinished_logins
-        self._logins: Final = rooms.logins
-        self._rights: Final = rooms.rights
-        self._map: Final = rooms.map
-        self.advisories: Final = rooms.advisories
-        self._waiting: Final = rooms.waiting
-        self._destinations: Final = rooms.destinations
-        self._unstored: Final = rooms.unstored
-        self._flow: Final = rooms.flow
-        self._dead_letters: Final = rooms.dead_letters
-        self.operations: Final = rooms.operations
-        self._sending: Final = rooms.sending
-        self._scheduler: Final = rooms.scheduler
-        self._committing: Final = rooms.committing
-        self._producing: Final = rooms.producing
-        self._sessions: Final = rooms.sessions
-        self._durables: Final = rooms.durables
-        self.remote_subscribers: Final = rooms.durables.remote_subscribers
-        self._consuming: Final = rooms.consuming
-        self._acknowledgements: Final = rooms.acknowledgements
-        self.xa: Final = rooms.xa
-        self._reopening: Final = rooms.reopening
-        self._dirty: Final = rooms.dirty
-        self._connections: Final = rooms.connections
-        self._departures: Final = rooms.departures
-        self._timers: Final = rooms.timers
-        self.reconfiguration: Final = rooms.reconfiguration
-        self.administration: Final = rooms.administration
-        self.overview: Final = rooms.overview
+        self._usage: Final = self.assembly.usage
+        self._context: Final = self.assembly.context
+        self.unfinished_logins: Final = self.assembly.unfinished_logins
+        self._logins: Final = self.assembly.logins
+        self._rights: Final = self.assembly.rights
+        self._map: Final = self.assembly.map
+        self.advisories: Final = self.assembly.advisories
+        self._waiting: Final = self.assembly.waiting
+        self._destinations: Final = self.assembly.destinations
+        self._unstored: Final = self.assembly.unstored
+        self._flow: Final = self.assembly.flow
+        self._dead_letters: Final = self.assembly.dead_letters
+        self.operations: Final = self.assembly.operations
+        self._sending: Final = self.assembly.sending
+        self._scheduler: Final = self.assembly.scheduler
+        self._committing: Final = self.assembly.committing
+        self._producing: Final = self.assembly.producing
+        self._sessions: Final = self.assembly.sessions
+        self._durables: Final = self.assembly.durables
+        self.remote_subscribers: Final = self.assembly.durables.remote_subscribers
+        self._consuming: Final = self.assembly.consuming
+        self._acknowledgements: Final = self.assembly.acknowledgements
+        self.xa: Final = self.assembly.xa
+        self._reopening: Final = self.assembly.reopening
+        self._dirty: Final = self.assembly.dirty
+        self._connections: Final = self.assembly.connections
+        self._departures: Final = self.assembly.departures
+        self._timers: Final = self.assembly.timers
+        self.reconfiguration: Final = self.assembly.reconfiguration
+        self.administration: Final = self.assembly.administration
+        self.overview: Final = self.assembly.overview
 
     def add_connection(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> ConnectionState:
         """Log a client in and return the state of the new connection.

@@ -10,9 +10,8 @@ from spanwire import registry
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.plugins.logging_plugin import LoggedBroker
-from spanwire.broker.plugins.path_separator_plugin import SeparatedBroker
-from spanwire.broker.plugins.plugged_broker import PluggedBroker, PluginSettings
+from spanwire.broker.plugins.filtered_broker import FilteredBroker
+from spanwire.broker.plugins.plugins import PluginSettings, plug_in
 from spanwire.broker.ports import MessageFormat, StatisticsFormat
 from spanwire.model.message import FORMAT_OPENWIRE_10
 from spanwire.transports.connector import TransportConnector
@@ -22,26 +21,20 @@ StatisticsFormatClass = Callable[[str, MessageFormat], StatisticsFormat]
 
 def broker_class(plugins: PluginSettings) -> type[Broker]:
     """Return the broker class that the plug-ins need; `Broker` without plug-ins."""
-    if plugins.event_log is not None:
-        return LoggedBroker
-    if plugins.path_separator:
-        return SeparatedBroker
-    return PluggedBroker if plugins.any else Broker
+    return FilteredBroker if plugins.any else Broker
 
 
-def plug_in(
+def install_plugins(
     broker: Broker, plugins: PluginSettings, formats: MessageFormats, limits: UsageLimits, addresses: dict[str, str]
 ) -> None:
     """Install the plug-ins before ``broker`` recovers; ``addresses`` appear in statistics."""
-    if not isinstance(broker, PluggedBroker):
+    if not isinstance(broker, FilteredBroker):
         return
     statistics_format: StatisticsFormat | None = None
     if plugins.statistics:
         format_class = cast(StatisticsFormatClass, registry.load(registry.STATISTICS_FORMAT))
         statistics_format = format_class(broker.ids.next_id(), formats.format(FORMAT_OPENWIRE_10))
-    broker.plug_in(plugins, statistics_format, limits, addresses)
-    if plugins.event_log is not None and isinstance(broker, LoggedBroker):
-        broker.log_events(plugins.event_log)
+    plug_in(broker, plugins, statistics_format, limits, addresses)
 
 
 def addresses(connectors: Sequence[TransportConnector], broker_name: str, directory: Path | None) -> dict[str, str]:

@@ -37,7 +37,7 @@ from spanwire.service.config.model import BrokerConfiguration
 from spanwire.service.machine.environment import RealEnvironment
 from spanwire.service.networking import Networking, announced_uri
 from spanwire.service.persistence import Persistence
-from spanwire.service.plugins import addresses, broker_class, plug_in
+from spanwire.service.plugins import addresses, broker_class, install_plugins
 from spanwire.service.readiness import open_connectors
 from spanwire.service.runtime_configuration import Reread, RunningBroker, RuntimeConfiguration
 from spanwire.service.security import Security
@@ -240,7 +240,7 @@ class BrokerService:
         )
         self._broker = broker
         statistics_addresses = addresses(self.connectors, configuration.broker_name, self.directory)
-        plug_in(broker, configuration.plugins, formats, limits, statistics_addresses)
+        install_plugins(broker, configuration.plugins, formats, limits, statistics_addresses)
         recovered = self._persistence.take_recovered(configuration.delete_all_messages_on_startup)
         broker.recover(recovered.destinations, recovered.clean, environment.now(), recovered.facts)
         for destination in configuration.destinations:

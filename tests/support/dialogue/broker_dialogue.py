@@ -19,9 +19,8 @@ from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.dispatch.virtual_settings import VirtualSettings
-from spanwire.broker.plugins.logging_plugin import LoggedBroker
-from spanwire.broker.plugins.path_separator_plugin import SeparatedBroker
-from spanwire.broker.plugins.plugged_broker import PluggedBroker, PluginSettings
+from spanwire.broker.plugins.filtered_broker import FilteredBroker
+from spanwire.broker.plugins.plugins import PluginSettings, plug_in
 from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
 from spanwire.broker.ports import NO_TOKEN, AdvisoryFormat, Authenticator, Authorizer, StatisticsFormat
 from spanwire.broker.scheduler.schedule import SchedulerSettings
@@ -415,11 +414,7 @@ class Stage:
         self.plugins = plugins
         self.advisory_format = advisory_format
         self.virtual = virtual
-        broker_class = Broker
-        if plugins is not None:
-            broker_class = SeparatedBroker if plugins.path_separator else PluggedBroker
-            if plugins.event_log is not None:
-                broker_class = LoggedBroker
+        broker_class = Broker if plugins is None else FilteredBroker
         usage_limits = limits if limits is not None else UsageLimits(memory_bytes=memory_limit_bytes)
         self.broker = broker_class(
             "stage",
@@ -439,11 +434,9 @@ class Stage:
             upkeep=upkeep,
             temporary_by_send=temporary_by_send,
         )
-        if plugins is not None and isinstance(self.broker, PluggedBroker):
+        if plugins is not None and isinstance(self.broker, FilteredBroker):
             addresses = {"openwire": "tcp://host:61616", "dataDirectory": "/data"}
-            self.broker.plug_in(plugins, statistics_format, usage_limits, addresses)
-            if plugins.event_log is not None and isinstance(self.broker, LoggedBroker):
-                self.broker.log_events(plugins.event_log)
+            plug_in(self.broker, plugins, statistics_format, usage_limits, addresses)
 
     @property
     def now(self) -> Time:

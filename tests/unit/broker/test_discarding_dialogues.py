@@ -12,7 +12,7 @@ import pytest
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.plugins.discarding_plugin import MAX_KNOWN, Discarding, DiscardingSettings, name_pattern
-from spanwire.broker.plugins.plugged_broker import PluginSettings
+from spanwire.broker.plugins.plugins import PluginSettings
 from spanwire.broker.policy.policy_entry import DeadLetterStrategy, IndividualNames, PolicyEntry
 from spanwire.broker.routing.dead_letters import DROP, KEEP
 from spanwire.model.acks import POISON_ACK

@@ -1,4 +1,5 @@
-"""The plug-ins of ActiveMQ that change or log requests to a broker. Pure.
+"""The plug-ins of ActiveMQ that change, log or answer the requests of clients. Pure.
 
-A *plugged broker* carries out requests through its plug-ins. A broker without plug-ins is a plain `Broker`.
+A *filter* sees the requests of clients before the broker does, in a chain. A *rule* decides about dead letters.
+`plugins` puts both together. A broker without filters is a plain `Broker`.
 """

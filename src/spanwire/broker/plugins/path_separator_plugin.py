@@ -6,41 +6,59 @@ from dataclasses import replace
 from typing import Final
 
 from spanwire.broker.connections.connection_state import ConnectionState
-from spanwire.broker.dispatch.memory_usage import UsageLimits
-from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.plugins.plugged_broker import PluggedBroker, PluginSettings
-from spanwire.broker.ports import MessageConsumer, StatisticsFormat
+from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.plugins.broker_filter import BrokerFilter
 from spanwire.model.destination import SCHEMES, Destination, check_name, parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import MessageFormatError, ProtocolError
-from spanwire.model.ids import AnyTransactionId
 from spanwire.model.info import ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
 MAX_KNOWN: Final = 1_000  # remembered names; all are forgotten at this number
 
 
-class SeparatedBroker(PluggedBroker):
-    """Replaces the separator in every name that a client writes, before all other work."""
+class PathSeparatorFilter(BrokerFilter):
+    """Replaces the separator in every name that a client writes."""
 
-    _separator: str
-    _known: dict[str, Destination]
+    def __init__(self, separator: str, formats: MessageFormats) -> None:
+        self._separator: Final[str] = separator
+        self._formats: Final[MessageFormats] = formats
+        self._known: Final[dict[str, Destination]] = {}
 
-    def plug_in(
-        self,
-        plugins: PluginSettings,
-        statistics_format: StatisticsFormat | None,
-        limits: UsageLimits,
-        addresses: dict[str, str],
-    ) -> None:
-        """Install plug-ins as `PluggedBroker.plug_in` does."""
-        super().plug_in(plugins, statistics_format, limits, addresses)
-        self._separator = plugins.path_separator
-        self._known = {}
+    def resolve_destination(self, state: ConnectionState, destination: Destination) -> Destination:
+        """Return ``destination`` with dots; ``destination`` itself if it has no separator."""
+        return self._dotted(destination)
+
+    def add_producer(self, state: ConnectionState, info: ProducerInfo) -> ProducerInfo:
+        """Return the announcement with the destination with dots."""
+        destination = info.destination
+        if destination is None:
+            return info
+        other = self._dotted(destination)
+        return info if other is destination else ProducerInfo(info.producer_id, other, info.window_size)
+
+    def add_consumer(self, state: ConnectionState, info: ConsumerInfo) -> ConsumerInfo:
+        """Return the announcement with the destination with dots."""
+        other = self._dotted(info.destination)
+        return info if other is info.destination else replace(info, destination=other)
+
+    def send(self, state: ConnectionState, message: Message, now: Time) -> Message:
+        """Return the message with the destination with dots.
+
+        Raises:
+            MessageFormatError: the message cannot be given another destination.
+        """
+        other = self._dotted(message.destination)
+        if other is message.destination:
+            return message
+        try:
+            return self._formats.format(message.format_id).readdressed(message, other, False)
+        except ProtocolError as error:
+            raise MessageFormatError(f"a message cannot be given the address {other}: {error}") from None
 
     def _dotted(self, destination: Destination) -> Destination:
         separator = self._separator
-        if not separator or separator not in destination.name:
+        if separator not in destination.name:
             return destination
         name = destination.qualified_name
         found = self._known.get(name)
@@ -50,49 +68,6 @@ class SeparatedBroker(PluggedBroker):
                 self._known.clear()
             self._known[name] = found
         return found
-
-    def add_producer(self, state: ConnectionState, info: ProducerInfo, now: Time) -> None:
-        """Add a producer as `Broker.add_producer` does."""
-        destination = info.destination
-        if destination is not None:
-            other = self._dotted(destination)
-            if other is not destination:
-                info = ProducerInfo(info.producer_id, other, info.window_size)
-        super().add_producer(state, info, now)
-
-    def add_consumer(
-        self,
-        state: ConnectionState,
-        info: ConsumerInfo,
-        consumer: MessageConsumer,
-        now: Time,
-        automatic: bool = False,
-    ) -> Subscription:
-        """Add a consumer as `Broker.add_consumer` does."""
-        other = self._dotted(info.destination)
-        if other is not info.destination:
-            info = replace(info, destination=other)
-        return super().add_consumer(state, info, consumer, now, automatic)
-
-    def add_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
-        """Create a destination as `Broker.add_destination` does."""
-        super().add_destination(state, self._dotted(destination), now)
-
-    def remove_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
-        """Remove a destination as `Broker.remove_destination` does."""
-        super().remove_destination(state, self._dotted(destination), now)
-
-    def send(
-        self, state: ConnectionState, message: Message, transaction_id: AnyTransactionId | None, token: int, now: Time
-    ) -> bool:
-        """Send as `Broker.send` does, to the destination with dots."""
-        other = self._dotted(message.destination)
-        if other is not message.destination:
-            try:
-                message = self.formats.format(message.format_id).readdressed(message, other, False)
-            except ProtocolError as error:
-                raise MessageFormatError(f"a message cannot be given the address {other}: {error}") from None
-        return super().send(state, message, transaction_id, token, now)
 
 
 def dotted(destination: Destination, separator: str) -> Destination:

@@ -24,6 +24,7 @@ from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.plugins.broker_filter import BrokerFilter
 from spanwire.broker.plugins.statistics_entries import BrokerEntries, DestinationEntries, subscription_entries
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import StatisticsFormat
@@ -32,6 +33,7 @@ from spanwire.broker.routing.message_router import Sending
 from spanwire.broker.scheduler.scheduler import NoConnection
 from spanwire.broker.security.access_control import Rights
 from spanwire.model.destination import QUEUE, TOPIC, Destination
+from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
@@ -312,3 +314,14 @@ class StatisticsRequests(BrokerDestination):
         self._oldest = messages[0]
         self._waits = False
         self._context.schedule(self)
+
+
+class StatisticsFilter(BrokerFilter):
+    """Answers messages that request statistics; passes all others on."""
+
+    def __init__(self, requests: StatisticsRequests) -> None:
+        self._requests: Final[StatisticsRequests] = requests
+
+    def send(self, state: ConnectionState, message: Message, now: Time) -> Message | None:
+        """Return ``message``, or None if the answer to a request has begun."""
+        return self._requests.intercept(state, message)

@@ -8,7 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.message_formats import MessageFormats
+from spanwire.broker.plugins.broker_filter import BrokerFilter
+from spanwire.broker.security.authorization import ANONYMOUS
+from spanwire.model.environment import Time
 from spanwire.model.errors import MessageFormatError, ProtocolError
 from spanwire.model.message import Message
 
@@ -79,3 +83,21 @@ class Stamping:
             raise MessageFormatError(
                 f"a message cannot be given the broker's time, delivery mode or user: {error}"
             ) from None
+
+
+class StampingFilter(BrokerFilter):
+    """Changes each sent message."""
+
+    def __init__(self, stamping: Stamping) -> None:
+        self._stamping: Final[Stamping] = stamping
+
+    def send(self, state: ConnectionState, message: Message, now: Time) -> Message:
+        """Return the message with its changes."""
+        return self._stamping.stamped(message, now.wall_ms, _user_of(state))
+
+
+def _user_of(state: ConnectionState) -> str:
+    """Return the user name of a connection, empty for an anonymous one."""
+    principal = state.principal
+    nameless = not state.info.user_name and principal.name == ANONYMOUS and not principal.groups
+    return "" if nameless else principal.name

@@ -16,7 +16,7 @@ from spanwire.broker.dispatch.memory_usage import DEFAULT_MEMORY_LIMIT_BYTES
 from spanwire.broker.dispatch.virtual_settings import VirtualSettings
 from spanwire.broker.persistence.producer_audit import MAX_PRODUCERS
 from spanwire.broker.persistence.sequence_window import DEFAULT_DEPTH
-from spanwire.broker.plugins.plugged_broker import PluginSettings
+from spanwire.broker.plugins.plugins import PluginSettings
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.scheduler.schedule import DEFAULT_MAX_REPEAT, SchedulerSettings
 from spanwire.broker.security.authorization_map import AccessList, AuthorizationEntry

@@ -10,8 +10,8 @@ import pytest
 from spanwire.broker.broker import Broker
 from spanwire.broker.plugins.discarding_plugin import DiscardingSettings
 from spanwire.broker.plugins.event_log import EventLogSettings
-from spanwire.broker.plugins.logging_plugin import LoggedBroker
-from spanwire.broker.plugins.plugged_broker import PluggedBroker, PluginSettings
+from spanwire.broker.plugins.filtered_broker import FilteredBroker
+from spanwire.broker.plugins.plugins import PluginSettings
 from spanwire.broker.plugins.redelivery_plugin import RedeliveryEntry, RedeliveryPolicy, RedeliverySettings
 from spanwire.broker.plugins.timestamp_plugin import TimeStampSettings
 from spanwire.model.destination import parse_destination
@@ -79,8 +79,7 @@ def test_messages_may_name_their_users(principal: str) -> None:
 def test_a_plugin_is_read_with_its_defaults_and_without(inside: str, expected: PluginSettings) -> None:
     plugins = read(inside).plugins
     assert plugins == expected
-    made = broker_class(plugins)
-    assert made is (LoggedBroker if expected.event_log is not None else PluggedBroker)
+    assert broker_class(plugins) is FilteredBroker
 
 
 def test_redelivery_is_read_with_its_policies() -> None:

@@ -17,7 +17,7 @@ from spanwire.broker.plugins.discarding_plugin import (
     name_pattern,
 )
 from spanwire.broker.plugins.event_log import EventLogSettings
-from spanwire.broker.plugins.plugged_broker import PluginSettings
+from spanwire.broker.plugins.plugins import PluginSettings
 from spanwire.broker.plugins.redelivery_plugin import (
     LEAST_DELAY_MS,
     NO_MAXIMUM,

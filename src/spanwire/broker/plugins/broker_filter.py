@@ -1,0 +1,82 @@
+"""The base of plug-ins that see the requests of clients before the broker does (ActiveMQ's ``BrokerFilter``)."""
+
+from __future__ import annotations
+
+from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.ports import MessageConsumer
+from spanwire.model.destination import Destination
+from spanwire.model.environment import Time
+from spanwire.model.ids import ConsumerId, MessageId, ProducerId, SessionId, TransactionId
+from spanwire.model.info import ConsumerInfo, ProducerInfo
+from spanwire.model.message import Message
+
+
+class BrokerFilter:
+    """Sees each request before the next filter of a `FilteredBroker`; the broker is behind the last one.
+
+    A plug-in overrides the requests that it is about; all other requests pass unchanged. A method that returns its
+    argument or a substitute decides what the next filter sees. A method that raises a `JmsError` refuses the request.
+    """
+
+    def connection_added(self, state: ConnectionState) -> None:
+        """See a new connection, after its login."""
+
+    def remove_connection(self, state: ConnectionState) -> None:
+        """See that a connection is to be removed."""
+
+    def add_session(self, state: ConnectionState, session_id: SessionId) -> None:
+        """See a new session."""
+
+    def remove_session(self, state: ConnectionState, session_id: SessionId) -> None:
+        """See that a session is to be closed."""
+
+    def add_producer(self, state: ConnectionState, info: ProducerInfo) -> ProducerInfo:
+        """Return the announcement of a new producer."""
+        return info
+
+    def remove_producer(self, state: ConnectionState, producer_id: ProducerId) -> None:
+        """See that a producer is to be removed."""
+
+    def add_consumer(self, state: ConnectionState, info: ConsumerInfo) -> ConsumerInfo:
+        """Return the announcement of a new consumer."""
+        return info
+
+    def wrap_consumer(self, info: ConsumerInfo, consumer: MessageConsumer) -> MessageConsumer:
+        """Return the receiver of the dispatches to a new consumer. Called before `add_consumer`."""
+        return consumer
+
+    def remove_consumer(self, state: ConnectionState, consumer_id: ConsumerId) -> None:
+        """See that a consumer is to be removed."""
+
+    def unsubscribe(self, state: ConnectionState, name: str) -> None:
+        """See that a durable subscription is to be deleted."""
+
+    def resolve_destination(self, state: ConnectionState, destination: Destination) -> Destination:
+        """Return the destination that a client wants to create or remove."""
+        return destination
+
+    def send(self, state: ConnectionState, message: Message, now: Time) -> Message | None:
+        """Return the message to be sent, or None if the filter has answered the message itself."""
+        return message
+
+    def acknowledge(self, subscription: Subscription, last: MessageId | None, count: int) -> None:
+        """See an acknowledgement of ``count`` messages up to ``last``."""
+
+    def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, count: int) -> None:
+        """See ``count`` single acknowledgements of one producer's messages."""
+
+    def pull(self, subscription: Subscription, timeout_ms: int) -> None:
+        """See a request for one message."""
+
+    def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
+        """See the start of a local transaction."""
+
+    def commit(self, state: ConnectionState, transaction_id: TransactionId) -> None:
+        """See the commit of a local transaction."""
+
+    def rollback(self, state: ConnectionState, transaction_id: TransactionId) -> None:
+        """See the rollback of a local transaction."""
+
+    def stop(self) -> None:
+        """See that the broker stops."""
