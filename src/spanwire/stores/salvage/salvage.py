@@ -143,19 +143,24 @@ class Salvage:
         self._close()
 
     def _record_at(self, number: int, offset: int) -> Record | None:
-        block = self.disk.read(segment_name(number), offset, HEADER_SIZE)
+        block = self._read_patched(segment_name(number), offset, HEADER_SIZE)
         return read_record(memoryview(block), 0, len(block), self.seeds[number], offset)
 
     def _drop(self, number: int, offset: int, length: int) -> None:
         """Makes a good record one that says nothing."""
         name = segment_name(number)
-        payload = self.disk.read(name, offset + HEADER_SIZE, length)
-        patch = (offset, filler_header(self.seeds[number], offset, payload))
+        payload = self._read_patched(name, offset + HEADER_SIZE, length)
+        header = filler_header(self.seeds[number], offset, payload)
         file = self.patched.get(name)
         if file is None:
-            self.patched[name] = PatchedFile(name, self._sizes[name], [patch])
+            self.patched[name] = PatchedFile(name, self._sizes[name], [(offset, header)])
         else:
-            file.patches.append(patch)
+            file.add(offset, header)
+
+    def _read_patched(self, name: str, offset: int, length: int) -> bytes:
+        """Read a segment as `disk` shows it."""
+        file = self.patched.get(name)
+        return self._disk.read(name, offset, length) if file is None else file.read(self._disk, offset, length)
 
     # One segment after the other
 

@@ -15,8 +15,10 @@ from typing import Final, cast
 import pytest
 
 from spanwire._build import COMPILED
+from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.errors import StoreError
+from spanwire.stores.journal.segments.patches import READ_UNIT
 from spanwire.stores.journal.segments.record import (
     BODY,
     CHECKPOINT,
@@ -491,6 +493,25 @@ def test_a_message_that_nobody_can_read_is_put_aside() -> None:
     after, _, found = repaired(disk)
     assert "message 2 of queue://A cannot be read" in found.findings[0].text
     assert sorted(recovered_state(after)["queue://A"]) == [1, 3]
+
+
+def test_of_many_patches_a_read_looks_at_those_of_its_page_alone() -> None:
+    driver = JournalDriver(segment_bytes=1 << 20)
+    unit = [(A, plain_message(A, number)) for number in range(2000)]
+    driver.store.append_unit(unit, [], [])
+    driver.turn()
+    found = inspect(driver.disk, MessageFormats({}), lambda what, done, total: None)
+    assert len(found.findings) == 2000
+    assert found.salvage is not None
+    file = max(found.salvage.patched.values(), key=lambda patched: len(patched.patches))
+    assert len(file.patches) == 2000
+    looked_at = sum(len(file.indices_in(offset, HEADER_SIZE)) for offset, _ in file.patches)
+    assert looked_at < 2000 * 2 * (READ_UNIT // HEADER_SIZE)
+    contents = driver.disk.contents()[file.source]
+    whole = file.read(driver.disk, 0, len(contents))
+    pages = [file.read(driver.disk, offset, 1000) for offset in range(0, len(contents), 1000)]
+    assert whole == b"".join(pages)
+    assert whole != contents
 
 
 def resealed(data: bytes, seed: int, record: Record, payload: bytes) -> bytes:

@@ -14,18 +14,44 @@ READ_UNIT: Final = 4096  # what a disk that cannot read a place gives up
 
 
 class PatchedFile:
-    """A file of ``size`` bytes: those of the file ``source`` ("": zeros) with ``patches`` (offset, bytes) over them."""
+    """A file of ``size`` bytes: those of the file ``source`` ("": zeros) with ``patches`` (offset, bytes) over them.
 
-    __slots__ = ("patches", "size", "source")
+    Patches are added by `add` alone: a table by pages finds those of a range, however many a file has.
+    """
+
+    __slots__ = ("_by_page", "patches", "size", "source")
 
     def __init__(self, source: str, size: int, patches: list[tuple[int, bytes]]) -> None:
         self.source: Final[str] = source
         self.size = size
-        self.patches: Final[list[tuple[int, bytes]]] = patches
+        self.patches: Final[list[tuple[int, bytes]]] = []
+        self._by_page: Final[dict[int, list[int]]] = {}
+        for offset, replacement in patches:
+            self.add(offset, replacement)
+
+    def add(self, offset: int, replacement: bytes) -> None:
+        """Put one more patch over the bytes and the patches so far."""
+        index = len(self.patches)
+        self.patches.append((offset, replacement))
+        for page in range(offset // READ_UNIT, (offset + len(replacement) - 1) // READ_UNIT + 1):
+            self._by_page.setdefault(page, []).append(index)
 
     def is_changed(self, name: str, size: int) -> bool:
         """Whether the file ``name`` of ``size`` bytes is anything else than this."""
         return self.source != name or self.size != size or len(self.patches) > 0
+
+    def indices_in(self, offset: int, length: int) -> list[int]:
+        """Return the indices of all patches in the pages of a range, in the order in which they were added."""
+        first = offset // READ_UNIT
+        last = (offset + length - 1) // READ_UNIT
+        if last - first >= len(self._by_page):
+            return list(range(len(self.patches)))
+        if first == last:
+            return self._by_page.get(first, [])
+        indices: set[int] = set()
+        for page in range(first, last + 1):
+            indices.update(self._by_page.get(page, []))
+        return sorted(indices)
 
     def read(self, disk: Disk, offset: int, length: int) -> bytes:
         """Bytes of the patched file; what cannot be read is zeros."""
@@ -36,7 +62,8 @@ class PatchedFile:
         if self.source != "":
             found = read_what_can_be(disk, self.source, offset, end - offset)
             data[: len(found)] = found
-        for start, replacement in self.patches:
+        for index in self.indices_in(offset, end - offset):
+            start, replacement = self.patches[index]
             stop = start + len(replacement)
             if stop > offset and start < end:
                 first = max(start, offset)
