@@ -219,7 +219,10 @@ class MessageStore(Protocol):
         ...
 
     def position(self) -> int:
-        """Return the position of all calls so far. The caller waits for the position, so the store must sync soon."""
+        """Return the position of all calls so far. The caller waits for the position, so the store must sync soon.
+
+        The store reports the position by `Broker.stored` also if all calls so far are stored already.
+        """
         ...
 
     def used_bytes(self) -> int:
