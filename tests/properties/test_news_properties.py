@@ -48,7 +48,7 @@ class Play:
             kind: self.stage.peer(kind).consumes(f"topic://ActiveMQ.Advisory.{kind}.Queue.Q") for kind in KINDS
         }
         self.producer: Peer = self.stage.peer("p")
-        self.consuming: Peer = self.stage.peer("c")
+        self.consumer_registry: Peer = self.stage.peer("c")
         self.consumer: Listener | None = None
         self.listeners: list[Listener] = []
         self.out: list[str] = []
@@ -85,7 +85,7 @@ class Play:
 
     def consume(self, prefetch: int) -> None:
         if self.consumer is None:
-            self.consumer = self.consuming.consumes(QUEUE, prefetch=prefetch)
+            self.consumer = self.consumer_registry.consumes(QUEUE, prefetch=prefetch)
             self.listeners.append(self.consumer)
 
     def settle(self, ack_type: int, flushed: bool) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.dispatch.connection_output import Outlet
-from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
@@ -89,10 +89,10 @@ class SilentConsumer:
 
 def consumer(number: int, selector: str | None) -> QueueConsumer:
     info = ConsumerInfo(ConsumerId("ID:c", 1, number), Destination(QUEUE, "Q"))
-    outlet = Outlet(SilentConnection(), [], MemoryUsage(0))
+    output = ConnectionOutput(SilentConnection(), [], MemoryUsage(0))
     parsed = None if selector is None else parse_selector(selector)
-    values = BoundMessageValues(MessageFormats({}))
-    return QueueConsumer(Subscription(info, SilentConsumer(), outlet, Principal("p"), parsed, values, False))
+    values = MessageEvaluationContext(MessageFormats({}))
+    return QueueConsumer(Subscription(info, SilentConsumer(), output, Principal("p"), parsed, values, False))
 
 
 def matching(consumers: list[QueueConsumer], message: TypedMessage) -> set[QueueConsumer]:

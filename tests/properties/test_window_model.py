@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.dispatch.connection_output import Outlet
-from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
@@ -26,10 +26,10 @@ COUNT = 2 * TRIM_AT + 600
 
 
 def window() -> Subscription:
-    values = BoundMessageValues(MessageFormats({}))
-    outlet = Outlet(SilentConnection(), [], MemoryUsage(0))
+    values = MessageEvaluationContext(MessageFormats({}))
+    output = ConnectionOutput(SilentConnection(), [], MemoryUsage(0))
     info = ConsumerInfo(ConsumerId("ID:c", 1, 1), ORDERS, prefetch_size=COUNT)
-    return Subscription(info, SilentConsumer(), outlet, Principal("p"), None, values, False)
+    return Subscription(info, SilentConsumer(), output, Principal("p"), None, values, False)
 
 
 def reference(number: int, sequence: int) -> MessageReference:

@@ -8,15 +8,15 @@ from spanwire.broker.admin.administration import Administration
 from spanwire.broker.admin.broker_overview import Overview
 from spanwire.broker.admin.queue_operations import Operations
 from spanwire.broker.advisories.advisory_topics import Advisories
-from spanwire.broker.connection_cleanup import Departures
+from spanwire.broker.connection_cleanup import ConnectionCleanup
 from spanwire.broker.connections.connections import Connections
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
-from spanwire.broker.destinations.durable_subscriptions import Durables
+from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.connection_output import Outlet
-from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.virtual_route import VirtualRoutes
@@ -26,8 +26,8 @@ from spanwire.broker.exactly_once.range_reader import CursorRanges
 from spanwire.broker.exactly_once.requests import Control
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.persistence.producer_audit import ProducerAudit
-from spanwire.broker.persistence.reply_queue import WaitingLine
-from spanwire.broker.persistence.unsynced_bytes import Unstored, unstored_limit
+from spanwire.broker.persistence.reply_queue import ReplyQueue
+from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes, unsynced_limit
 from spanwire.broker.policy.policy_entry import PolicyMap
 from spanwire.broker.ports import (
     AdvisoryFormat,
@@ -36,24 +36,24 @@ from spanwire.broker.ports import (
     MessageStore,
 )
 from spanwire.broker.reconfiguration import Reconfiguration
-from spanwire.broker.recovery import Reopening
+from spanwire.broker.recovery import StateRecovery
 from spanwire.broker.reserved_destinations import CONTROL
 from spanwire.broker.routing.acknowledgements import Acknowledgements
-from spanwire.broker.routing.consumers import Consuming
+from spanwire.broker.routing.consumers import ConsumerRegistry
 from spanwire.broker.routing.dead_letters import DeadLetters
 from spanwire.broker.routing.flow_control import FlowControl
-from spanwire.broker.routing.message_router import Sending
-from spanwire.broker.routing.producers import Producing
+from spanwire.broker.routing.message_router import MessageRouter
+from spanwire.broker.routing.producers import ProducerRegistry
 from spanwire.broker.routing.sessions import Sessions
 from spanwire.broker.routing.virtual_destinations import VirtualDestinations
 from spanwire.broker.scheduler.schedule import SchedulerSettings
 from spanwire.broker.scheduler.scheduler import Scheduler
-from spanwire.broker.security.access_control import Rights
-from spanwire.broker.security.audit_log import Audit
+from spanwire.broker.security.access_control import AccessControl
+from spanwire.broker.security.audit_log import AuditLog
 from spanwire.broker.security.login import Logins
 from spanwire.broker.security.unfinished_logins import UnfinishedLogins
 from spanwire.broker.timers import Timers
-from spanwire.broker.transactions.local_transactions import Committing
+from spanwire.broker.transactions.local_transactions import LocalTransactions
 from spanwire.broker.transactions.xa_recovery import RecoveredBranches
 from spanwire.broker.transactions.xa_transactions import XaTransactions
 from spanwire.model.environment import IdGenerator
@@ -84,115 +84,117 @@ class Rooms:
     ) -> None:
         self.usage: Final[MemoryUsage] = MemoryUsage(limits.memory_bytes)
         self.context: Final[BrokerContext] = BrokerContext(store, formats)
-        audit = Audit(self.context)
+        audit = AuditLog(self.context)
         self.unfinished_logins: Final[UnfinishedLogins] = UnfinishedLogins()
         self.logins: Final[Logins] = Logins(authenticator, self.context, audit)
-        self.rights: Final[Rights] = Rights(authorizer, audit)
+        self.access: Final[AccessControl] = AccessControl(authorizer, audit)
         routes = VirtualRoutes(virtual)
         self.map: Final[DestinationMap] = DestinationMap(self.context, policies, self.usage, routes)
         self.advisories: Final[Advisories | None] = None if advisory_format is None else Advisories(
-            self.context, self.map, advisory_format, self.rights, formats, anonymous_producer_advisories,
+            self.context, self.map, advisory_format, self.access, formats, anonymous_producer_advisories,
             ids.next_id() if virtual.told_on_creation else "",
         )  # fmt: skip
-        self.waiting: Final[WaitingLine] = WaitingLine()
+        self.waiting: Final[ReplyQueue] = ReplyQueue()
         self.destinations: Final[Destinations] = Destinations(
-            self.context, self.map, self.rights, self.advisories, temporary_by_send
+            self.context, self.map, self.access, self.advisories, temporary_by_send
         )
-        self.unstored: Final[Unstored] = Unstored(store, unstored_limit(limits))
+        self.unsynced: Final[UnsyncedBytes] = UnsyncedBytes(store, unsynced_limit(limits))
         self.flow: Final[FlowControl] = FlowControl(
-            self.context, self.map, limits, policies.lowest_store_mark(), self.unstored
+            self.context, self.map, limits, policies.lowest_store_mark(), self.unsynced
         )
-        self.dead_letters: Final[DeadLetters] = DeadLetters(self.context, self.destinations, formats, self.unstored)
-        self.context.office = self.dead_letters
-        values = BoundMessageValues(formats)
+        self.dead_letters: Final[DeadLetters] = DeadLetters(self.context, self.destinations, formats, self.unsynced)
+        self.context.dead_letter_handler = self.dead_letters
+        values = MessageEvaluationContext(formats)
         self.operations: Final[Operations] = Operations(
-            self.context, self.map, self.destinations, formats, self.unstored
+            self.context, self.map, self.destinations, formats, self.unsynced
         )
-        self.sending: Final[Sending] = Sending(
+        self.router: Final[MessageRouter] = MessageRouter(
             self.context,
             self.map,
             self.destinations,
             formats,
-            self.rights,
+            self.access,
             self.waiting,
-            self.unstored,
+            self.unsynced,
             self.dead_letters,
             self.flow,
             producer_audit,
-            VirtualDestinations(self.map, self.destinations, self.rights, self.flow, values),
+            VirtualDestinations(self.map, self.destinations, self.access, self.flow, values),
         )
-        self.flow.sender = self.sending
+        self.flow.sender = self.router
         self.scheduler: Final[Scheduler | None] = None if scheduler is None else Scheduler(
-            scheduler, self.context, policies, self.usage, self.sending, self.flow, formats, self.rights,
-            self.dead_letters, self.unstored, producer_audit, ids,
+            scheduler, self.context, policies, self.usage, self.router, self.flow, formats, self.access,
+            self.dead_letters, self.unsynced, producer_audit, ids,
         )  # fmt: skip
-        self.sending.delayed = self.scheduler
-        self.committing: Final[Committing] = Committing(
+        self.router.delayed = self.scheduler
+        self.local_transactions: Final[LocalTransactions] = LocalTransactions(
             self.context,
-            self.sending,
+            self.router,
             self.destinations,
             self.dead_letters,
-            self.unstored,
+            self.unsynced,
             producer_audit,
             self.flow,
         )
-        self.producing: Final[Producing] = Producing(self.map, self.destinations, self.rights, self.advisories)
-        self.durables: Final[Durables] = Durables(
-            self.context, self.map, policies, self.usage, self.rights, values, self.advisories
+        self.producer_registry: Final[ProducerRegistry] = ProducerRegistry(
+            self.map, self.destinations, self.access, self.advisories
         )
-        self.consuming: Final[Consuming] = Consuming(
+        self.durables: Final[DurableSubscriptions] = DurableSubscriptions(
+            self.context, self.map, policies, self.usage, self.access, values, self.advisories
+        )
+        self.consumer_registry: Final[ConsumerRegistry] = ConsumerRegistry(
             self.context,
             self.map,
             self.destinations,
             policies,
-            self.rights,
+            self.access,
             values,
             self.advisories,
             self.durables,
         )
         self.acknowledgements: Final[Acknowledgements] = Acknowledgements(
-            self.context, self.consuming, self.sending, self.flow
+            self.context, self.consumer_registry, self.router, self.flow
         )
         self.cursors: Final[Cursors] = Cursors(
-            self.context, self.map, self.destinations, self.rights, self.unstored, self.flow
+            self.context, self.map, self.destinations, self.access, self.unsynced, self.flow
         )
-        self.consuming.ranges = CursorRanges(self.context, self.cursors)
-        self.sinks: Final[Sinks] = Sinks(self.context, self.rights, self.flow, self.unstored, CONTROL)
-        self.sending.control = Control(
-            self.context, self.cursors, self.sinks, self.map, self.destinations, self.sending, formats, self.rights,
-            self.unstored, self.usage, ids,
+        self.consumer_registry.ranges = CursorRanges(self.context, self.cursors)
+        self.sinks: Final[Sinks] = Sinks(self.context, self.access, self.flow, self.unsynced, CONTROL)
+        self.router.control = Control(
+            self.context, self.cursors, self.sinks, self.map, self.destinations, self.router, formats, self.access,
+            self.unsynced, self.usage, ids,
         )  # fmt: skip
         recovered = RecoveredBranches(self.context, self.map, self.destinations, self.scheduler)
         self.xa: Final[XaTransactions] = XaTransactions(
             self.context,
-            self.rights,
-            self.committing,
-            self.sending,
-            self.consuming,
+            self.access,
+            self.local_transactions,
+            self.router,
+            self.consumer_registry,
             self.flow,
             recovered,
         )
-        self.reopening: Final[Reopening] = Reopening(
+        self.state_recovery: Final[StateRecovery] = StateRecovery(
             self.xa, self.destinations, self.durables, self.scheduler, self.cursors, self.sinks
         )
-        self.dirty: Final[list[Outlet]] = []
+        self.dirty: Final[list[ConnectionOutput]] = []
         self.connections: Final[Connections] = Connections(name, self.usage, self.dirty, max_uncommitted)
-        self.departures: Final[Departures] = Departures(
-            self.context, self.connections, self.xa, self.consuming, self.producing, self.flow, self.destinations,
-            self.advisories,
+        self.connection_cleanup: Final[ConnectionCleanup] = ConnectionCleanup(
+            self.context, self.connections, self.xa, self.consumer_registry, self.producer_registry, self.flow,
+            self.destinations, self.advisories,
         )  # fmt: skip
-        self.committing.owner = self.departures
-        self.sessions: Final[Sessions] = Sessions(self.departures)
+        self.local_transactions.owner = self.connection_cleanup
+        self.sessions: Final[Sessions] = Sessions(self.connection_cleanup)
         self.administration: Final[Administration] = Administration(
-            self.context, self.connections, self.departures, self.destinations, self.durables, self.flow
+            self.context, self.connections, self.connection_cleanup, self.destinations, self.durables, self.flow
         )
         self.overview: Final[Overview] = Overview(
             self.context, self.map, self.connections, self.usage, limits, self.flow, self.xa
         )
         self.timers: Final[Timers] = Timers(
-            self.context, self.map, self.destinations, self.durables, self.consuming, self.flow, self.scheduler,
+            self.context, self.map, self.destinations, self.durables, self.consumer_registry, self.flow, self.scheduler,
             policies, upkeep,
         )  # fmt: skip
         self.reconfiguration: Final[Reconfiguration] = Reconfiguration(
-            self.map, policies, routes, self.rights, self.logins, self.flow, self.timers
+            self.map, policies, routes, self.access, self.logins, self.flow, self.timers
         )

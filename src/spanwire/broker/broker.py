@@ -105,29 +105,29 @@ class Broker:
         self._context: Final = self.assembly.context
         self.unfinished_logins: Final = self.assembly.unfinished_logins
         self._logins: Final = self.assembly.logins
-        self._rights: Final = self.assembly.rights
+        self._access: Final = self.assembly.access
         self._map: Final = self.assembly.map
         self.advisories: Final = self.assembly.advisories
         self._waiting: Final = self.assembly.waiting
         self._destinations: Final = self.assembly.destinations
-        self._unstored: Final = self.assembly.unstored
+        self._unsynced: Final = self.assembly.unsynced
         self._flow: Final = self.assembly.flow
         self._dead_letters: Final = self.assembly.dead_letters
         self.operations: Final = self.assembly.operations
-        self._sending: Final = self.assembly.sending
+        self._router: Final = self.assembly.router
         self._scheduler: Final = self.assembly.scheduler
-        self._committing: Final = self.assembly.committing
-        self._producing: Final = self.assembly.producing
+        self._local_transactions: Final = self.assembly.local_transactions
+        self._producer_registry: Final = self.assembly.producer_registry
         self._sessions: Final = self.assembly.sessions
         self._durables: Final = self.assembly.durables
         self.remote_subscribers: Final = self.assembly.durables.remote_subscribers
-        self._consuming: Final = self.assembly.consuming
+        self._consumer_registry: Final = self.assembly.consumer_registry
         self._acknowledgements: Final = self.assembly.acknowledgements
         self.xa: Final = self.assembly.xa
-        self._reopening: Final = self.assembly.reopening
+        self._state_recovery: Final = self.assembly.state_recovery
         self._dirty: Final = self.assembly.dirty
         self._connections: Final = self.assembly.connections
-        self._departures: Final = self.assembly.departures
+        self._connection_cleanup: Final = self.assembly.connection_cleanup
         self._timers: Final = self.assembly.timers
         self.reconfiguration: Final = self.assembly.reconfiguration
         self.administration: Final = self.assembly.administration
@@ -150,7 +150,7 @@ class Broker:
         predecessor = self._connections.predecessor(info, principal)
         if predecessor is not None:
             complete(predecessor)
-            predecessor.outlet.close_with(JmsError("the client has connected again"))
+            predecessor.output.close_with(JmsError("the client has connected again"))
             self.remove_connection(predecessor, now)
             complete(predecessor)
         state = self._connections.enter(connection, info, principal)
@@ -177,7 +177,7 @@ class Broker:
         if state.removed or state.is_leaving:
             return
         self._turn(now)
-        self._departures.leave(state)
+        self._connection_cleanup.leave(state)
 
     def complete(self, state: ConnectionState) -> None:
         """Finish the connection's job at once, because the transport delivers further input."""
@@ -190,26 +190,26 @@ class Broker:
 
     def mark_dirty(self, state: ConnectionState) -> None:
         """Flush the connection at the end of this turn."""
-        state.outlet.mark_dirty()
+        state.output.mark_dirty()
 
     def answer_when_stored(self, state: ConnectionState, token: int) -> bool:
         """Return True if the disk has all changes so far; otherwise answer ``token`` once the changes are stored."""
         complete(state)
-        return self._sending.answer_when_stored(state, token)
+        return self._router.answer_when_stored(state, token)
 
     def output_progress(self, state: ConnectionState, unsent_bytes: int, now: Time) -> None:
         """Record that the transport still holds ``unsent_bytes`` of the connection's output."""
-        became_writable = state.outlet.progress(unsent_bytes)
+        became_writable = state.output.progress(unsent_bytes)
         if state.removed or not (became_writable or state.automatic or self._flow.parked):
             return
         self._turn(now)
         if unsent_bytes == 0 and state.automatic:
-            self._consuming.acknowledge_flushed(state)
+            self._consumer_registry.acknowledge_flushed(state)
         if became_writable:
             for subscription in list(state.consumers.values()):
-                if not state.outlet.writable:
+                if not state.output.writable:
                     break  # the other consumers continue after the client has read
-                self._consuming.refill(subscription)
+                self._consumer_registry.refill(subscription)
         if self._flow.parked:
             self._flow.unpark()
 
@@ -233,12 +233,12 @@ class Broker:
         self._turn(now)
         self.check_own(state, info.producer_id.connection_id)
         self._sessions.check(state, info.producer_id.session_id, "Cannot add a producer")
-        self._producing.add(state, info)
+        self._producer_registry.add(state, info)
 
     def remove_producer(self, state: ConnectionState, producer_id: ProducerId, now: Time) -> None:
         """Remove a producer."""
         self._turn(now)
-        self._producing.remove(state, str(producer_id))
+        self._producer_registry.remove(state, str(producer_id))
 
     def add_consumer(
         self,
@@ -255,7 +255,7 @@ class Broker:
         self._turn(now)
         self.check_own(state, info.consumer_id.connection_id)
         self._sessions.check(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
-        subscription = self._consuming.add(state, info, consumer, automatic)
+        subscription = self._consumer_registry.add(state, info, consumer, automatic)
         if self.advisories is not None and may_hear(subscription):
             replay(self.advisories, self._map, self._connections.all(), subscription, self._context)
         return subscription
@@ -263,7 +263,7 @@ class Broker:
     def start_consumer(self, subscription: Subscription, now: Time) -> None:
         """Begin dispatch after the answer to the consumer's announcement is encoded."""
         self._turn(now)
-        self._consuming.start(subscription)
+        self._consumer_registry.start(subscription)
 
     def remove_consumer(
         self, state: ConnectionState, consumer_id: ConsumerId, last_delivered_sequence: int, now: Time
@@ -274,7 +274,7 @@ class Broker:
         """
         self._turn(now)
         complete(state)
-        self._consuming.remove(state, str(consumer_id), last_delivered_sequence)
+        self._consumer_registry.remove(state, str(consumer_id), last_delivered_sequence)
         self._flow.unpark()
 
     def unsubscribe(self, state: ConnectionState, name: str, now: Time) -> None:
@@ -286,7 +286,7 @@ class Broker:
     def set_prefetch(self, subscription: Subscription, prefetch_size: int, now: Time) -> None:
         """Change the prefetch of a consumer."""
         self._turn(now)
-        self._consuming.set_prefetch(subscription, prefetch_size)
+        self._consumer_registry.set_prefetch(subscription, prefetch_size)
 
     def add_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
         """Create a destination. A temporary destination belongs to this connection."""
@@ -305,7 +305,7 @@ class Broker:
         Raises:
             AuthorizationError: the right is missing.
         """
-        self._rights.check_bridge(state)
+        self._access.check_bridge(state)
 
     def add_remote_temporary(
         self, state: ConnectionState, destination: Destination, broker_path: tuple[str, ...], now: Time
@@ -327,7 +327,7 @@ class Broker:
             AuthorizationError: the id belongs to another connection.
         """
         if connection_id != state.connection_id:
-            self._rights.refuse(state, f"act for connection {printable(connection_id)}")
+            self._access.refuse(state, f"act for connection {printable(connection_id)}")
 
     def refuse(self, state: ConnectionState, what: str) -> None:
         """Write a refusal of ``what`` to the audit log and raise.
@@ -335,7 +335,7 @@ class Broker:
         Raises:
             AuthorizationError: always.
         """
-        self._rights.refuse(state, what)
+        self._access.refuse(state, what)
 
     def send(
         self, state: ConnectionState, message: Message, transaction_id: AnyTransactionId | None, token: int, now: Time
@@ -350,16 +350,16 @@ class Broker:
             complete(state)
         if transaction_id is None:
             if state.repeats:
-                if self._sending.is_repeated(state, message):
-                    return self._sending.answer_when_stored(state, token)
+                if self._router.is_repeated(state, message):
+                    return self._router.answer_when_stored(state, token)
                 if state.forwards and not message.destination.is_queue:
-                    return self._sending.send_over_link(state, message, token)
-            return self._sending.send(state, message, None, token)
+                    return self._router.send_over_link(state, message, token)
+            return self._router.send(state, message, None, token)
         transaction = self.xa.gathering(state, transaction_id)
-        if transaction.is_repeated or (state.repeats and self._sending.is_repeated(state, message)):
+        if transaction.is_repeated or (state.repeats and self._router.is_repeated(state, message)):
             return True
         try:
-            return self._sending.send(state, message, transaction, token)
+            return self._router.send(state, message, transaction, token)
         except JmsError as error:
             transaction.spoil(error)
             raise
@@ -427,32 +427,32 @@ class Broker:
     def pull(self, subscription: Subscription, timeout_ms: int, now: Time) -> None:
         """Request one message for a consumer without prefetch. ``timeout_ms`` 0 waits forever, -1 not at all."""
         self._turn(now)
-        self._consuming.pull(subscription, timeout_ms)
+        self._consumer_registry.pull(subscription, timeout_ms)
 
     def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Open a local transaction."""
         complete(state)
-        self._committing.begin(state, transaction_id)
+        self._local_transactions.begin(state, transaction_id)
 
     def commit(self, state: ConnectionState, transaction_id: TransactionId, token: int, now: Time) -> bool:
         """Commit a local transaction. Returns the same values as `send`."""
         self._turn(now)
         complete(state)
-        return self._committing.commit(state, transaction_id, token)
+        return self._local_transactions.commit(state, transaction_id, token)
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId, now: Time) -> None:
         """Roll back a local transaction. Messages acknowledged in the transaction are in flight again."""
         self._turn(now)
         complete(state)
-        self._committing.rollback(state, transaction_id)
+        self._local_transactions.rollback(state, transaction_id)
 
     def stored(self, position: int, now: Time) -> None:
         """Record that all changes up to ``position`` survive a power failure, and send the withheld answers."""
         self._turn(now)
-        self._unstored.stored(position)
+        self._unsynced.stored(position)
         self._flow.refresh()
         for waiting in self._waiting.advance(position):
-            self._sending.deferred.take(waiting)
+            self._router.deferred.take(waiting)
         if self._flow.parked:
             self._flow.unpark()
 
@@ -472,7 +472,7 @@ class Broker:
             if isinstance(state.job, ConnectionJob):
                 state.job.fail(JmsError(str(error)))
         for state in self._connections.all():
-            state.outlet.close_with(error)
+            state.output.close_with(error)
 
     def fetched(self, request: int, messages: list[Message | None], now: Time) -> None:
         """Take the store's result of one read."""
@@ -484,15 +484,15 @@ class Broker:
     def take_dirty(self) -> list[ClientConnection]:
         """Remove and return the connections with output. Each must be flushed once."""
         connections: list[ClientConnection] = []
-        for outlet in self._dirty:
-            outlet.dirty = False
-            connections.append(outlet.connection)
+        for output in self._dirty:
+            output.dirty = False
+            connections.append(output.connection)
         self._dirty.clear()
         return connections
 
     def is_behind(self) -> bool:
         """Return True if persistent sends wait because too many bytes are on their way to the disk."""
-        return self._unstored.is_full()
+        return self._unsynced.is_full()
 
     def next_timeout(self) -> float | None:
         """Return the time of the next `run` in monotonic seconds, or None; 0.0 while a job is unfinished."""
@@ -517,7 +517,7 @@ class Broker:
             StoreError: the contents are inconsistent.
         """
         self._turn(now)
-        self._reopening.recover(recovered, clean, {} if facts is None else facts)
+        self._state_recovery.recover(recovered, clean, {} if facts is None else facts)
 
     def became_master(self, now: Time) -> None:
         """Publish the advisory of a started broker that is the only user of its store."""
@@ -537,17 +537,17 @@ class Broker:
         store = self._context.store
         if store is None or not store.has_room():
             return False
-        return len(self._waiting) > 0 or self._sending.deferred.is_busy or self._connections.has_jobs()
+        return len(self._waiting) > 0 or self._router.deferred.is_busy or self._connections.has_jobs()
 
     def stop(self, now: Time) -> None:
         """Close every connection in order. Unacknowledged messages stay in the store and are not dispatched again."""
         self.begin_stop(now)
         for state in self._connections.all():
             complete(state)
-            state.outlet.close_with(JmsError("the broker is stopping"))
+            state.output.close_with(JmsError("the broker is stopping"))
             self.remove_connection(state, now)
             complete(state)
-        self._departures.finish()
+        self._connection_cleanup.finish()
         for queue in [*self._map.queues.values(), *self._durables.lines()]:
             queue.note_uncertain()
 

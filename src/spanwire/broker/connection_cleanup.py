@@ -14,10 +14,10 @@ from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.routing.consumer_removal import Leaving
-from spanwire.broker.routing.consumers import Consuming
+from spanwire.broker.routing.consumers import ConsumerRegistry
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.routing.message_return import LEAVING_STEPS, ReturningJob
-from spanwire.broker.routing.producers import Producing
+from spanwire.broker.routing.producers import ProducerRegistry
 from spanwire.broker.transactions.xa_transactions import XaTransactions
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.destination import QUEUE, Destination
@@ -25,7 +25,7 @@ from spanwire.model.destination import QUEUE, Destination
 _NOWHERE: Final = Destination(QUEUE, "-")
 
 
-class Departures(LeavingConnections):
+class ConnectionCleanup(LeavingConnections):
     """Rolls back transactions, returns messages and removes the objects of a closed connection.
 
     The order of these steps prevents any further dispatch to the connection.
@@ -36,8 +36,8 @@ class Departures(LeavingConnections):
         context: BrokerContext,
         connections: Connections,
         xa: XaTransactions,
-        consuming: Consuming,
-        producing: Producing,
+        consumer_registry: ConsumerRegistry,
+        producer_registry: ProducerRegistry,
         flow: FlowControl,
         destinations: Destinations,
         advisories: Advisories | None,
@@ -45,8 +45,8 @@ class Departures(LeavingConnections):
         self._context: Final[BrokerContext] = context
         self._connections: Final[Connections] = connections
         self._xa: Final[XaTransactions] = xa
-        self._consuming: Final[Consuming] = consuming
-        self._producing: Final[Producing] = producing
+        self._consumer_registry: Final[ConsumerRegistry] = consumer_registry
+        self._producer_registry: Final[ProducerRegistry] = producer_registry
         self._flow: Final[FlowControl] = flow
         self._destinations: Final[Destinations] = destinations
         self._advisories: Final[Advisories | None] = advisories
@@ -70,11 +70,13 @@ class Departures(LeavingConnections):
         for subscription in state.consumers.values():
             subscription.leaving = True
         self._xa.connection_removed(state)
-        consumers = self._consuming.let_go(state, list(state.consumers), LAST_DELIVERED_UNKNOWN)
+        consumers = self._consumer_registry.let_go(state, list(state.consumers), LAST_DELIVERED_UNKNOWN)
         self._flow.forget(state)
-        state.outlet.leave()
+        state.output.leave()
         temporary = self._destinations.disown(state)
-        departure = Departure(state, consumers, list(state.producers), temporary, self._producing, self._destinations)
+        departure = Departure(
+            state, consumers, list(state.producers), temporary, self._producer_registry, self._destinations
+        )
         departure.ends_with(self._advisories, self._flow)
         if departure.work():
             self._context.schedule(departure)
@@ -83,8 +85,8 @@ class Departures(LeavingConnections):
         """Close a session with its consumers and producers."""
         keys = [key for key, one in state.consumers.items() if one.info.consumer_id.session_id == session]
         producers = [key for key, one in state.producers.items() if one.producer_id.session_id == session]
-        consumers = self._consuming.let_go(state, keys, last_delivered_sequence)
-        departure = Departure(state, consumers, producers, [], self._producing, self._destinations)
+        consumers = self._consumer_registry.let_go(state, keys, last_delivered_sequence)
+        departure = Departure(state, consumers, producers, [], self._producer_registry, self._destinations)
         if departure.work():
             self._context.schedule(departure)
 
@@ -105,7 +107,7 @@ class Departure(BrokerDestination):
         consumers: Leaving,
         producers: list[str],
         temporary: list[BrokerDestination],
-        producing: Producing,
+        producer_registry: ProducerRegistry,
         destinations: Destinations,
     ) -> None:
         super().__init__(_NOWHERE, PolicyEntry(_NOWHERE), MemoryUsage(0))
@@ -114,7 +116,7 @@ class Departure(BrokerDestination):
         self._are_consumers_left = True
         self._producers: Final[list[str]] = producers
         self._temporary: Final[list[BrokerDestination]] = temporary
-        self._producing: Final[Producing] = producing
+        self._producer_registry: Final[ProducerRegistry] = producer_registry
         self._destinations: Final[Destinations] = destinations
         self._next_producer = 0
         self._next_temporary = 0
@@ -143,7 +145,7 @@ class Departure(BrokerDestination):
                 key = self._producers[self._next_producer]
                 self._next_producer += 1
                 if key in self._state.producers:
-                    self.steps += 1 + self._producing.remove(self._state, key)
+                    self.steps += 1 + self._producer_registry.remove(self._state, key)
             elif self._next_temporary < len(self._temporary):
                 home = self._temporary[self._next_temporary]
                 self._next_temporary += 1

@@ -13,7 +13,7 @@ from spanwire.broker.dispatch.virtual_settings import VirtualSettings
 from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
 from spanwire.broker.ports import Authenticator, Authorizer
 from spanwire.broker.routing.flow_control import FlowControl
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.security.login import Logins
 from spanwire.broker.timers import Timers
 
@@ -34,7 +34,7 @@ class Reconfiguration:
         destinations: DestinationMap,
         policies: PolicyMap,
         routes: VirtualRoutes,
-        rights: Rights,
+        access: AccessControl,
         logins: Logins,
         flow: FlowControl,
         timers: Timers,
@@ -42,7 +42,7 @@ class Reconfiguration:
         self._destinations: Final[DestinationMap] = destinations
         self._policies: Final[PolicyMap] = policies
         self._routes: Final[VirtualRoutes] = routes
-        self._rights: Final[Rights] = rights
+        self._access: Final[AccessControl] = access
         self._logins: Final[Logins] = logins
         self._flow: Final[FlowControl] = flow
         self._timers: Final[Timers] = timers
@@ -66,5 +66,5 @@ class Reconfiguration:
 
     def use_authorizer(self, authorizer: Authorizer) -> None:
         """Replace the authorizer for all future checks."""
-        self._rights.authorizer = authorizer
+        self._access.authorizer = authorizer
         self._destinations.reread()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.destinations.destinations import Destinations
-from spanwire.broker.destinations.durable_subscriptions import Durables
+from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.metadata import CURSORS, SINK_LEDGERS, STAGED_BATCHES, XA_BRANCHES
@@ -15,21 +15,21 @@ from spanwire.broker.transactions.xa_transactions import XaTransactions
 from spanwire.model.destination import SUBSCRIPTION
 
 
-class Reopening:
+class StateRecovery:
     """Distributes the recovered contents of a store. Each receiver restores its own part."""
 
     def __init__(
         self,
         xa: XaTransactions,
         destinations: Destinations,
-        durables: Durables,
+        durables: DurableSubscriptions,
         scheduler: Scheduler | None,
         cursors: Cursors,
         sinks: Sinks,
     ) -> None:
         self._xa: Final[XaTransactions] = xa
         self._destinations: Final[Destinations] = destinations
-        self._durables: Final[Durables] = durables
+        self._durables: Final[DurableSubscriptions] = durables
         self._scheduler: Final[Scheduler | None] = scheduler
         self._cursors: Final[Cursors] = cursors
         self._sinks: Final[Sinks] = sinks

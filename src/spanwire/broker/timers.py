@@ -6,12 +6,12 @@ from typing import Final
 
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
-from spanwire.broker.destinations.durable_subscriptions import Durables
+from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.destinations.expiry_schedule import ExpirySweep
 from spanwire.broker.destinations.inactive_destinations import Upkeep, UpkeepSettings
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.policy.policy_entry import PolicyMap
-from spanwire.broker.routing.consumers import Consuming
+from spanwire.broker.routing.consumers import ConsumerRegistry
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.scheduler.scheduler import Scheduler
 
@@ -26,8 +26,8 @@ class Timers:
         context: BrokerContext,
         destination_map: DestinationMap,
         destinations: Destinations,
-        durables: Durables,
-        consuming: Consuming,
+        durables: DurableSubscriptions,
+        consumer_registry: ConsumerRegistry,
         flow: FlowControl,
         scheduler: Scheduler | None,
         policies: PolicyMap,
@@ -35,7 +35,7 @@ class Timers:
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
-        self._consuming: Final[Consuming] = consuming
+        self._consumer_registry: Final[ConsumerRegistry] = consumer_registry
         self._flow: Final[FlowControl] = flow
         self._scheduler: Final[Scheduler | None] = scheduler
         settings = upkeep if upkeep is not None else UpkeepSettings()
@@ -57,14 +57,14 @@ class Timers:
             self._upkeep.next_timeout(),
             self._context.next_alarm(),
             self._scheduler.next_timeout() if self._scheduler is not None else None,
-            self._consuming.next_timeout(),
+            self._consumer_registry.next_timeout(),
             self._flow.next_timeout(),
         ]
         return min([due for due in dues if due is not None], default=None)
 
     def run(self) -> None:
         """Run due timers and one slice (at most 500 messages) of some unfinished jobs, in turns."""
-        self._consuming.handle_timeout()
+        self._consumer_registry.handle_timeout()
         self._context.ring()
         if self._scheduler is not None:
             self._scheduler.run()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
-from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.queue.queue import Queue
@@ -71,7 +71,7 @@ class QueueBrowsing:
         return {"messages": views, "waiting": queue.waiting(), "in_flight": queue.in_flight, "looked": scanned}
 
     async def _select(self, queue: Queue, parsed: Selector | None, at_most: int) -> tuple[list[View], int]:
-        values = BoundMessageValues(self._broker.formats)
+        values = MessageEvaluationContext(self._broker.formats)
         pending = queue.oldest(at_most if parsed is None else MAX_SCANNED)
         views: list[View] = []
         scanned = size = 0

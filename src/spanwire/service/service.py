@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 IN_PROCESS_PROTOCOL: Final = "openwire"  # the protocol of vm: clients
 STOP_POLL: Final = 0.02  # seconds between two checks for unsent responses or open sockets
-STOP_ANSWERS: Final = 10.0  # seconds to write 64 MiB (`MAX_UNSTORED_BYTES`) at 6 MiB/s
+STOP_ANSWERS: Final = 10.0  # seconds to write 64 MiB (`MAX_UNSYNCED_BYTES`) at 6 MiB/s
 
 AdvisoryFormatClass = Callable[[str, str, str, str, MessageFormats], AdvisoryFormat]
 ConnectionClass = Callable[[Broker, ConnectionSettings, Time], ProtocolConnection]

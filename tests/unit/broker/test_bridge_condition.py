@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from spanwire.broker.dispatch.arrival_times import STEPS, Arrivals, arrivals_of
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.connection_output import Outlet
-from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
@@ -90,9 +90,9 @@ class Condition:
 
 def bridge_to_b(pattern: str = ">") -> Subscription:
     info = ConsumerInfo(ConsumerId("ID:c", 1, 1), Destination(QUEUE, pattern), network_filter=NetworkFilter("B", 9))
-    outlet = Outlet(SilentConnection(), [], MemoryUsage(0))
-    values = BoundMessageValues(MessageFormats({}))
-    return Subscription(info, SilentConsumer(), outlet, Principal("bridge"), None, values, False)
+    output = ConnectionOutput(SilentConnection(), [], MemoryUsage(0))
+    values = MessageEvaluationContext(MessageFormats({}))
+    return Subscription(info, SilentConsumer(), output, Principal("bridge"), None, values, False)
 
 
 def test_each_queue_is_woken_when_its_own_message_may_go() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.broker.persistence.unsynced_bytes import MAX_UNSTORED_BYTES
+from spanwire.broker.persistence.unsynced_bytes import MAX_UNSYNCED_BYTES
 from spanwire.broker.queue.pending_messages import MAX_PAGE_BYTES
 from tests.support.dialogue.broker_dialogue import Stage, destination
 from tests.unit.broker.test_operations_dialogues import retries
@@ -52,7 +52,7 @@ def test_dead_letters_of_expired_messages_wait_for_the_disk() -> None:
     stage = sent(QUEUE, 1_000)
     stage.waits(31.0)
     works_without_syncs(stage)
-    assert MAX_UNSTORED_BYTES // 2 < copies(stage, DLQ) <= MAX_UNSTORED_BYTES + 2 * MAX_PAGE_BYTES
+    assert MAX_UNSYNCED_BYTES // 2 < copies(stage, DLQ) <= MAX_UNSYNCED_BYTES + 2 * MAX_PAGE_BYTES
     goes_on(stage)
     assert len(stage.store.kept(destination(DLQ))) == COUNT
     assert stage.view(QUEUE).pending == 0
@@ -66,7 +66,7 @@ def test_dead_letters_that_are_retried_wait_for_the_disk() -> None:
     observer = retries(stage)
     works_without_syncs(stage)
     assert observer.told == []
-    assert MAX_UNSTORED_BYTES // 2 < copies(stage, QUEUE) <= MAX_UNSTORED_BYTES + 2 * MAX_PAGE_BYTES
+    assert MAX_UNSYNCED_BYTES // 2 < copies(stage, QUEUE) <= MAX_UNSYNCED_BYTES + 2 * MAX_PAGE_BYTES
     goes_on(stage)
     assert observer.told == [(COUNT, 0)]
     assert len(stage.store.kept(destination(QUEUE))) == COUNT

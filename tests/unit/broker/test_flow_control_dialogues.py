@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.connections.connection_state import MAX_PARKED_BYTES
-from spanwire.broker.persistence.unsynced_bytes import MAX_UNSTORED_BYTES
+from spanwire.broker.persistence.unsynced_bytes import MAX_UNSYNCED_BYTES
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.errors import AuthorizationError, ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Peer, Stage, destination
@@ -222,7 +222,7 @@ def test_too_much_on_its_way_to_the_disk_makes_persistent_sends_wait() -> None:
     stage = Stage()
     producer = stage.peer("p")
     size = 8 * 1024 * 1024
-    tokens = [producer.sends(QUEUE, "x" * size) for _ in range(MAX_UNSTORED_BYTES // size + 2)]
+    tokens = [producer.sends(QUEUE, "x" * size) for _ in range(MAX_UNSYNCED_BYTES // size + 2)]
     assert stage.broker.statistics().parked_sends > 0
     stage.syncs()
     assert stage.broker.statistics().parked_sends == 0
@@ -236,7 +236,7 @@ def test_persistent_sends_that_waited_for_the_disk_do_not_wait_for_memory() -> N
     while stage.memory() < 100_000:
         filler.sends("queue://FULL", "x" * 5_000, persistent=False)
     size = 8 * 1024 * 1024
-    tokens = [producer.sends(QUEUE, "x" * size) for _ in range(MAX_UNSTORED_BYTES // size + 2)]
+    tokens = [producer.sends(QUEUE, "x" * size) for _ in range(MAX_UNSYNCED_BYTES // size + 2)]
     assert stage.broker.statistics().parked_sends > 0
     for _ in tokens:  # one at a time, since little of a small memoryUsage may be on its way to the disk
         stage.syncs()

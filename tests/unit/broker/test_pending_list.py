@@ -11,7 +11,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, MAX_PAGED_OUT_MESSAGES, REMOVED, UNSTORED, Page, ScanPosition
+from spanwire.broker.queue.page import (
+    MAX_PAGE_MESSAGES,
+    MAX_PAGED_OUT_MESSAGES,
+    NOT_STORED,
+    REMOVED,
+    Page,
+    ScanPosition,
+)
 from spanwire.broker.queue.pending_list import MAX_PAGES_EXAMINED, PendingList
 from spanwire.broker.queue.queue import Queue
 from tests.support.dialogue.broker_dialogue import Stage, destination
@@ -37,7 +44,7 @@ def load(line: PendingList, page: Page) -> None:
     assert paged_out is not None
     items: list[MessageReference | None] = []
     for index, number in enumerate(paged_out.numbers):
-        if number == UNSTORED:
+        if number == NOT_STORED:
             items.append(paged_out.kept[index])
         else:
             items.append(None if number == REMOVED else reference(number, number))
@@ -282,7 +289,7 @@ class LineModel(RuleBasedStateMachine):
             self.number += 1
             self.model.append(self.number)
             if kept:
-                self.line.append_unstored(UNSTORED, reference(self.number))
+                self.line.append_transient(NOT_STORED, reference(self.number))
             else:
                 self.line.append_paged_out(self.number, 0)
 
@@ -367,7 +374,7 @@ class LineModel(RuleBasedStateMachine):
                 own: list[int] = [item.order for item in page.returned]
                 for index, number in enumerate(page.paged_out.numbers):
                     if number != REMOVED:
-                        own.append(kept[index].order if number == UNSTORED else number)
+                        own.append(kept[index].order if number == NOT_STORED else number)
                 found.extend(sorted(own))
                 loaded += len(page.returned)
                 assert page.live == page.paged_out.live() + len(page.returned)

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from spanwire.broker.dispatch.connection_output import Outlet
-from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
@@ -48,10 +48,10 @@ def reference(number: int) -> MessageReference:
 
 
 def test_an_acknowledged_message_is_not_kept_by_the_slot_it_left() -> None:
-    values = BoundMessageValues(MessageFormats({}))
-    outlet = Outlet(SilentConnection(), [], MemoryUsage(0))
+    values = MessageEvaluationContext(MessageFormats({}))
+    output = ConnectionOutput(SilentConnection(), [], MemoryUsage(0))
     info = ConsumerInfo(ConsumerId("ID:c", 1, 1), ORDERS)
-    subscription = Subscription(info, SilentConsumer(), outlet, Principal("p"), None, values, False)
+    subscription = Subscription(info, SilentConsumer(), output, Principal("p"), None, values, False)
     references = [reference(number) for number in range(1, 6)]
     before = [sys.getrefcount(entry) for entry in references]
     for number in range(5):
@@ -64,10 +64,10 @@ def test_an_acknowledged_message_is_not_kept_by_the_slot_it_left() -> None:
 
 
 def test_what_the_client_was_told_of_before_does_not_move_the_window_back() -> None:
-    values = BoundMessageValues(MessageFormats({}))
+    values = MessageEvaluationContext(MessageFormats({}))
     info = ConsumerInfo(ConsumerId("ID:c", 1, 1), ORDERS)
-    outlet = Outlet(SilentConnection(), [], MemoryUsage(0))
-    subscription = Subscription(info, SilentConsumer(), outlet, Principal("p"), None, values, False)
+    output = ConnectionOutput(SilentConnection(), [], MemoryUsage(0))
+    subscription = Subscription(info, SilentConsumer(), output, Principal("p"), None, values, False)
     references = [reference(number) for number in range(1, 7)]
     for one in references:
         subscription.dispatch(one)
@@ -86,10 +86,10 @@ def test_what_the_client_was_told_of_before_does_not_move_the_window_back() -> N
 @pytest.mark.parametrize("undo", [False, True])
 def test_acknowledgements_in_reverse_order_look_at_each_message_a_few_times(undo: bool) -> None:
     count = 3_000
-    values = BoundMessageValues(MessageFormats({}))
+    values = MessageEvaluationContext(MessageFormats({}))
     info = ConsumerInfo(ConsumerId("ID:c", 1, 1), ORDERS, prefetch_size=count)
-    outlet = Outlet(SilentConnection(), [], MemoryUsage(0))
-    subscription = Subscription(info, SilentConsumer(), outlet, Principal("p"), None, values, False)
+    output = ConnectionOutput(SilentConnection(), [], MemoryUsage(0))
+    subscription = Subscription(info, SilentConsumer(), output, Principal("p"), None, values, False)
     references = [reference(number) for number in range(count)]
     for one in references:
         subscription.dispatch(one)

@@ -353,9 +353,9 @@ def test_memory_is_free_after_either_end(end: Callable[[Manager], int]) -> None:
     end(manager)
     stage.syncs()
     listener.acknowledges("next")
-    outlet = stage.peer("d").consumes(OUT)
-    for text in outlet.takes():
-        outlet.acknowledges(text)
+    output = stage.peer("d").consumes(OUT)
+    for text in output.takes():
+        output.acknowledges(text)
     assert (stage.memory(), manager.xa._prepared.count, manager.peer.state.branches) == (0, 0, {})
 
 
@@ -365,14 +365,14 @@ def test_a_prepared_branch_survives_a_power_cut_and_can_be_committed() -> None:
     manager = Manager(again.peer("r"))
     assert manager.xa.prepared() == [X]
     listener = again.peer("c").consumes(IN)
-    outlet = again.peer("o").consumes(OUT)
+    output = again.peer("o").consumes(OUT)
     reads(again)
-    assert (listener.takes(), outlet.takes()) == (["next"], [])
+    assert (listener.takes(), output.takes()) == (["next"], [])
     token = manager.commits()
     reads(again)
     again.syncs()
     assert manager.peer.is_answered(token)
-    assert outlet.takes() == ["out"]
+    assert output.takes() == ["out"]
     assert (again.store.kept(LINE), again.store.facts[XA_BRANCHES]) == ([], {})
     assert [entry.sequences.tolist() for entry in again.store.recovered() if entry.destination.name == "IN"] == [[2]]
 

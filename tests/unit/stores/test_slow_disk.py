@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.persistence.unsynced_bytes import MAX_UNSTORED_BYTES
+from spanwire.broker.persistence.unsynced_bytes import MAX_UNSYNCED_BYTES
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.stores.journal.outbox import MAX_SLICE_RECORDS
 from tests.support.plain_format import plain_message
@@ -25,7 +25,7 @@ def test_a_newcomer_behind_all_that_may_wait_for_the_disk_waits_for_few_syncs(
     store = SlowStore(tmp_path, segment_bytes)
     try:
         message = plain_message(A, 1, LARGE)
-        for _ in range(MAX_UNSTORED_BYTES // len(LARGE)):
+        for _ in range(MAX_UNSYNCED_BYTES // len(LARGE)):
             store.journal.append(A, message)
         store.run_to_sync()
         store.journal.append(A, plain_message(A, 2))

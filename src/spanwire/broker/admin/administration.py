@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.connection_cleanup import Departures
+from spanwire.broker.connection_cleanup import ConnectionCleanup
 from spanwire.broker.connections.connections import Connections
 from spanwire.broker.destinations.destinations import Destinations
-from spanwire.broker.destinations.durable_subscriptions import Durables
+from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.model.destination import Destination
@@ -24,16 +24,16 @@ class Administration:
         self,
         context: BrokerContext,
         connections: Connections,
-        departures: Departures,
+        connection_cleanup: ConnectionCleanup,
         destinations: Destinations,
-        durables: Durables,
+        durables: DurableSubscriptions,
         flow: FlowControl,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._connections: Final[Connections] = connections
-        self._departures: Final[Departures] = departures
+        self._connection_cleanup: Final[ConnectionCleanup] = connection_cleanup
         self._destinations: Final[Destinations] = destinations
-        self._durables: Final[Durables] = durables
+        self._durables: Final[DurableSubscriptions] = durables
         self._flow: Final[FlowControl] = flow
 
     def remove_subscription(self, client_id: str, name: str, now: Time) -> int:
@@ -72,9 +72,9 @@ class Administration:
             if name in (state.connection_id, state.info.client_id, state.info.remote_address)
         ]
         for state in found:
-            state.outlet.close_with(JmsError(DISCONNECTED))
+            state.output.close_with(JmsError(DISCONNECTED))
             if not state.removed:
-                self._departures.leave(state)
+                self._connection_cleanup.leave(state)
         return [state.connection_id for state in found]
 
     def _turn(self, now: Time) -> None:

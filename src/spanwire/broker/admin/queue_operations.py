@@ -11,11 +11,11 @@ from typing import Final, Protocol
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
-from spanwire.broker.persistence.unsynced_bytes import Unstored
-from spanwire.broker.queue.page import REMOVED, SLICE_MESSAGES, UNSTORED, Page, PagedOut
+from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
+from spanwire.broker.queue.page import NOT_STORED, REMOVED, SLICE_MESSAGES, Page, PagedOut
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.queue.queue_tasks import ListScan
 from spanwire.broker.reserved_destinations import is_control
@@ -66,8 +66,8 @@ class Disposal(Protocol):
 class Discarding(Disposal):
     """Removes selected messages."""
 
-    def __init__(self, unstored: Unstored) -> None:
-        self._unstored: Final[Unstored] = unstored
+    def __init__(self, unsynced: UnsyncedBytes) -> None:
+        self._unsynced: Final[UnsyncedBytes] = unsynced
 
     @property
     def is_blind(self) -> bool:
@@ -81,24 +81,24 @@ class Discarding(Disposal):
     def dispose(self, queue: Queue, reference: MessageReference, prepared: Message) -> None:
         """Remove the message from memory and store."""
         if reference.sequence > 0:
-            self._unstored.add(REMOVAL_BYTES)
+            self._unsynced.add(REMOVAL_BYTES)
         queue.discard(reference)
 
     def is_behind(self) -> bool:
         """Return True if removals use half of the unsynced bytes; the other half is for sends."""
-        return self._unstored.is_half_full()
+        return self._unsynced.is_half_full()
 
 
 class Retrying(Disposal):
     """Returns selected dead letters to their first destination, each in one unit of the store."""
 
     def __init__(
-        self, context: BrokerContext, destinations: Destinations, formats: MessageFormats, unstored: Unstored
+        self, context: BrokerContext, destinations: Destinations, formats: MessageFormats, unsynced: UnsyncedBytes
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._destinations: Final[Destinations] = destinations
         self._formats: Final[MessageFormats] = formats
-        self._unstored: Final[Unstored] = unstored
+        self._unsynced: Final[UnsyncedBytes] = unsynced
 
     @property
     def is_blind(self) -> bool:
@@ -144,7 +144,7 @@ class Retrying(Disposal):
 
     def is_behind(self) -> bool:
         """Return True if the unsynced bytes are full: each message is stored again."""
-        return self._unstored.is_full()
+        return self._unsynced.is_full()
 
     def _homes(self, prepared: Message) -> list[BrokerDestination]:
         """Return the destination and the durable subscriptions it serves, without virtual destinations.
@@ -173,7 +173,7 @@ class Retrying(Disposal):
             if copies[place].persistent and home.destination.kind in (QUEUE, SUBSCRIPTION):
                 additions.append((home.destination, copies[place]))
                 places.append(place)
-                self._unstored.add(copies[place].size)
+                self._unsynced.add(copies[place].size)
         removals = [(queue.destination, reference.sequence)] if reference.sequence > 0 else []
         if additions:
             for place, sequence in zip(places, store.append_unit(additions, removals, []), strict=True):
@@ -195,8 +195,8 @@ class SelectiveWalk(BrokerDestination):
         selector: Selector | None,
         limit: int,
         disposal: Disposal,
-        unstored: Unstored,
-        values: BoundMessageValues,
+        unsynced: UnsyncedBytes,
+        values: MessageEvaluationContext,
         context: BrokerContext,
         observer: OperationObserver,
     ) -> None:
@@ -205,8 +205,8 @@ class SelectiveWalk(BrokerDestination):
         self._selector: Final[Selector | None] = selector
         self._left = limit
         self._disposal: Final[Disposal] = disposal
-        self._unstored: Final[Unstored] = unstored
-        self._values: Final[BoundMessageValues] = values
+        self._unsynced: Final[UnsyncedBytes] = unsynced
+        self._values: Final[MessageEvaluationContext] = values
         self._context: Final[BrokerContext] = context
         self._observer: Final[OperationObserver] = observer
         self._scans: Final[list[ListScan]] = [ListScan(line) for line in queue.pending.lists if line.count > 0]
@@ -292,12 +292,12 @@ class SelectiveWalk(BrokerDestination):
         index = start
         while index < end and self._left > 0:
             number = REMOVED if paged_out.numbers[index] == REMOVED else scan.pending_list.remove_paged_out(page, index)
-            if number == UNSTORED:
+            if number == NOT_STORED:
                 queue.discard(paged_out.kept.pop(index))
             elif number != REMOVED and store is not None:
                 queue.removed_on_disk(number)
                 store.remove(queue.destination, number)
-                self._unstored.add(REMOVAL_BYTES)
+                self._unsynced.add(REMOVAL_BYTES)
             if number != REMOVED:
                 self._count += 1
                 self._left -= 1
@@ -360,8 +360,8 @@ class SelectiveWalk(BrokerDestination):
             self._disposal.dispose(self._queue, reference, prepared[place])
 
     def _waiting(self, paged_out: PagedOut, index: int, message: Message | None) -> MessageReference | None:
-        """Return the message at ``index``: an unstored one, or ``message`` from the store."""
-        if paged_out.numbers[index] == UNSTORED:
+        """Return the message at ``index``: an unsynced one, or ``message`` from the store."""
+        if paged_out.numbers[index] == NOT_STORED:
             return paged_out.kept[index]
         if message is None:
             return None
@@ -396,14 +396,14 @@ class Operations:
         destination_map: DestinationMap,
         destinations: Destinations,
         formats: MessageFormats,
-        unstored: Unstored,
+        unsynced: UnsyncedBytes,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._formats: Final[MessageFormats] = formats
-        self._unstored: Final[Unstored] = unstored
-        self._discarding: Final[Discarding] = Discarding(unstored)
-        self._retrying: Final[Retrying] = Retrying(context, destinations, formats, unstored)
+        self._unsynced: Final[UnsyncedBytes] = unsynced
+        self._discarding: Final[Discarding] = Discarding(unsynced)
+        self._retrying: Final[Retrying] = Retrying(context, destinations, formats, unsynced)
 
     def queues(self, pattern: Destination) -> list[Destination]:
         """Return the queues that match a name or pattern, by name."""
@@ -477,8 +477,8 @@ class Operations:
         chooser = parse_selector(selector) if selector is not None and selector.strip() else None
         self._context.wall_ms = now.wall_ms
         self._context.monotonic = now.monotonic
-        values = BoundMessageValues(self._formats)
-        scan = SelectiveWalk(queue, chooser, limit, disposal, self._unstored, values, self._context, observer)
+        values = MessageEvaluationContext(self._formats)
+        scan = SelectiveWalk(queue, chooser, limit, disposal, self._unsynced, values, self._context, observer)
         self._context.schedule(scan)
 
 

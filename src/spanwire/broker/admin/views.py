@@ -194,5 +194,5 @@ def connection_view(state: ConnectionState) -> ConnectionView:
         protocol=state.info.protocol,
         consumers=len(state.consumers),
         producers=len(state.producers),
-        slow=not state.outlet.writable,
+        slow=not state.output.writable,
     )

@@ -16,7 +16,7 @@ from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import AdvisedMessage, AdvisoryFormat, LinkedBroker, RemovedSubject, RoutedDestination
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.security.audit_log import printable
 from spanwire.broker.topic.durable_subscription import SubscriptionTerms
 from spanwire.broker.topic.topic import Topic
@@ -128,7 +128,7 @@ class Advisories(News, Handing):
         context: BrokerContext,
         destinations: DestinationMap,
         advisory_format: AdvisoryFormat,
-        rights: Rights,
+        access: AccessControl,
         formats: MessageFormats,
         anonymous_producers: bool,
         demand_id: str = "",
@@ -138,7 +138,7 @@ class Advisories(News, Handing):
         With a ``demand_id``, advisories show a queue behind a virtual destination as if the queue always had a
         consumer; ``demand_id`` is the connection id of the consumer.
         """
-        self._rights: Final[Rights] = rights
+        self._access: Final[AccessControl] = access
         self._context: Final[BrokerContext] = context
         self._destinations: Final[DestinationMap] = destinations
         self._format: Final[AdvisoryFormat] = advisory_format
@@ -446,7 +446,7 @@ class Advisories(News, Handing):
             f"their share of memoryUsage: read them faster, or listen to fewer"
         )
         logger.warning("connection %s is ended: %s", printable(info.consumer_id.connection_id), printable(str(reason)))
-        furthest.outlet.close_with(reason)
+        furthest.output.close_with(reason)
 
     def _topic(self, topic_name: Destination) -> Topic | None:
         """Return the advisory topic, None without listeners."""
@@ -467,7 +467,7 @@ class Advisories(News, Handing):
         topic = self._destinations.create(topic_name)
         assert isinstance(topic, Topic)
         for subscription in listeners:
-            if self._rights.may_read(subscription.principal, topic_name):
+            if self._access.may_read(subscription.principal, topic_name):
                 topic.attach(subscription)
                 self._destinations.wildcards.recount(subscription)
         return topic

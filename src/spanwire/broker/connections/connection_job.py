@@ -89,7 +89,7 @@ class ConnectionJob(BrokerDestination):
             return True
         if self._state.job is self:
             self._state.job = None
-            self._state.outlet.mark_dirty()  # the connection's next requests can continue
+            self._state.output.mark_dirty()  # the connection's next requests can continue
             if self._state.is_leaving:
                 self._owner.leave(self._state)
         return False

@@ -7,7 +7,7 @@ from typing import Final
 
 from spanwire.broker.connections.transaction import LocalTransaction, Uncommitted
 from spanwire.broker.connections.xa_branch import Branch
-from spanwire.broker.dispatch.connection_output import Outlet
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.producer_audit import AuditedProducer
@@ -43,8 +43,10 @@ class ConnectionState:
     broker. ``repeats`` marks a client that may repeat earlier sends (`spanwire.broker.persistence.producer_audit`).
     """
 
-    def __init__(self, outlet: Outlet, info: ConnectionInfo, principal: Principal, max_uncommitted: int) -> None:
-        self.outlet: Final[Outlet] = outlet
+    def __init__(
+        self, output: ConnectionOutput, info: ConnectionInfo, principal: Principal, max_uncommitted: int
+    ) -> None:
+        self.output: Final[ConnectionOutput] = output
         self.info: Final[ConnectionInfo] = info
         self.principal: Final[Principal] = principal
         self.sessions: Final[set[int]] = set()

@@ -10,7 +10,7 @@ import logging
 from typing import Final
 
 from spanwire.broker.connections.connection_state import ConnectionState
-from spanwire.broker.dispatch.connection_output import Outlet
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.ports import ClientConnection, Principal
 from spanwire.broker.security.audit_log import printable
@@ -23,12 +23,14 @@ logger = logging.getLogger(__name__)
 
 
 class Connections:
-    """Table of the connections. `Logins` handles logins, `Departures` the cleanup."""
+    """Table of the connections. `Logins` handles logins, `ConnectionCleanup` the cleanup."""
 
-    def __init__(self, broker_name: str, usage: MemoryUsage, dirty: list[Outlet], max_uncommitted: int) -> None:
+    def __init__(
+        self, broker_name: str, usage: MemoryUsage, dirty: list[ConnectionOutput], max_uncommitted: int
+    ) -> None:
         self._broker_name: Final[str] = broker_name
         self._usage: Final[MemoryUsage] = usage
-        self._dirty: Final[list[Outlet]] = dirty
+        self._dirty: Final[list[ConnectionOutput]] = dirty
         self._max_uncommitted: Final[int] = max_uncommitted
         self._by_id: Final[dict[str, ConnectionState]] = {}
         self._by_client_id: Final[dict[str, ConnectionState]] = {}
@@ -120,7 +122,9 @@ class Connections:
                     f"Broker: {self._broker_name} - Client: {client_id} already connected from "
                     f"{holder.info.remote_address}"
                 )
-        state = ConnectionState(Outlet(connection, self._dirty, self._usage), info, principal, self._max_uncommitted)
+        state = ConnectionState(
+            ConnectionOutput(connection, self._dirty, self._usage), info, principal, self._max_uncommitted
+        )
         self._by_id[info.connection_id] = state
         if client_id is not None:
             self._by_client_id[client_key(client_id, info)] = state

@@ -84,7 +84,7 @@ class Stager(Protocol):
 
 
 class Transaction:
-    """Content of one open transaction. `Committing` carries out the transaction.
+    """Content of one open transaction. `LocalTransactions` carries out the transaction.
 
     The transaction's messages count in memory until its end. With ``is_repeated`` the transaction took effect earlier,
     on a connection that broke before the answer, and collects nothing. ``messages`` counts sent messages, ``sends`` has

@@ -19,7 +19,7 @@ from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.reserved_destinations import is_control
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.security.audit_log import printable
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import Destination
@@ -45,14 +45,14 @@ class Destinations(Attaching):
         self,
         context: BrokerContext,
         destination_map: DestinationMap,
-        rights: Rights,
+        access: AccessControl,
         advisories: Advisories | None,
         temporary_by_send: bool,
     ) -> None:
         """Take the parts of the broker; with ``temporary_by_send`` a send creates its missing temporary destination."""
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
-        self._rights: Final[Rights] = rights
+        self._access: Final[AccessControl] = access
         self._advisories: Final[Advisories | None] = advisories
         self._temporary_by_send: Final[bool] = temporary_by_send
         self._owners: Final[dict[str, ConnectionState]] = {}
@@ -114,7 +114,7 @@ class Destinations(Attaching):
             raise DestinationDoesNotExistError(destination.qualified_name)
         check_physical(destination)
         if not is_control(destination):  # the right to write includes the creation by the first request
-            self._rights.check_create(state, destination)
+            self._access.check_create(state, destination)
 
     def ensure_own(self, destination: Destination) -> BrokerDestination:
         """Return a destination for the broker's own purposes, such as a dead letter queue, made if missing."""
@@ -155,14 +155,14 @@ class Destinations(Attaching):
         own = destination.name.startswith(prefix) and ":" not in destination.name[len(prefix) :]
         if not own or name in self._owners:
             reason = " (the name of a temporary destination begins with the connection's id)"
-            self._rights.refuse(state, f"create: {name}", reason)
+            self._access.refuse(state, f"create: {name}", reason)
         if len(state.temporary) >= MAX_TEMPORARY_PER_CONNECTION:
             raise ResourceAllocationError(
                 f"Can't add temporary destination on connection {state.connection_id}: "
                 f"at maximum limit: {MAX_TEMPORARY_PER_CONNECTION}"
             )
         check_physical(destination)
-        self._rights.check_create(state, destination)
+        self._access.check_create(state, destination)
         self._own(state, destination)
 
     def add_remote_temporary(
@@ -178,7 +178,7 @@ class Destinations(Attaching):
         if len(state.temporary) >= MAX_REMOTE_TEMPORARY:
             raise ResourceAllocationError(f"a bridge announces at most {MAX_REMOTE_TEMPORARY} temporary destinations")
         check_physical(destination)
-        self._rights.check_create(state, destination)
+        self._access.check_create(state, destination)
         self._map.check_room([destination])
         if self._advisories is not None:
             self._advisories.routed(destination, broker_path)
@@ -213,7 +213,7 @@ class Destinations(Attaching):
         for destination in destinations:
             found = self._map.find(destination)
             if not destination.is_temporary:
-                self._rights.check_remove(state, destination)
+                self._access.check_remove(state, destination)
             elif found is not None:
                 self.check_owner(state, destination)
             if found is not None:
@@ -295,7 +295,7 @@ class Destinations(Attaching):
         network_filter = subscription.network_filter
         if network_filter is not None and not network_filter.covers(home.destination):
             return True
-        if self._rights.may_read(subscription.principal, home.destination):
+        if self._access.may_read(subscription.principal, home.destination):
             if isinstance(home, Topic) and home not in subscription.homes and not home.has_room(subscription.weight):
                 _end(subscription, refusal(home.destination))
                 return False
@@ -356,7 +356,7 @@ class Destinations(Attaching):
 def _end(subscription: Subscription, reason: JmsError) -> None:
     connection_id = printable(subscription.info.consumer_id.connection_id)
     logger.warning("connection %s is ended: %s", connection_id, printable(str(reason)))
-    subscription.outlet.close_with(reason)
+    subscription.output.close_with(reason)
 
 
 def attach(home: BrokerDestination, subscription: Subscription) -> None:

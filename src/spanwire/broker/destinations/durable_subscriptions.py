@@ -15,7 +15,7 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.remote_subscribers import RemoteSubscribers
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.fan_out import COPY_STEPS, selector_steps
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.subscription import Subscription
@@ -24,7 +24,7 @@ from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.policy.policy_entry import PolicyMap
 from spanwire.broker.ports import ADMIN, READ, Principal
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.security.audit_log import printable
 from spanwire.broker.topic.client_id_filter import FilteredDurableSubscription
 from spanwire.broker.topic.durable_subscription import (
@@ -49,7 +49,7 @@ MAX_SERVED: Final = 1_000_000  # topics of all durable subscriptions together, s
 logger = logging.getLogger(__name__)
 
 
-class Durables:
+class DurableSubscriptions:
     """All durable subscriptions of one broker. The caller who adds the consumer checks the right to read."""
 
     def __init__(
@@ -58,16 +58,16 @@ class Durables:
         destination_map: DestinationMap,
         policies: PolicyMap,
         usage: MemoryUsage,
-        rights: Rights,
-        values: BoundMessageValues,
+        access: AccessControl,
+        values: MessageEvaluationContext,
         advisories: Advisories | None,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._policies: Final[PolicyMap] = policies
         self._usage: Final[MemoryUsage] = usage
-        self._rights: Final[Rights] = rights
-        self._values: Final[BoundMessageValues] = values
+        self._access: Final[AccessControl] = access
+        self._values: Final[MessageEvaluationContext] = values
         self._advisories: Final[Advisories | None] = advisories
         self.remote_subscribers: Final[RemoteSubscribers] = RemoteSubscribers(context)
 
@@ -93,7 +93,7 @@ class Durables:
             self._hand_over(state, found)
             return found
         for part in terms.topic.parts():
-            self._rights.check_create(state, part)
+            self._access.check_create(state, part)
         served = self._map.served - (0 if found is None else len(found.topics))
         if served >= MAX_SERVED and any(part.is_pattern for part in terms.topic.parts()):
             raise ResourceAllocationError(
@@ -144,9 +144,9 @@ class Durables:
             return
         terms = durable.terms
         for part in terms.topic.parts():
-            if not self._rights.may_all(state.principal, action, part):
+            if not self._access.may_all(state.principal, action, part):
                 name, client_id = printable(terms.name), printable(terms.client_id)
-                self._rights.refuse(state, f"{verb}: durable subscription {name} of client {client_id}")
+                self._access.refuse(state, f"{verb}: durable subscription {name} of client {client_id}")
 
     def _terms(self, state: ConnectionState, info: ConsumerInfo) -> SubscriptionTerms:
         client_id = state.info.client_id
@@ -189,11 +189,11 @@ class Durables:
     def _made(
         self, terms: SubscriptionTerms, principal: Principal | None, selector: Selector | None, line: Queue
     ) -> DurableSubscription:
-        values, rights = self._values, self._rights
+        values, access = self._values, self._access
         if not self._policies.filters_by_client_id():
-            return DurableSubscription(terms, principal, selector, line, values, rights)
+            return DurableSubscription(terms, principal, selector, line, values, access)
         formats = self._context.formats
-        return FilteredDurableSubscription(terms, principal, selector, line, values, rights, self._policies, formats)
+        return FilteredDurableSubscription(terms, principal, selector, line, values, access, self._policies, formats)
 
     def attach(self, durable: DurableSubscription, subscription: Subscription) -> None:
         """Attach the consumer; dispatch begins when the consumer is started.

@@ -11,7 +11,7 @@ from typing import Final
 
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
-from spanwire.broker.destinations.durable_subscriptions import Durables
+from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
@@ -64,13 +64,13 @@ class Upkeep:
         context: BrokerContext,
         destination_map: DestinationMap,
         destinations: Destinations,
-        durables: Durables,
+        durables: DurableSubscriptions,
     ) -> None:
         self._settings: Final[UpkeepSettings] = settings
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
-        self._durables: Final[Durables] = durables
+        self._durables: Final[DurableSubscriptions] = durables
         self._marks: Final[dict[str, IdleMark]] = {}
         self._to_look_at: list[BrokerDestination] = []
         self._removed = 0  # destinations removed by the current search

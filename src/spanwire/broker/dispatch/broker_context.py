@@ -16,7 +16,7 @@ from spanwire.model.destination import Destination
 MAX_RINGS: Final = 250  # destinations called in one turn; the next turn calls further due destinations
 
 
-class DeadLetterOffice(Protocol):
+class DeadLetterHandler(Protocol):
     """Takes messages that a destination may not or cannot dispatch."""
 
     def dead_letter(self, reference: MessageReference, cause: str) -> None:
@@ -65,7 +65,7 @@ class BrokerContext:
     def __init__(self, store: MessageStore | None, formats: MessageFormats | None = None) -> None:
         self.store: Final[MessageStore | None] = store
         self.formats: Final[MessageFormats | None] = formats
-        self.office: DeadLetterOffice | None = None
+        self.dead_letter_handler: DeadLetterHandler | None = None
         self.observer: EventObserver | None = None
         self.news: News | None = None  # None on a broker without advisories
         self.remover: ConsumerRemover | None = None
@@ -166,14 +166,14 @@ class BrokerContext:
 
     def is_behind(self) -> bool:
         """Return True if long work that leaves dead letters must wait for the disk."""
-        return self.office is not None and self.office.is_behind()
+        return self.dead_letter_handler is not None and self.dead_letter_handler.is_behind()
 
     def dead_letter(self, reference: MessageReference, cause: str) -> None:
         """Pass ``reference`` to the dead letter office, which removes the message as soon as a copy exists.
 
         Without an office the message is settled at once.
         """
-        if self.office is not None:
-            self.office.dead_letter(reference, cause)
+        if self.dead_letter_handler is not None:
+            self.dead_letter_handler.dead_letter(reference, cause)
         else:
             reference.home.settled(reference)

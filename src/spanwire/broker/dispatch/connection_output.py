@@ -11,7 +11,7 @@ from spanwire.model.errors import SpanwireError
 MAX_OUTPUT_BYTES: Final = 1024 * 1024  # unsent bytes above which a connection is slow and gets no more dispatches
 
 
-class Outlet:
+class ConnectionOutput:
     """Counts the unsent bytes of one connection and marks the connection for flushing.
 
     The protocol's connection buffers the bytes, the transport writes them. Each dispatch adds the message's size to
@@ -21,9 +21,9 @@ class Outlet:
 
     __slots__ = ("_counted", "_dirty_list", "_gone", "_usage", "connection", "dirty", "unsent_bytes", "writable")
 
-    def __init__(self, connection: ClientConnection, dirty_list: list[Outlet], usage: MemoryUsage) -> None:
+    def __init__(self, connection: ClientConnection, dirty_list: list[ConnectionOutput], usage: MemoryUsage) -> None:
         self.connection: Final[ClientConnection] = connection
-        self._dirty_list: Final[list[Outlet]] = dirty_list
+        self._dirty_list: Final[list[ConnectionOutput]] = dirty_list
         self.dirty = False
         self.writable = True
         self.unsent_bytes = 0

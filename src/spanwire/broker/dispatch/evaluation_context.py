@@ -11,7 +11,7 @@ from spanwire.model.message_view import NULL_VALUE
 from spanwire.selector.expression import MessageValues, Selector
 
 
-class BoundMessageValues(MessageValues):
+class MessageEvaluationContext(MessageValues):
     """Values of one message at a time. The broker has a single instance and binds a message for each evaluation."""
 
     def __init__(self, formats: MessageFormats) -> None:

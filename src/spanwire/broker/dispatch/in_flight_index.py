@@ -12,7 +12,7 @@ from spanwire.model.ids import MessageId
 NOWHERE: Final = -1
 
 
-class OutIndex:
+class InFlightIndex:
     """Dispatch numbers of messages by message id; of several messages with one id the oldest comes first.
 
     An acknowledged message keeps its entry until a search meets the entry. ``size`` includes such entries.

@@ -213,12 +213,12 @@ class SlowConsumerWatch(BrokerDestination):
             )
             if strategy.abort_connection:
                 logger.warning("connection %s is ended: %s", info.consumer_id.connection_id, reason)
-                subscription.outlet.connection.close_with(reason)
+                subscription.output.connection.close_with(reason)
             else:
                 logger.warning("slow consumer is ended: %s", reason)
                 subscription.consumer.close(reason)
                 self._closing.append(ClosingConsumer(subscription, self._context.monotonic + GRACE_SECONDS))
-            subscription.outlet.mark_dirty()
+            subscription.output.mark_dirty()
 
     def _remove_unresponsive(self) -> None:
         """Remove the consumers that were not closed by their clients before the deadline."""

@@ -6,10 +6,10 @@ from bisect import bisect_left
 from collections import deque
 from typing import Final
 
-from spanwire.broker.dispatch.connection_output import Outlet
-from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.fan_out import selector_steps
-from spanwire.broker.dispatch.in_flight_index import NOWHERE, OutIndex
+from spanwire.broker.dispatch.in_flight_index import NOWHERE, InFlightIndex
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageCondition, MessageReference
 from spanwire.broker.policy.policy_entry import PolicyEntry
@@ -63,15 +63,15 @@ class Subscription:
         self,
         info: ConsumerInfo,
         consumer: MessageConsumer,
-        outlet: Outlet,
+        output: ConnectionOutput,
         principal: Principal,
         selector: Selector | None,
-        values: BoundMessageValues,
+        values: MessageEvaluationContext,
         automatic: bool,
     ) -> None:
         self.info: Final[ConsumerInfo] = info
         self.consumer: Final[MessageConsumer] = consumer
-        self.outlet: Final[Outlet] = outlet
+        self.output: Final[ConnectionOutput] = output
         self.principal: Final[Principal] = principal
         self.selector: Final[Selector | None] = selector
         self.automatic: Final[bool] = automatic
@@ -80,7 +80,7 @@ class Subscription:
         self.no_local_connection: Final[str | None] = info.consumer_id.connection_id if info.no_local else None
         self.readable: MessageCondition | None = None  # read rights of a durable subscription's user
         self.is_filtered = info.no_local or info.network_filter is not None  # by more than the selector
-        self.values: Final[BoundMessageValues] = values
+        self.values: Final[MessageEvaluationContext] = values
         self.pulls: bool = info.prefetch_size == 0
         self.prefetch_size = min(max(info.prefetch_size, 0), MAX_PREFETCH)
         self.dispatched: list[MessageReference] = []
@@ -90,7 +90,7 @@ class Subscription:
         self.taken_apart: list[int] | None = None  # numbers in the last removal, unless consecutive
         self._base = 0  # number minus position, for all slots behind ``_numbers``
         self._numbers: list[int] = []  # numbers of the first slots, after gaps were closed
-        self._index: OutIndex | None = None
+        self._index: InFlightIndex | None = None
         self.steps = 0  # slots searched because of acknowledgements out of order
         self._told = 0  # number behind the last message that ``extension`` counts
         self.extension = 0
@@ -119,7 +119,7 @@ class Subscription:
 
     def can_take(self) -> bool:
         """Return True if one more message may be dispatched now."""
-        if not self.outlet.writable or not self.started:
+        if not self.output.writable or not self.started:
             return False
         if self.pulls:
             return self.pulled > 0
@@ -183,7 +183,7 @@ class Subscription:
         self.consumer.dispatch(message, reference.order, reference.redelivery_count)
         if message.converted is not None:
             reference.home.count_forms(message)
-        self.outlet.add(message.size)
+        self.output.add(message.size)
 
     def newest(self) -> MessageReference:
         """Return the last dispatched reference; during a dispatch, the current reference."""
@@ -437,11 +437,11 @@ class Subscription:
             number = following
         return NOWHERE
 
-    def _known(self) -> OutIndex:
+    def _known(self) -> InFlightIndex:
         """Return the index with all references in flight."""
         index = self._index
         if index is None or index.size > 2 * self.dispatched_count + NEAR:
-            index = OutIndex(self._number(self.first))
+            index = InFlightIndex(self._number(self.first))
             self._index = index
         start = max(self.first, self._at(index.through))
         self.steps += len(self.dispatched) - start

@@ -19,12 +19,12 @@ from spanwire.broker.exactly_once.reservation import Reservation, put_back
 from spanwire.broker.exactly_once.reserved_messages import MAX_RESERVED, ReservedMessages
 from spanwire.broker.metadata import CURSORS, Fact, check_fact
 from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
-from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import ADMIN, MessageStore
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, refusal
 from spanwire.broker.routing.flow_control import FlowControl
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.topic.durable_subscription import subscription_key
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.message import DEFAULT_PRIORITY
@@ -45,15 +45,15 @@ class Cursors:
         context: BrokerContext,
         destination_map: DestinationMap,
         destinations: Destinations,
-        rights: Rights,
-        unstored: Unstored,
+        access: AccessControl,
+        unsynced: UnsyncedBytes,
         flow: FlowControl,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
-        self._rights: Final[Rights] = rights
-        self._unstored: Final[Unstored] = unstored
+        self._access: Final[AccessControl] = access
+        self._unsynced: Final[UnsyncedBytes] = unsynced
         self._flow: Final[FlowControl] = flow
         self._cursors: Final[dict[str, Cursor]] = {}
 
@@ -168,7 +168,7 @@ class Cursors:
         assert queue is not None
         if queue.removed:
             raise refusal(UNKNOWN, f"{cursor.shown} of cursor {name} was removed: release the cursor")
-        reservation = Reservation(queue, cursor.held, self._context, self._unstored, self._flow)
+        reservation = Reservation(queue, cursor.held, self._context, self._unsynced, self._flow)
         if not queue.paused and reservation.take(at_most, at_most_bytes) > 0:
             self._put(store, cursor.fact())
         elif not reservation.has_room and len(cursor.held) == 0:
@@ -264,7 +264,7 @@ class Cursors:
         count = end - held.first
         removals = [(cursor.destination, sequence) for sequence in held.part(held.first, end)]
         store.append_unit([], removals, [cursor.fact(count)])
-        self._unstored.add(REMOVAL_BYTES * count)
+        self._unsynced.add(REMOVAL_BYTES * count)
         queue.in_flight -= count
         for sequence in held.drop(end):
             queue.removed_on_disk(sequence)
@@ -272,7 +272,7 @@ class Cursors:
     def _put(self, store: MessageStore, fact: Fact) -> None:
         assert fact.value is not None
         store.put_fact(fact.table, fact.key, fact.value)
-        self._unstored.add(len(fact.value))
+        self._unsynced.add(len(fact.value))
 
     def _make_room(self, store: MessageStore) -> None:
         """Forget the oldest released cursor if the table is full: released cursors serve only for refusals."""
@@ -290,11 +290,11 @@ class Cursors:
 
     def _check(self, state: ConnectionState, source: Destination) -> None:
         for destination in self._judged(source):
-            if not self._rights.may_all(state.principal, ADMIN, destination):
-                self._rights.refuse(state, f"administer: {destination}", " (cursors need that)")
+            if not self._access.may_all(state.principal, ADMIN, destination):
+                self._access.refuse(state, f"administer: {destination}", " (cursors need that)")
 
     def _may_see(self, state: ConnectionState, cursor: Cursor) -> bool:
-        return all(self._rights.may_all(state.principal, ADMIN, one) for one in self._judged(cursor.destination))
+        return all(self._access.may_all(state.principal, ADMIN, one) for one in self._judged(cursor.destination))
 
     def _judged(self, source: Destination) -> list[Destination]:
         """Return the destinations whose rights apply to a cursor: the queue, or the topics of the subscription."""

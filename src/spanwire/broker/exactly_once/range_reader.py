@@ -98,10 +98,10 @@ class RangeReader(BrowserDestination):
         if len(self._ready) - self._next_ready <= READ_AHEAD:
             self._read_on()
         is_done = self._request == 0 and self._next_ready == len(self._ready)
-        if is_done and subscription.outlet.writable:
+        if is_done and subscription.output.writable:
             self._ended = True
             subscription.consumer.dispatch_end()
-            subscription.outlet.mark_dirty()
+            subscription.output.mark_dirty()
 
     def _read_on(self) -> None:
         """Read the next page, unless a page is being read or the cursor no longer reserves the page for this epoch."""

@@ -23,12 +23,12 @@ from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.sink import NO_BATCH, PartKey
 from spanwire.broker.exactly_once.sink_commit import CommitFollower, Committed, PartName, SinkCommit
 from spanwire.broker.exactly_once.sinks import Sinks
-from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.request_errors import LIMIT, MALFORMED, ControlRefusal, refusal, told, word_of
 from spanwire.broker.reserved_destinations import CONTROL, check_apart, is_control
-from spanwire.broker.routing.message_router import ControlTaker, Sending
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.routing.message_router import ControlTaker, MessageRouter
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.model.destination import MAX_NAME_BYTES, QUEUE, Destination, check_name, parse_destination
 from spanwire.model.environment import IdGenerator
 from spanwire.model.errors import (
@@ -112,16 +112,16 @@ class Request:
 class Postponed(BrokerDestination):
     """Requests that wait until the disk has caught up. A destination, so that the broker can wake the requests."""
 
-    def __init__(self, context: BrokerContext, unstored: Unstored, usage: MemoryUsage) -> None:
+    def __init__(self, context: BrokerContext, unsynced: UnsyncedBytes, usage: MemoryUsage) -> None:
         super().__init__(CONTROL, PolicyEntry(CONTROL), usage)
         self._context: Final[BrokerContext] = context
-        self._unstored: Final[Unstored] = unstored
+        self._unsynced: Final[UnsyncedBytes] = unsynced
         self._line: Final[deque[Request]] = deque()
         self.control: Control | None = None
 
     def waits(self) -> bool:
         """Return True if writing requests must wait."""
-        return self._unstored.is_full() or len(self._line) > 0
+        return self._unsynced.is_full() or len(self._line) > 0
 
     def add(self, request: Request) -> None:
         """Let a request wait.
@@ -137,7 +137,7 @@ class Postponed(BrokerDestination):
 
     def wake(self) -> None:
         """Carry out waiting requests as long as the disk has room."""
-        while self._line and not self._unstored.is_full():
+        while self._line and not self._unsynced.is_full():
             request = self._line.popleft()
             if self.control is not None:
                 self.control.go_on(request)
@@ -155,10 +155,10 @@ class Control(ControlTaker, CommitFollower):
         sinks: Sinks,
         destination_map: DestinationMap,
         destinations: Destinations,
-        sending: Sending,
+        router: MessageRouter,
         formats: MessageFormats,
-        rights: Rights,
-        unstored: Unstored,
+        access: AccessControl,
+        unsynced: UnsyncedBytes,
         usage: MemoryUsage,
         ids: IdGenerator,
     ) -> None:
@@ -167,13 +167,13 @@ class Control(ControlTaker, CommitFollower):
         self._sinks: Final[Sinks] = sinks
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
-        self._sending: Final[Sending] = sending
+        self._router: Final[MessageRouter] = router
         self._formats: Final[MessageFormats] = formats
-        self._rights: Final[Rights] = rights
-        self._unstored: Final[Unstored] = unstored
+        self._access: Final[AccessControl] = access
+        self._unsynced: Final[UnsyncedBytes] = unsynced
         self._usage: Final[MemoryUsage] = usage
         self._ids: Final[IdGenerator] = ids
-        self._postponed: Final[Postponed] = Postponed(context, unstored, usage)
+        self._postponed: Final[Postponed] = Postponed(context, unsynced, usage)
         self._postponed.control = self
         self._connection_id = ""
         self._last_sequence = 0
@@ -186,7 +186,7 @@ class Control(ControlTaker, CommitFollower):
         Raises:
             JmsError: the message is no valid request, or the answer could not be sent.
         """
-        self._rights.check_write(state, message.destination)
+        self._access.check_write(state, message.destination)
         if state.forwards:
             raise IllegalStateError(f"requests to {message.destination} are not forwarded by bridges: ask this broker")
         try:
@@ -201,7 +201,7 @@ class Control(ControlTaker, CommitFollower):
             raise IllegalStateError(f"a request to {message.destination} needs JMSReplyTo")
         for part in view.reply_to.parts():
             check_apart(part)
-        self._rights.check_write(state, view.reply_to)
+        self._access.check_write(state, view.reply_to)
         target = self._map.find(view.reply_to)
         if target is not None and target.usage.is_full():
             raise ResourceAllocationError(f"there is no room for an answer in {view.reply_to}")
@@ -338,8 +338,8 @@ class Control(ControlTaker, CommitFollower):
             self._context,
             self._map,
             self._destinations,
-            self._sending,
-            self._unstored,
+            self._router,
+            self._unsynced,
             self._usage,
         )
         passed = commit.transfer_staged()
@@ -388,7 +388,7 @@ class Control(ControlTaker, CommitFollower):
         view.body = request.body
         try:
             answer = self._formats.format(request.format_id).encode_from_view(view)
-            self._sending.hand_in_when_stored(request.state, answer)
+            self._router.hand_in_when_stored(request.state, answer)
         except (JmsError, ProtocolError):
             return  # the client is gone with its temporary queue, or may no longer write there
 

@@ -11,8 +11,8 @@ from typing import Final
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.exactly_once.reserved_messages import ReservedMessages
-from spanwire.broker.persistence.unsynced_bytes import Unstored
-from spanwire.broker.queue.page import MAX_PAGED_OUT_MESSAGES, REMOVED, UNSTORED, Page, PagedOut
+from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
+from spanwire.broker.queue.page import MAX_PAGED_OUT_MESSAGES, NOT_STORED, REMOVED, Page, PagedOut
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.queue.queue_tasks import ListScan
 from spanwire.broker.routing.flow_control import FlowControl
@@ -24,12 +24,12 @@ class Reservation:
     """Reserves messages at the front of a queue, highest priority first."""
 
     def __init__(
-        self, queue: Queue, held: ReservedMessages, context: BrokerContext, unstored: Unstored, flow: FlowControl
+        self, queue: Queue, held: ReservedMessages, context: BrokerContext, unsynced: UnsyncedBytes, flow: FlowControl
     ) -> None:
         self._queue: Final[Queue] = queue
         self._held: Final[ReservedMessages] = held
         self._context: Final[BrokerContext] = context
-        self._unstored: Final[Unstored] = unstored
+        self._unsynced: Final[UnsyncedBytes] = unsynced
         self._flow: Final[FlowControl] = flow
         self.has_room = True  # False if the store has no room for unstored messages
         self._at_most = 0
@@ -130,7 +130,7 @@ class Reservation:
             store = self._context.store
             assert store is not None
             sequence = store.append(self._queue.destination, reference.message)
-            self._unstored.add(reference.message.size)
+            self._unsynced.add(reference.message.size)
             if reference.redelivery_count > 0:
                 store.note_redelivery(self._queue.destination, sequence, reference.redelivery_count)
         self._queue.pending.note_deliveries(sequence, reference.redelivery_count)
@@ -147,12 +147,12 @@ class Reservation:
             if number == REMOVED or 0 < due_ms <= self._context.wall_ms:
                 index += 1
                 continue
-            if number == UNSTORED and not self._fits(paged_out.kept[index]):
+            if number == NOT_STORED and not self._fits(paged_out.kept[index]):
                 break
             order = orders[index] if len(orders) > 0 else self._context.next_order()
             scan.position.offset = index + 1
             scan.pending_list.remove_paged_out(page, index)
-            if number == UNSTORED:
+            if number == NOT_STORED:
                 kept = paged_out.kept.pop(index)
                 number = self._stored(kept)
                 self._queue.release(kept.message)

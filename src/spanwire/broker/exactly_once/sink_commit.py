@@ -18,12 +18,12 @@ from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.exactly_once.sink import NO_BATCH, Part, PartKey, Sink, staging_destination
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.exactly_once.staged_transfer import StagedTransfer, may_transfer, missing
-from spanwire.broker.persistence.reply_queue import Waiting, WithheldMessage
-from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage
+from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.request_errors import INCOMPLETE, MALFORMED, refusal
-from spanwire.broker.routing.message_router import Sending
+from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.model.destination import SUBSCRIPTION, Destination
 from spanwire.model.message import Message
 
@@ -74,8 +74,8 @@ class SinkCommit(BrokerDestination):
         context: BrokerContext,
         destination_map: DestinationMap,
         destinations: Destinations,
-        sending: Sending,
-        unstored: Unstored,
+        router: MessageRouter,
+        unsynced: UnsyncedBytes,
         usage: MemoryUsage,
     ) -> None:
         """Find the named parts.
@@ -94,8 +94,8 @@ class SinkCommit(BrokerDestination):
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
-        self._sending: Final[Sending] = sending
-        self._unstored: Final[Unstored] = unstored
+        self._router: Final[MessageRouter] = router
+        self._unsynced: Final[UnsyncedBytes] = unsynced
         self.parts: Final[list[Part]] = _named(sink, batch, names)
         self._found: Final[list[Message | None]] = []
         self._found_bytes = 0
@@ -133,7 +133,7 @@ class SinkCommit(BrokerDestination):
             run.first = firsts[index]
         sink.batch = self.batch
         self._sinks.ended(sink, ended)
-        self._sending.withhold(transfer.waiting(store.position(), self.usage))
+        self._router.withhold(transfer.waiting(store.position(), self.usage))
         return Committed(sum([part.messages for part in self.parts]), False)
 
     def _find_targets(self, part: Part, targets: dict[str, BrokerDestination | None]) -> None:
@@ -181,7 +181,7 @@ class SinkCommit(BrokerDestination):
         additions: list[tuple[Destination, Message]] = []
         stored: list[int] = []
         for index, entry in enumerate(sends):
-            if self._sending.is_stored(entry.home, entry.message):
+            if self._router.is_stored(entry.home, entry.message):
                 additions.append((entry.home.destination, entry.message))
                 stored.append(index)
         ended = [part for part in sink.parts.values() if part.key.batch <= self.batch]
@@ -189,11 +189,11 @@ class SinkCommit(BrokerDestination):
         sequences = self._sinks.store_unit(store, additions, ended, [fact])
         for index, sequence in zip(stored, sequences, strict=True):
             entry = sends[index]
-            self._unstored.add(entry.message.size)
+            self._unsynced.add(entry.message.size)
             sends[index] = WithheldMessage(entry.home, entry.message, sequence)
         sink.batch = self.batch
         self._sinks.ended(sink, ended)
-        self._sending.withhold(Waiting(store.position(), state.outlet, NO_TOKEN, sends))
+        self._router.withhold(PendingReply(store.position(), state.output, NO_TOKEN, sends))
         return Committed(sum([part.messages for part in self.parts]), False)
 
     def _sends(self) -> list[WithheldMessage]:

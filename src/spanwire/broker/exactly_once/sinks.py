@@ -27,11 +27,11 @@ from spanwire.broker.exactly_once.sink import (
 )
 from spanwire.broker.metadata import SINK_LEDGERS, STAGED_BATCHES, Fact
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import MessageStore, Transfer
 from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, refusal
 from spanwire.broker.routing.flow_control import FlowControl
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, TRANSACTION, Destination
 from spanwire.model.message import Message
 from spanwire.model.units import MIB
@@ -50,13 +50,18 @@ class Sinks:
     """Finds sinks by name, stages and removes parts. `Control` decodes the requests."""
 
     def __init__(
-        self, context: BrokerContext, rights: Rights, flow: FlowControl, unstored: Unstored, control: Destination
+        self,
+        context: BrokerContext,
+        access: AccessControl,
+        flow: FlowControl,
+        unsynced: UnsyncedBytes,
+        control: Destination,
     ) -> None:
         """``control`` is the destination whose administrators may use all sinks."""
         self._context: Final[BrokerContext] = context
-        self._rights: Final[Rights] = rights
+        self._access: Final[AccessControl] = access
         self._flow: Final[FlowControl] = flow
-        self._unstored: Final[Unstored] = unstored
+        self._unsynced: Final[UnsyncedBytes] = unsynced
         self._control: Final[Destination] = control
         self._sinks: Final[dict[str, Sink]] = {}
         self._free: Final[list[int]] = []
@@ -193,7 +198,7 @@ class Sinks:
         for send in transaction.sends:
             part.note(send.message)
         part.bytes += size
-        self._unstored.add(size)
+        self._unsynced.add(size)
         self._staged += len(additions)
         if key.text not in sink.parts:
             sink.parts[key.text] = part
@@ -223,8 +228,8 @@ class Sinks:
             return
         if destination.kind != QUEUE and destination.kind != TOPIC:
             raise refusal(MALFORMED, f"nothing can be staged for {destination}: only for queues and topics that stay")
-        if not self._rights.may_administer(state, destination):
-            self._rights.refuse(state, f"administer: {destination}", " (staging needs that)")
+        if not self._access.may_administer(state, destination):
+            self._access.refuse(state, f"administer: {destination}", " (staging needs that)")
 
     def _take_number(self) -> int:
         """Return the number of an unused staging destination. The store never forgets a number, hence the reuse."""
@@ -294,10 +299,10 @@ class Sinks:
 
     def _check(self, state: ConnectionState, sink: Sink) -> None:
         if not self._may_use(state, sink):
-            self._rights.refuse(state, f"use sink: {sink.query}", f" (it needs the right admin on {self._control})")
+            self._access.refuse(state, f"use sink: {sink.query}", f" (it needs the right admin on {self._control})")
 
     def _may_use(self, state: ConnectionState, sink: Sink) -> bool:
-        return state.principal.name == sink.user or self._rights.may_administer(state, self._control)
+        return state.principal.name == sink.user or self._access.may_administer(state, self._control)
 
     def recover(
         self, ledgers: dict[bytes, bytes], staged: dict[bytes, bytes], recovered: list[RecoveredDestination]

@@ -9,11 +9,11 @@ from __future__ import annotations
 from array import array
 from typing import Final
 
-from spanwire.broker.dispatch.connection_output import Outlet
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.exactly_once.sink import Part, staging_destination
-from spanwire.broker.persistence.reply_queue import Waiting
+from spanwire.broker.persistence.reply_queue import PendingReply
 from spanwire.broker.ports import ClientConnection, MessageStore, Transfer
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import INCOMPLETE, refusal
@@ -113,14 +113,14 @@ class StagedTransfer:
             if 0 in store.sizes(staging_destination(part.number), part.sequences):
                 raise missing(part)
 
-    def waiting(self, position: int, usage: MemoryUsage) -> Waiting:
+    def waiting(self, position: int, usage: MemoryUsage) -> PendingReply:
         """Return the action that appends the messages to their queues once the store reaches ``position``.
 
         Until then no other message may overtake them.
         """
         for run in self.runs:
             run.queue.withheld += 1
-        waiting = Waiting(position, Outlet(Arrivals(self.runs), [], usage), RELEASE, None)
+        waiting = PendingReply(position, ConnectionOutput(Arrivals(self.runs), [], usage), RELEASE, None)
         waiting.homes = [run.queue for run in self.runs]
         return waiting
 

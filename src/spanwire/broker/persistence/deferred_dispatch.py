@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination
-from spanwire.broker.persistence.reply_queue import Waiting, WithheldMessage, answer
+from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage, answer
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import QUEUE, Destination
 
@@ -38,8 +38,8 @@ class Part:
 
     __slots__ = ("ahead", "homes", "messages", "waiting")
 
-    def __init__(self, waiting: Waiting, homes: dict[BrokerDestination, None]) -> None:
-        self.waiting: Final[Waiting] = waiting
+    def __init__(self, waiting: PendingReply, homes: dict[BrokerDestination, None]) -> None:
+        self.waiting: Final[PendingReply] = waiting
         self.homes: Final[dict[BrokerDestination, None]] = homes
         self.messages: Final[list[WithheldMessage]] = [] if waiting.messages is None else waiting.messages
         self.ahead = 0
@@ -65,7 +65,7 @@ class DeferredDispatch(BrokerDestination):
         """True while messages are not dispatched yet."""
         return len(self._lines) > 0
 
-    def take(self, waiting: Waiting) -> None:
+    def take(self, waiting: PendingReply) -> None:
         """Dispatch the messages of ``waiting``, then send the answer.
 
         Both happen now, or in slices behind messages that may not be overtaken.
@@ -91,7 +91,7 @@ class DeferredDispatch(BrokerDestination):
                 return True
         return False
 
-    def _enter(self, waiting: Waiting, homes: dict[BrokerDestination, None]) -> None:
+    def _enter(self, waiting: PendingReply, homes: dict[BrokerDestination, None]) -> None:
         part = Part(waiting, homes)
         part.messages.reverse()  # dispatch releases each message, so that freeing takes slices, too
         for home in homes:

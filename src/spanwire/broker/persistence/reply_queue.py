@@ -7,7 +7,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
-from spanwire.broker.dispatch.connection_output import Outlet
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.persistence.store_unit import UnitLine
@@ -35,28 +35,30 @@ class WithheldMessage:
 
 
 @mypyc_attr(acyclic=True)
-class Waiting:
+class PendingReply:
     """A reply withheld until the store reaches ``position``, and the messages to dispatch first.
 
     ``homes`` are the destinations of many ``messages``, or of messages dispatched by the reply itself. Only the reply
     queue refers to the object, so garbage collection need not search for cycles (``acyclic``).
     """
 
-    __slots__ = ("homes", "messages", "outlet", "position", "token")
+    __slots__ = ("homes", "messages", "output", "position", "token")
 
-    def __init__(self, position: int, outlet: Outlet, token: int, messages: list[WithheldMessage] | None) -> None:
+    def __init__(
+        self, position: int, output: ConnectionOutput, token: int, messages: list[WithheldMessage] | None
+    ) -> None:
         self.position: Final[int] = position
-        self.outlet: Final[Outlet] = outlet
+        self.output: Final[ConnectionOutput] = output
         self.token: Final[int] = token
         self.messages: Final[list[WithheldMessage] | None] = messages
         self.homes: list[BrokerDestination] | None = None
 
 
-class WaitingLine:
+class ReplyQueue:
     """The queue of withheld replies. Bounded by the unanswered requests of clients."""
 
     def __init__(self) -> None:
-        self._line: Final[deque[Waiting]] = deque()
+        self._line: Final[deque[PendingReply]] = deque()
         self.stored_position = 0
 
     def __len__(self) -> int:
@@ -66,27 +68,27 @@ class WaitingLine:
         """Return True if everything up to ``position`` is safe already."""
         return position <= self.stored_position
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: PendingReply) -> None:
         """Withhold a reply. Positions must be ascending."""
         self._line.append(waiting)
 
-    def advance(self, position: int) -> list[Waiting]:
+    def advance(self, position: int) -> list[PendingReply]:
         """Record that everything up to ``position`` is safe; remove and return the replies for these positions."""
         self.stored_position = max(self.stored_position, position)
-        ready: list[Waiting] = []
+        ready: list[PendingReply] = []
         while self._line and self._line[0].position <= position:
             ready.append(self._line.popleft())
         return ready
 
-    def take_all(self) -> list[Waiting]:
+    def take_all(self) -> list[PendingReply]:
         """Remove and return all replies after a failure of the store."""
         ready = list(self._line)
         self._line.clear()
         return ready
 
 
-def answer(waiting: Waiting, error: SpanwireError | None) -> None:
+def answer(waiting: PendingReply, error: SpanwireError | None) -> None:
     """Send the reply to the client."""
     if waiting.token != NO_TOKEN:
-        waiting.outlet.connection.completed(waiting.token, error)
-        waiting.outlet.mark_dirty()
+        waiting.output.connection.completed(waiting.token, error)
+        waiting.output.mark_dirty()

@@ -7,12 +7,12 @@ from typing import Final
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.ports import MessageStore
 
-MAX_UNSTORED_BYTES: Final = 64 * 1024 * 1024  # bytes of persistent messages not synced; above this sends wait
-UNSTORED_SHARE: Final = 10  # percent of memoryUsage and of storeUsage; unsynced bytes come on top of both
-UNSTORED_STEPS: Final = 64  # steps in which unsynced bytes are counted
+MAX_UNSYNCED_BYTES: Final = 64 * 1024 * 1024  # bytes of persistent messages not synced; above this sends wait
+UNSYNCED_SHARE: Final = 10  # percent of memoryUsage and of storeUsage; unsynced bytes come on top of both
+UNSYNCED_STEPS: Final = 64  # steps in which unsynced bytes are counted
 
 
-class UnstoredStep:
+class UnsyncedStep:
     """A number of bytes that are safe once the store reaches ``position``."""
 
     __slots__ = ("position", "size")
@@ -22,14 +22,14 @@ class UnstoredStep:
         self.size: Final[int] = size
 
 
-class Unstored:
+class UnsyncedBytes:
     """Counts, in steps, the bytes of messages that the store has taken but not reported as safe."""
 
-    def __init__(self, store: MessageStore | None, limit_bytes: int = MAX_UNSTORED_BYTES) -> None:
+    def __init__(self, store: MessageStore | None, limit_bytes: int = MAX_UNSYNCED_BYTES) -> None:
         self._store: Final[MessageStore | None] = store
         self.limit_bytes: Final[int] = limit_bytes
-        self._step_bytes: Final[int] = limit_bytes // UNSTORED_STEPS
-        self._steps: Final[list[UnstoredStep]] = []
+        self._step_bytes: Final[int] = limit_bytes // UNSYNCED_STEPS
+        self._steps: Final[list[UnsyncedStep]] = []
         self._bytes = 0
         self._uncounted_bytes = 0
 
@@ -47,7 +47,7 @@ class Unstored:
         self._uncounted_bytes += size
         if self._uncounted_bytes >= self._step_bytes:
             assert self._store is not None
-            self._steps.append(UnstoredStep(self._store.position(), self._uncounted_bytes))
+            self._steps.append(UnsyncedStep(self._store.position(), self._uncounted_bytes))
             self._uncounted_bytes = 0
 
     def stored(self, position: int) -> None:
@@ -56,10 +56,10 @@ class Unstored:
             self._bytes -= self._steps.pop(0).size
 
 
-def unstored_limit(limits: UsageLimits) -> int:
+def unsynced_limit(limits: UsageLimits) -> int:
     """Return the bytes that may be on their way to the disk of a broker with these limits."""
-    limit = MAX_UNSTORED_BYTES
+    limit = MAX_UNSYNCED_BYTES
     for total in (limits.memory_bytes, limits.store_bytes):
         if total > 0:
-            limit = min(limit, total * UNSTORED_SHARE // 100)
+            limit = min(limit, total * UNSYNCED_SHARE // 100)
     return limit

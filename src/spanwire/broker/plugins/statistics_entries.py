@@ -133,7 +133,7 @@ def subscription_entries(start: DestinationEntries, subscription: Subscription, 
     found["maximumPendingMessageLimit"] = (INT_VALUE, info.maximum_pending_messages)
     found["exclusive"] = (BOOLEAN_VALUE, info.exclusive)
     found["retroactive"] = (BOOLEAN_VALUE, info.retroactive)
-    found["slowConsumer"] = (BOOLEAN_VALUE, not subscription.outlet.writable)
+    found["slowConsumer"] = (BOOLEAN_VALUE, not subscription.output.writable)
     return found
 
 

@@ -19,7 +19,7 @@ from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.wildcard_consumers import COMPARED_PER_STEP
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.connection_output import Outlet
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination
@@ -29,9 +29,9 @@ from spanwire.broker.plugins.statistics_entries import BrokerEntries, Destinatio
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import StatisticsFormat
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.routing.message_router import Sending
+from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.scheduler.scheduler import NoConnection
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, ResourceAllocationError
@@ -83,9 +83,9 @@ class StatisticsRequests(BrokerDestination):
         context: BrokerContext,
         destination_map: DestinationMap,
         connections: Connections,
-        sending: Sending,
+        router: MessageRouter,
         formats: MessageFormats,
-        rights: Rights,
+        access: AccessControl,
         usage: MemoryUsage,
         broker_entries: BrokerEntries,
         destination_entries: DestinationEntries,
@@ -95,12 +95,12 @@ class StatisticsRequests(BrokerDestination):
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._connections: Final[Connections] = connections
-        self._sending: Final[Sending] = sending
+        self._router: Final[MessageRouter] = router
         self._formats: Final[MessageFormats] = formats
-        self._rights: Final[Rights] = rights
+        self._access: Final[AccessControl] = access
         self._broker_entries: Final[BrokerEntries] = broker_entries
         self._destination_entries: Final[DestinationEntries] = destination_entries
-        self._outlet: Final[Outlet] = Outlet(NoConnection(), [], usage)
+        self._output: Final[ConnectionOutput] = ConnectionOutput(NoConnection(), [], usage)
         self._requests: Final[deque[Request]] = deque()
         self._number = 0
         self._waits = False  # for room or for a message being read
@@ -125,7 +125,7 @@ class StatisticsRequests(BrokerDestination):
         reply_to = view.reply_to
         if reply_to is None:
             return message
-        self._rights.check_write(state, message.destination)
+        self._access.check_write(state, message.destination)
         if len(self._requests) >= MAX_REQUESTS:
             raise ResourceAllocationError(
                 f"{len(self._requests)} requests for statistics wait for answers already: try again later"
@@ -133,7 +133,7 @@ class StatisticsRequests(BrokerDestination):
         info = ConnectionInfo(
             state.connection_id, user_name=state.principal.name, remote_address=state.info.remote_address
         )
-        own = ConnectionState(self._outlet, info, state.principal, MAX_UNCOMMITTED)
+        own = ConnectionState(self._output, info, state.principal, MAX_UNCOMMITTED)
         request = Request(own, reply_to, view.correlation_id)
         if name.startswith(OF_DESTINATIONS):
             self._ask_destinations(request, message.destination, view.properties)
@@ -237,7 +237,7 @@ class StatisticsRequests(BrokerDestination):
             return True
         about = request.homes[0].destination
         asked = Destination(QUEUE if about.is_queue else TOPIC, f"{OF_DESTINATIONS}.{about.name}")
-        return self._rights.may_send(request.own.principal, asked)
+        return self._access.may_send(request.own.principal, asked)
 
     def _answer_next(self, request: Request) -> bool:
         """Send the next answer. Return False if room or a read must be waited for.
@@ -253,7 +253,7 @@ class StatisticsRequests(BrokerDestination):
         self._number += 1
         wall_ms = self._context.wall_ms
         answer = self._format.statistics(request.reply_to, entries, correlation_id, self._number, wall_ms)
-        if not self._sending.hand_in(request.own, answer):
+        if not self._router.hand_in(request.own, answer):
             request.waits += 1
             if request.waits > MAX_WAITS:
                 raise ResourceAllocationError(f"there is no room for answers in {request.reply_to}")

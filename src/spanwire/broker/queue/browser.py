@@ -11,7 +11,7 @@ from typing import Final
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.queue.page import REMOVED, SLICE_MESSAGES, UNSTORED, Page
+from spanwire.broker.queue.page import NOT_STORED, REMOVED, SLICE_MESSAGES, Page
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.queue.queue_tasks import ListScan
@@ -229,10 +229,10 @@ class Browse(BrowserDestination):
                 break
             if self._read_on(self._pending_lists[0]):
                 return
-        if not self._pending_lists and self._next_ready >= len(self._ready) and subscription.outlet.writable:
+        if not self._pending_lists and self._next_ready >= len(self._ready) and subscription.output.writable:
             self._is_complete = True
             subscription.consumer.dispatch_end()
-            subscription.outlet.mark_dirty()
+            subscription.output.mark_dirty()
 
     def _read_on(self, browse: ListBrowse) -> bool:
         """Prepare the next messages of one list. Return True if the store must be asked first."""
@@ -332,7 +332,7 @@ class Browse(BrowserDestination):
         read_page: list[Shown | None] = []
         for index in range(scan.position.offset, end):
             number = paged_out.numbers[index]
-            kept = paged_out.kept[index] if number == UNSTORED else None
+            kept = paged_out.kept[index] if number == NOT_STORED else None
             if number == REMOVED:
                 continue
             order = 0 if kept is None else kept.order

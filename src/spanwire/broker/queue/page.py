@@ -12,7 +12,7 @@ SLICE_MESSAGES: Final = 64  # messages that one slice of a task scans: half a mi
 MAX_PAGED_OUT_MESSAGES: Final = 4_096  # messages of a paged-out page; a read takes its front
 NEVER_LOADED: Final = 1 << 62  # order of a message not read since the start of the broker: behind all others
 REMOVED: Final = 0  # number that replaces a removed message
-UNSTORED: Final = -1  # number of a message that the store does not have
+NOT_STORED: Final = -1  # number of a message that the store does not have
 
 
 class PagedOut:
@@ -162,7 +162,7 @@ class Page:
                 left.append(item)
             else:
                 paged_out.kept[len(paged_out.numbers)] = item
-                paged_out.add(UNSTORED, item.message.expiration_ms)
+                paged_out.add(NOT_STORED, item.message.expiration_ms)
         self.paged_out = paged_out
         self.items = []
         self.start = 0

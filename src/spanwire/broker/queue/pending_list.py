@@ -60,7 +60,7 @@ class PendingList:
         """Append a message that only the store has."""
         self._paged_out_tail(number, due_ms)
 
-    def append_unstored(self, number: int, reference: MessageReference) -> None:
+    def append_transient(self, number: int, reference: MessageReference) -> None:
         """Append a message that only memory has, behind paged-out messages."""
         paged_out = self._paged_out_tail(number, reference.message.expiration_ms)
         paged_out.kept[len(paged_out.numbers) - 1] = reference

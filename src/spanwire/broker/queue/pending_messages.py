@@ -9,7 +9,7 @@ from typing import Final
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, REMOVED, UNSTORED, Page, PagedOut, ScanPosition
+from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, NOT_STORED, REMOVED, Page, PagedOut, ScanPosition
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.sequence_ranges import SequenceRanges
 from spanwire.model.destination import QUEUE, SUBSCRIPTION
@@ -114,8 +114,8 @@ class PendingMessages:
         else:
             queue = self._queue
             queue.hold(message)
-            pending_list.append_unstored(
-                UNSTORED, MessageReference(queue, message, 0, self._context.next_order(), delivered)
+            pending_list.append_transient(
+                NOT_STORED, MessageReference(queue, message, 0, self._context.next_order(), delivered)
             )
 
     def take_in(self, first: int, priorities: array[int], dues: array[int], size: int, wall_ms: int) -> bool:
@@ -316,7 +316,7 @@ class PendingMessages:
         for index, number in enumerate(paged_out.numbers):
             order = paged_out.orders[index] if len(paged_out.orders) > 0 else read.first_order + index
             reference: MessageReference | None = None
-            if number == UNSTORED:
+            if number == NOT_STORED:
                 kept = paged_out.kept[index]
                 reference = MessageReference(queue, kept.message, 0, order, kept.redelivery_count)
             elif number != REMOVED:
@@ -413,7 +413,7 @@ class PendingMessages:
 def _paged_out_view(paged_out: PagedOut) -> list[tuple[int, Message | None]]:
     found: list[tuple[int, Message | None]] = []
     for index, number in enumerate(paged_out.numbers):
-        if number == UNSTORED:
+        if number == NOT_STORED:
             found.append((0, paged_out.kept[index].message))
         elif number != REMOVED:
             found.append((number, None))

@@ -10,9 +10,9 @@ from spanwire.broker.dispatch.message_reference import BrokerDestination, Messag
 from spanwire.broker.queue.page import (
     MAX_PAGE_MESSAGES,
     MAX_PAGED_OUT_MESSAGES,
+    NOT_STORED,
     REMOVED,
     SLICE_MESSAGES,
-    UNSTORED,
     Page,
     PagedOut,
     ScanPosition,
@@ -169,7 +169,7 @@ class ExpiryScan:
             paged_out.note_earliest_after(wall_ms)
         for index in found:
             number = scan.pending_list.remove_paged_out(page, index)
-            if number == UNSTORED:
+            if number == NOT_STORED:
                 self._queue.expire(paged_out.kept.pop(index))
             elif number != REMOVED:
                 due.append(number)
@@ -304,7 +304,7 @@ class Purge:
         queue = self._queue
         for index in range(start, end):
             number = pending_list.remove_paged_out(page, index) if paged_out.numbers[index] != REMOVED else REMOVED
-            if number == UNSTORED:
+            if number == NOT_STORED:
                 queue.discard(paged_out.kept.pop(index))
             elif number != REMOVED and store is not None:
                 self._pending.forget(number)

@@ -11,10 +11,10 @@ from spanwire.broker.dispatch.message_reference import MessageReference, settle_
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.routing.consumers import Consuming
+from spanwire.broker.routing.consumers import ConsumerRegistry
 from spanwire.broker.routing.dead_letters import EXPIRED
 from spanwire.broker.routing.flow_control import FlowControl
-from spanwire.broker.routing.message_router import Sending
+from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.model.acks import (
     DELIVERED_ACK,
     EXPIRED_ACK,
@@ -31,10 +31,12 @@ from spanwire.model.ids import MessageId, ProducerId
 class Acknowledgements:
     """Finds the references of an acknowledgement and settles them, or keeps them for the commit of a transaction."""
 
-    def __init__(self, context: BrokerContext, consuming: Consuming, sending: Sending, flow: FlowControl) -> None:
+    def __init__(
+        self, context: BrokerContext, consumer_registry: ConsumerRegistry, router: MessageRouter, flow: FlowControl
+    ) -> None:
         self._context: Final[BrokerContext] = context
-        self._consuming: Final[Consuming] = consuming
-        self._sending: Final[Sending] = sending
+        self._consumer_registry: Final[ConsumerRegistry] = consumer_registry
+        self._router: Final[MessageRouter] = router
         self._flow: Final[FlowControl] = flow
 
     def acknowledge(
@@ -53,26 +55,26 @@ class Acknowledgements:
         if subscription.info.browser:
             return self._browsed(subscription, ack_type, first, last)
         if self._note(subscription, ack_type, first, last):
-            self._consuming.refill(subscription)
+            self._consumer_registry.refill(subscription)
             return True
         if transaction is not None:
             self._acknowledge_later(transaction, subscription, ack_type, first, last, count, cause)
             return True
         references = self._take(subscription, ack_type, first, last, count)
         self._settle(references, ack_type, cause)
-        self._consuming.refill(subscription)
+        self._consumer_registry.refill(subscription)
         if self._flow.parked:
             self._flow.unpark()
         if token == NO_TOKEN or not any(reference.sequence > 0 for reference in references):
             return True
-        return self._sending.answer_when_stored(state, token)
+        return self._router.answer_when_stored(state, token)
 
     def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, sequences: list[int]) -> int:
         """Carry out `Broker.acknowledge_run`."""
         references = subscription.take_run(producer_id, sequences)
         if references:
             settle_all(references)
-            self._consuming.refill(subscription)
+            self._consumer_registry.refill(subscription)
             if self._flow.parked:
                 self._flow.unpark()
         return len(references)
@@ -86,7 +88,7 @@ class Acknowledgements:
         if ack_type != REDELIVERED_ACK:
             for reference in subscription.take_shown(last if ack_type == INDIVIDUAL_ACK else first, last):
                 reference.home.settled(reference)
-            self._consuming.refill(subscription)
+            self._consumer_registry.refill(subscription)
             if self._flow.parked:
                 self._flow.unpark()
         return True
@@ -111,7 +113,7 @@ class Acknowledgements:
             transaction.spoil(error)
             raise
         subscription.acknowledged_later(len(references))
-        self._consuming.refill(subscription)
+        self._consumer_registry.refill(subscription)
 
     def _note(self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId) -> bool:
         """Handle the types that settle no message but move the window or count an attempt.

@@ -11,10 +11,10 @@ from spanwire.broker.advisories.message_advisories import ToldConsumer
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations, attach
-from spanwire.broker.destinations.durable_subscriptions import Durables
+from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.destinations.wildcard_matching import Joining
 from spanwire.broker.dispatch.broker_context import BrokerContext, ConsumerRemover
-from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.fan_out import selector_steps
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination, settle_all
@@ -25,7 +25,7 @@ from spanwire.broker.queue.browser import Browse
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.reserved_destinations import is_control
 from spanwire.broker.routing.consumer_removal import Leaving
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError, JmsError, ResourceAllocationError
@@ -57,7 +57,7 @@ class RangeReads(Protocol):
         ...
 
 
-class Consuming(ConsumerRemover):
+class ConsumerRegistry(ConsumerRemover):
     """Adds and removes subscriptions and keeps their windows filled."""
 
     def __init__(
@@ -66,19 +66,19 @@ class Consuming(ConsumerRemover):
         destination_map: DestinationMap,
         destinations: Destinations,
         policies: PolicyMap,
-        rights: Rights,
-        values: BoundMessageValues,
+        access: AccessControl,
+        values: MessageEvaluationContext,
         advisories: Advisories | None,
-        durables: Durables,
+        durables: DurableSubscriptions,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
         self._policies: Final[PolicyMap] = policies
-        self._rights: Final[Rights] = rights
-        self._values: Final[BoundMessageValues] = values
+        self._access: Final[AccessControl] = access
+        self._values: Final[MessageEvaluationContext] = values
         self._advisories: Final[Advisories | None] = advisories
-        self._durables: Final[Durables] = durables
+        self._durables: Final[DurableSubscriptions] = durables
         self._selectors: Final[SelectorCache] = SelectorCache()
         self._pulling: Final[list[tuple[float, int, Subscription]]] = []  # a heap; entries of finished pulls stay
         self._pulls = 0
@@ -141,9 +141,9 @@ class Consuming(ConsumerRemover):
         """
         news = self._context.news
         if news is None or info.browser or not self._policies.tells_of_dispatches():
-            return Subscription(info, consumer, state.outlet, state.principal, selector, self._values, automatic)
+            return Subscription(info, consumer, state.output, state.principal, selector, self._values, automatic)
         teller = ToldConsumer(consumer, news)
-        made = Subscription(info, teller, state.outlet, state.principal, selector, self._values, automatic)
+        made = Subscription(info, teller, state.output, state.principal, selector, self._values, automatic)
         teller.subscription = made
         return made
 
@@ -178,7 +178,7 @@ class Consuming(ConsumerRemover):
         """Raise `JmsError` unless the connection may read all parts and there is room for their wildcards."""
         for part in parts:
             self._destinations.check_owner(state, part)
-            self._rights.check_read(state, part)
+            self._access.check_read(state, part)
         if info.browser:
             self._check_browse(state, info, parts)
         patterns = [part for part in parts if part.is_pattern]
@@ -288,7 +288,7 @@ class Consuming(ConsumerRemover):
     def _pull_over(self, subscription: Subscription) -> None:
         subscription.pulled = 0
         subscription.consumer.dispatch_end()
-        subscription.outlet.mark_dirty()
+        subscription.output.mark_dirty()
 
     def next_timeout(self) -> float | None:
         """Return the monotonic time at which the next pull runs out."""
@@ -357,17 +357,17 @@ class Refilling(BrokerDestination):
     A job of the broker, not a destination for messages.
     """
 
-    def __init__(self, subscription: Subscription, consuming: Consuming) -> None:
+    def __init__(self, subscription: Subscription, consumer_registry: ConsumerRegistry) -> None:
         destination = subscription.info.destination
         super().__init__(destination, PolicyEntry(destination), MemoryUsage(0))
         self._subscription: Final[Subscription] = subscription
-        self._consuming: Final[Consuming] = consuming
+        self._consumer_registry: Final[ConsumerRegistry] = consumer_registry
         self._left = len(subscription.busy)
 
     def work(self) -> bool:
         """Do one slice. Return False after one round, or when the consumer can take no more."""
         subscription = self._subscription
-        more = not subscription.removed and self._consuming.refilled(subscription, REFILLS_IN_SLICE)
+        more = not subscription.removed and self._consumer_registry.refilled(subscription, REFILLS_IN_SLICE)
         self._left -= REFILLS_IN_SLICE
         if more and self._left > 0:
             return True

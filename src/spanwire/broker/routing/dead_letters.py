@@ -6,15 +6,15 @@ import logging
 from typing import Final, Protocol
 
 from spanwire.broker.destinations.destinations import Destinations
-from spanwire.broker.dispatch.broker_context import BrokerContext, DeadLetterOffice
+from spanwire.broker.dispatch.broker_context import BrokerContext, DeadLetterHandler
 from spanwire.broker.dispatch.destination_events import tell_dead_letter, tell_expired
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.persistence.reply_queue import WithheldMessage
-from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.policy.policy_entry import DeadLetterStrategy
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.routing.deferred_dead_letters import MAX_DETAINED, Detention
+from spanwire.broker.routing.deferred_dead_letters import MAX_DETAINED, DeferredDeadLetters
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.errors import JmsError, ProtocolError
@@ -53,17 +53,17 @@ class DeathRule(Protocol):
         ...
 
 
-class DeadLetters(DeadLetterOffice):
+class DeadLetters(DeadLetterHandler):
     """Makes and keeps dead letters. A message that dies in its own dead letter queue is removed for good."""
 
     def __init__(
-        self, context: BrokerContext, destinations: Destinations, formats: MessageFormats, unstored: Unstored
+        self, context: BrokerContext, destinations: Destinations, formats: MessageFormats, unsynced: UnsyncedBytes
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._destinations: Final[Destinations] = destinations
         self._formats: Final[MessageFormats] = formats
-        self._unstored: Final[Unstored] = unstored
-        self._detentions: Final[dict[Queue, Detention]] = {}
+        self._unsynced: Final[UnsyncedBytes] = unsynced
+        self._detentions: Final[dict[Queue, DeferredDeadLetters]] = {}
         self._detained = 0
         self.rules: Final[list[DeathRule]] = []  # the first verdict other than KEEP counts
 
@@ -101,7 +101,7 @@ class DeadLetters(DeadLetterOffice):
         home = reference.home
         store = self._context.store
         if store is None or reference.sequence == 0:
-            self._keep_unstored(home, reference.message, cause)
+            self._keep_transient(home, reference.message, cause)
             home.settled(reference)
             return True
         if self._target(home, reference.message, cause) is None:
@@ -119,16 +119,16 @@ class DeadLetters(DeadLetterOffice):
         return True
 
     def is_behind(self) -> bool:
-        """Return True if too many bytes wait for the disk; see `DeadLetterOffice.is_behind`."""
-        return self._unstored.is_full()
+        """Return True if too many bytes wait for the disk; see `DeadLetterHandler.is_behind`."""
+        return self._unsynced.is_full()
 
     def dead_on_arrival(self, home: BrokerDestination, message: Message, cause: str) -> None:
         """Keep a copy of a message that expired before its arrival at the destination."""
         if not self._is_dropped(MessageReference(home, message, 0, 0, message.redelivery_count), cause):
-            self._keep_unstored(home, message, cause)
+            self._keep_transient(home, message, cause)
         self._tell_expired(home, message, cause)
 
-    def _keep_unstored(self, home: BrokerDestination, message: Message, cause: str) -> None:
+    def _keep_transient(self, home: BrokerDestination, message: Message, cause: str) -> None:
         """Keep a copy of a message without a record in the store. On a full disk the copy stays in memory only, like
         the message.
         """
@@ -204,18 +204,18 @@ class DeadLetters(DeadLetterOffice):
             if sequences and isinstance(home, Queue):
                 sequence = sequences[stored]
                 stored += 1
-                self._unstored.add(letter.message.size)
+                self._unsynced.add(letter.message.size)
             home.accept(letter.message, sequence)
 
     def room_changed(self) -> None:
         """Continue with the messages that had no room for their dead letters."""
         self._detained = 0
-        for home, detention in list(self._detentions.items()):
-            if home.removed or len(detention) == 0:
+        for home, deferred in list(self._detentions.items()):
+            if home.removed or len(deferred) == 0:
                 del self._detentions[home]
             else:
-                self._detained += len(detention)
-                self._context.schedule(detention)
+                self._detained += len(deferred)
+                self._context.schedule(deferred)
 
     def _detain(self, home: Queue, reference: MessageReference, cause: str) -> None:
         """Set a message aside until the disk has room.
@@ -240,11 +240,11 @@ class DeadLetters(DeadLetterOffice):
                 "%d messages wait to become dead letters; further ones stay in the store until the next start",
                 MAX_DETAINED,
             )
-        detention = self._detentions.get(home)
-        if detention is None:
-            detention = Detention(home, self._context, self)
-            self._detentions[home] = detention
-        detention.add(reference.sequence, cause, redelivery_count)
+        deferred = self._detentions.get(home)
+        if deferred is None:
+            deferred = DeferredDeadLetters(home, self._context, self)
+            self._detentions[home] = deferred
+        deferred.add(reference.sequence, cause, redelivery_count)
 
     def _target(self, home: BrokerDestination, message: Message, cause: str) -> Destination | None:
         """Return the destination of the copy, None if the policy drops the message."""

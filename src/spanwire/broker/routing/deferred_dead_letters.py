@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from spanwire.broker.dispatch.broker_context import BrokerContext, DeadLetterOffice
+from spanwire.broker.dispatch.broker_context import BrokerContext, DeadLetterHandler
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.queue.queue import Queue
 from spanwire.model.message import Message
@@ -25,18 +25,18 @@ class DeadMessage:
         self.redelivery_count: Final[int] = redelivery_count
 
 
-class Detention(BrokerDestination):
+class DeferredDeadLetters(BrokerDestination):
     """Dead messages of one queue, outside of the pending list and of memory. The queue counts the messages as in
     flight.
 
     A destination of its own, so that the detention has jobs and gets its own pages. The owner limits the number.
     """
 
-    def __init__(self, home: Queue, context: BrokerContext, office: DeadLetterOffice) -> None:
+    def __init__(self, home: Queue, context: BrokerContext, dead_letter_handler: DeadLetterHandler) -> None:
         super().__init__(home.destination, home.policy, home.usage)
         self._home: Final[Queue] = home
         self._context: Final[BrokerContext] = context
-        self._office: Final[DeadLetterOffice] = office
+        self._dead_letter_handler: Final[DeadLetterHandler] = dead_letter_handler
         self._waiting: Final[deque[DeadMessage]] = deque()
         self._read: list[DeadMessage] = []
 
@@ -73,5 +73,5 @@ class Detention(BrokerDestination):
                 continue
             home.hold(message)
             reference = MessageReference(home, message, dead.sequence, 0, dead.redelivery_count)
-            self._office.dead_letter(reference, dead.cause)
+            self._dead_letter_handler.dead_letter(reference, dead.cause)
         self._context.schedule(self)

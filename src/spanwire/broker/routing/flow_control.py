@@ -18,7 +18,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination_events import tell_full
 from spanwire.broker.dispatch.memory_usage import RESUME_SHARE, MemoryUsage, UsageLimits
 from spanwire.broker.dispatch.message_reference import BrokerDestination
-from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION
@@ -54,7 +54,7 @@ class ParkedSender(Protocol):
 class FlowControl:
     """Decides about room for messages, and keeps the sends that wait for room.
 
-    Counting is left to `MemoryUsage`, `Unstored` and the store; `Sending` takes the messages.
+    Counting is left to `MemoryUsage`, `UnsyncedBytes` and the store; `MessageRouter` takes the messages.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class FlowControl:
         destination_map: DestinationMap,
         limits: UsageLimits,
         lowest_store_mark: int,
-        unstored: Unstored,
+        unsynced: UnsyncedBytes,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._has_store: Final[bool] = context.store is not None
         self._map: Final[DestinationMap] = destination_map
         self._limits: Final[UsageLimits] = limits
         self._lowest_store_mark = lowest_store_mark
-        self._unstored: Final[Unstored] = unstored
+        self._unsynced: Final[UnsyncedBytes] = unsynced
         self._max_parked_bytes: Final[int] = max(limits.memory_bytes * PARKED_SHARE // 100, MAX_PARKED_BYTES)
         self._parked_bytes = 0
         self._unvisited = 0
@@ -90,7 +90,7 @@ class FlowControl:
     def obstacle(self, home: BrokerDestination, message: Message) -> int:
         """Return the reason for ``message`` to wait, `ROOM` if there is no obstacle."""
         if self._has_store and goes_to_store(home, message):
-            if self._store_is_tight or self._unstored.is_full():
+            if self._store_is_tight or self._unsynced.is_full():
                 return self._store_obstacle(home)
             return ROOM
         if home.usage.takes(message.size) or (isinstance(home, Topic) and not home.subscriptions):
@@ -103,7 +103,7 @@ class FlowControl:
         limit = self._limits.store_bytes
         if limit > 0 and self._store_bytes * 100 >= limit * home.policy.store_usage_high_water_mark:
             return STORE
-        return BEHIND if self._unstored.is_full() else ROOM
+        return BEHIND if self._unsynced.is_full() else ROOM
 
     def has_reserve(self, state: ConnectionState, home: BrokerDestination, message: Message) -> bool:
         """Return True if another broker forwards ``message``, and the reserve of memory for forwarded messages has
@@ -305,7 +305,7 @@ class FlowControl:
             return
         if not state.parked or self._parked_bytes < self._max_parked_bytes:
             state.reading_paused = False
-            state.outlet.mark_dirty()
+            state.output.mark_dirty()
 
     def _has_room_again(self, state: ConnectionState, parked: ParkedSend) -> bool:
         """Return True if all destinations of a waiting send have room.
@@ -457,5 +457,5 @@ def keeps_messages(home: BrokerDestination) -> bool:
 def tell(state: ConnectionState, token: int, error: JmsError | None) -> None:
     """Answer a send that had waited. A send without a wish for an answer gets a refusal all the same."""
     if token != NO_TOKEN or error is not None:
-        state.outlet.connection.completed(token, error)
-        state.outlet.mark_dirty()
+        state.output.connection.completed(token, error)
+        state.output.mark_dirty()

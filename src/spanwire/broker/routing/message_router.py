@@ -15,15 +15,15 @@ from spanwire.broker.dispatch.message_reference import BrokerDestination, Messag
 from spanwire.broker.persistence.deferred_dispatch import DeferredDispatch, Dispatcher
 from spanwire.broker.persistence.network_copies import COPY, NEARER, NEW
 from spanwire.broker.persistence.producer_audit import ProducerAudit
-from spanwire.broker.persistence.reply_queue import Waiting, WaitingLine, WithheldMessage
-from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.persistence.reply_queue import PendingReply, ReplyQueue, WithheldMessage
+from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.reserved_destinations import check_apart, is_control
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.routing.flow_control import MEMORY, ROOM, TURN, FlowControl, ParkedSender, tell
 from spanwire.broker.routing.unscheduled import LOOKED_AT, Unscheduled
 from spanwire.broker.routing.virtual_destinations import Target, VirtualDestinations
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.errors import DestinationDoesNotExistError, JmsError, ResourceAllocationError
@@ -67,8 +67,8 @@ class ControlTaker(Protocol):
         ...
 
 
-class Sending(ParkedSender, Dispatcher):
-    """Takes messages from connections. A transaction keeps its messages until `Committing` hands them over."""
+class MessageRouter(ParkedSender, Dispatcher):
+    """Takes messages from connections. A transaction keeps its messages until `LocalTransactions` hands them over."""
 
     def __init__(
         self,
@@ -76,9 +76,9 @@ class Sending(ParkedSender, Dispatcher):
         destination_map: DestinationMap,
         destinations: Destinations,
         formats: MessageFormats,
-        rights: Rights,
-        waiting: WaitingLine,
-        unstored: Unstored,
+        access: AccessControl,
+        waiting: ReplyQueue,
+        unsynced: UnsyncedBytes,
         dead_letters: DeadLetters,
         flow: FlowControl,
         audit: ProducerAudit,
@@ -88,9 +88,9 @@ class Sending(ParkedSender, Dispatcher):
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
         self._formats: Final[MessageFormats] = formats
-        self._rights: Final[Rights] = rights
-        self._waiting: Final[WaitingLine] = waiting
-        self._unstored: Final[Unstored] = unstored
+        self._access: Final[AccessControl] = access
+        self._waiting: Final[ReplyQueue] = waiting
+        self._unsynced: Final[UnsyncedBytes] = unsynced
         self._dead_letters: Final[DeadLetters] = dead_letters
         self._flow: Final[FlowControl] = flow
         self._audit: Final[ProducerAudit] = audit
@@ -119,7 +119,7 @@ class Sending(ParkedSender, Dispatcher):
         home = self._map.find(destination)
         if home is None or destination.is_composite or home.fans_out:
             return self._send_to_many(state, message, transaction, token)
-        self._rights.check_write(state, home.destination)
+        self._access.check_write(state, home.destination)
         if transaction is not None:
             transaction.messages += 1
             self._gather(transaction, home, message)
@@ -312,7 +312,7 @@ class Sending(ParkedSender, Dispatcher):
         position = store.position()
         if self._waiting.is_stored(position):
             return True
-        self._waiting.add(Waiting(position, state.outlet, token, None))
+        self._waiting.add(PendingReply(position, state.output, token, None))
         return False
 
     def _resolve(self, state: ConnectionState, destination: Destination) -> list[BrokerDestination]:
@@ -322,7 +322,7 @@ class Sending(ParkedSender, Dispatcher):
             if part.is_pattern and part.is_temporary:
                 raise DestinationDoesNotExistError(part.qualified_name)  # other connections' are private
             if not part.is_pattern or part.is_advisory:
-                self._rights.check_write(state, part)
+                self._access.check_write(state, part)
                 wanted[part.qualified_name] = part
                 continue
             for home in self._map.matching(part):
@@ -332,7 +332,7 @@ class Sending(ParkedSender, Dispatcher):
                             f"a message to {destination} would be copied to more than {MAX_WILDCARD_TARGETS} "
                             f"destinations: send to a narrower wildcard"
                         )
-                    self._rights.check_write(state, home.destination)
+                    self._access.check_write(state, home.destination)
                     wanted[home.destination.qualified_name] = home.destination
         self._context.steps += len(wanted)
         return self._destinations.ensure_all(state, list(wanted.values()), True)
@@ -396,7 +396,7 @@ class Sending(ParkedSender, Dispatcher):
             for entry in sends:
                 self._deliver(state, entry.home, entry.message, NO_TOKEN)
         else:
-            self.withhold(Waiting(position, state.outlet, NO_TOKEN, sends))
+            self.withhold(PendingReply(position, state.output, NO_TOKEN, sends))
 
     def _deliver(self, state: ConnectionState, home: BrokerDestination, message: Message, token: int) -> bool:
         if message.expiration_ms > 0 and message.is_expired(self._context.wall_ms):
@@ -409,7 +409,7 @@ class Sending(ParkedSender, Dispatcher):
         if home.withheld > 0:
             store = self._context.store
             position = 0 if store is None else store.position()
-            self.withhold(Waiting(position, state.outlet, NO_TOKEN, [WithheldMessage(home, message, 0)]))
+            self.withhold(PendingReply(position, state.output, NO_TOKEN, [WithheldMessage(home, message, 0)]))
         else:
             home.accept(message, 0)
         return True
@@ -418,7 +418,7 @@ class Sending(ParkedSender, Dispatcher):
         home.expired += 1
         self._dead_letters.dead_on_arrival(home, message, EXPIRED)
 
-    def withhold(self, waiting: Waiting) -> None:
+    def withhold(self, waiting: PendingReply) -> None:
         """Dispatch the messages of ``waiting`` when the store has reached the position. No later message overtakes."""
         if waiting.messages is not None:
             for entry in waiting.messages:
@@ -429,7 +429,7 @@ class Sending(ParkedSender, Dispatcher):
         else:
             self._waiting.add(waiting)
 
-    def expect(self, waiting: Waiting) -> None:
+    def expect(self, waiting: PendingReply) -> None:
         """Withhold messages that memory and destinations count already."""
         self._waiting.add(waiting)
 
@@ -477,7 +477,7 @@ class Sending(ParkedSender, Dispatcher):
         """Dispatch a stored message, now or once the message is safe on disk."""
         store = self._context.store
         assert store is not None
-        self._unstored.add(message.size)
+        self._unsynced.add(message.size)
         if state.forwards:
             self._audit.came_over_link(message)
         else:
@@ -485,7 +485,7 @@ class Sending(ParkedSender, Dispatcher):
         if home.policy.dispatch_before_sync and home.withheld == 0:
             home.accept(message, sequence)
             return self.answer_when_stored(state, token)
-        self.withhold(Waiting(store.position(), state.outlet, token, [WithheldMessage(home, message, sequence)]))
+        self.withhold(PendingReply(store.position(), state.output, token, [WithheldMessage(home, message, sequence)]))
         return token == NO_TOKEN
 
 

@@ -8,25 +8,25 @@ from spanwire.broker.advisories.advisory_topics import Advisories
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.info import ProducerInfo
 
 
-class Producing:
+class ProducerRegistry:
     """Adds and removes the producers of connections. Rights are checked again with each message."""
 
     def __init__(
         self,
         destination_map: DestinationMap,
         destinations: Destinations,
-        rights: Rights,
+        access: AccessControl,
         advisories: Advisories | None,
     ) -> None:
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
-        self._rights: Final[Rights] = rights
+        self._access: Final[AccessControl] = access
         self._advisories: Final[Advisories | None] = advisories
 
     def add(self, state: ConnectionState, info: ProducerInfo) -> None:
@@ -56,7 +56,7 @@ class Producing:
             return []
         parts = [part for part in info.destination.parts() if not part.is_pattern]
         for part in parts:
-            self._rights.check_write(state, part)
+            self._access.check_write(state, part)
         self._destinations.ensure_all(state, parts, True)
         return parts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.connection_cleanup import Departures
+from spanwire.broker.connection_cleanup import ConnectionCleanup
 from spanwire.broker.connections.connection_state import MAX_SESSIONS_PER_CONNECTION, ConnectionState
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.ids import SessionId
@@ -15,8 +15,8 @@ HIDDEN_SESSION: Final = -1  # the connection's own session, never announced
 class Sessions:
     """Adds and removes the sessions of all connections. Callers check that an id belongs to the connection."""
 
-    def __init__(self, departures: Departures) -> None:
-        self._departures: Final[Departures] = departures
+    def __init__(self, connection_cleanup: ConnectionCleanup) -> None:
+        self._connection_cleanup: Final[ConnectionCleanup] = connection_cleanup
 
     def add(self, state: ConnectionState, session: int) -> None:
         """Add a session; a repeated announcement changes nothing.
@@ -41,7 +41,7 @@ class Sessions:
         if session not in state.sessions:
             raise JmsError(f"Cannot remove session that had not been registered: {session_id}")
         state.sessions.discard(session)
-        self._departures.leave_session(state, session, last_delivered_sequence)
+        self._connection_cleanup.leave_session(state, session, last_delivered_sequence)
 
     def check(self, state: ConnectionState, session: int, request: str) -> None:
         """Raise `JmsError` if ``request`` names a session that does not exist."""

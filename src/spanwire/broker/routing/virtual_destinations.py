@@ -15,13 +15,13 @@ from typing import Final
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
-from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND, TOPIC_STEPS
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.dispatch.virtual_route import ForwardRule, ListeningRule, awaited
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.flow_control import ROOM, FlowControl
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError, ResourceAllocationError
@@ -46,7 +46,7 @@ class Target:
 
 
 class VirtualDestinations:
-    """Finds the physical targets of each message, including queues of durable subscriptions. `Sending` copies and
+    """Finds the physical targets of each message, including queues of durable subscriptions. `MessageRouter` copies and
     delivers.
     """
 
@@ -54,15 +54,15 @@ class VirtualDestinations:
         self,
         destination_map: DestinationMap,
         destinations: Destinations,
-        rights: Rights,
+        access: AccessControl,
         flow: FlowControl,
-        values: BoundMessageValues,
+        values: MessageEvaluationContext,
     ) -> None:
         self._map: Final[DestinationMap] = destination_map
         self._destinations: Final[Destinations] = destinations
-        self._rights: Final[Rights] = rights
+        self._access: Final[AccessControl] = access
         self._flow: Final[FlowControl] = flow
-        self._values: Final[BoundMessageValues] = values
+        self._values: Final[MessageEvaluationContext] = values
         self._audiences: Final[dict[str, list[BrokerDestination]]] = {}
         self._changes = -1
         self._steps = 0  # steps of the current message
@@ -124,7 +124,7 @@ class VirtualDestinations:
         self._look(forward.destination, forward.steps)
         if selector is not None and not self._values.matches(selector, message, message.redelivery_count):
             return
-        self._rights.check_write(state, forward.destination)
+        self._access.check_write(state, forward.destination)
         home = self._destinations.ensure_own(forward.destination)
         self._follow(state, home, message, _target(home, forward.keeps_address, via), targets, path)
 
@@ -145,7 +145,7 @@ class VirtualDestinations:
                 continue
             if settings.drop_on_resource_limit and self._flow.obstacle(home, message) != ROOM:
                 continue
-            if not self._rights.may_write(state, home.destination):
+            if not self._access.may_write(state, home.destination):
                 continue
             keeps = not settings.set_original_destination
             self._follow(state, home, message, _target(home, keeps, via), targets, path)
@@ -179,7 +179,7 @@ class VirtualDestinations:
             queue = awaited(listening, entry.pattern)
             if queue is None or self._map.find(queue) is not None:
                 continue
-            if not self._rights.may_make(entry.subscription.principal, queue):
+            if not self._access.may_make(entry.subscription.principal, queue):
                 continue
             wanted[queue.qualified_name] = queue
             if len(wanted) > MAX_AWAITED:

@@ -14,20 +14,20 @@ from typing import Final
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.connection_output import Outlet
+from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.metadata import SCHEDULES, Fact
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.persistence.reply_queue import Waiting, WithheldMessage
-from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage
+from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.policy.policy_entry import PolicyMap
 from spanwire.broker.ports import NO_TOKEN, ClientConnection, Principal
 from spanwire.broker.routing.dead_letters import DeadLetters
 from spanwire.broker.routing.flow_control import ROOM, FlowControl
-from spanwire.broker.routing.message_router import DelayedSender, Sending
+from spanwire.broker.routing.message_router import DelayedSender, MessageRouter
 from spanwire.broker.scheduler.schedule import (
     CRON,
     DELAY,
@@ -43,7 +43,7 @@ from spanwire.broker.scheduler.schedule import (
     stored_form,
 )
 from spanwire.broker.scheduler.scheduler_requests import SchedulerRequests, is_request
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.model.destination import Destination
 from spanwire.model.environment import IdGenerator
 from spanwire.model.errors import JmsError, ProtocolError, SpanwireError
@@ -81,31 +81,31 @@ class Scheduler(DelayedSender):
         context: BrokerContext,
         policies: PolicyMap,
         usage: MemoryUsage,
-        sending: Sending,
+        router: MessageRouter,
         flow: FlowControl,
         formats: MessageFormats,
-        rights: Rights,
+        access: AccessControl,
         dead_letters: DeadLetters,
-        unstored: Unstored,
+        unsynced: UnsyncedBytes,
         audit: ProducerAudit,
         ids: IdGenerator,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._schedule: Final[Schedule] = Schedule(settings, policies.entry_for(LINE), usage, formats)
-        self._sending: Final[Sending] = sending
+        self._router: Final[MessageRouter] = router
         self._flow: Final[FlowControl] = flow
         self._formats: Final[MessageFormats] = formats
         self._dead_letters: Final[DeadLetters] = dead_letters
-        self._unstored: Final[Unstored] = unstored
+        self._unsynced: Final[UnsyncedBytes] = unsynced
         self._audit: Final[ProducerAudit] = audit
         self._requests: Final[SchedulerRequests] = SchedulerRequests(
-            context, self._schedule, sending, formats, rights, ids
+            context, self._schedule, router, formats, access, ids
         )
         self._ids: Final[IdGenerator] = ids
         self._connection_id: Final[str] = ids.next_id()
         self._producer_id: Final[ProducerId] = ProducerId(self._connection_id, 1, 1)
         self._last_sequence = 0
-        self._outlet: Final[Outlet] = Outlet(NoConnection(), [], usage)
+        self._output: Final[ConnectionOutput] = ConnectionOutput(NoConnection(), [], usage)
         self._reading: list[Job] = []  # jobs whose messages are being read
         self._request = 0
         self._known: Destination | None = None  # destination of the last message that was not a request
@@ -132,12 +132,12 @@ class Scheduler(DelayedSender):
         """Schedule ``message`` or carry out a request.
 
         Returns:
-            The result of `Sending.send`.
+            The result of `MessageRouter.send`.
         """
         if is_request(message.destination):
             self._requests.handle(state, message, self._own_state(state.principal))
-            return self._sending.answer_when_stored(state, token)
-        self._sending.targets(state, message)  # raises the refusal, if any
+            return self._router.answer_when_stored(state, token)
+        self._router.targets(state, message)  # raises the refusal, if any
         obstacle = self._flow.obstacle(self._schedule, message)
         if obstacle != ROOM:
             return self._flow.park(state, self._schedule, message, token, obstacle)
@@ -148,7 +148,7 @@ class Scheduler(DelayedSender):
         if is_request(message.destination):
             self._requests.handle(state, message, self._own_state(state.principal))
             return None
-        self._sending.targets(state, message)
+        self._router.targets(state, message)
         self._schedule.plan(message, state.principal, self._context.wall_ms)  # raises if the properties are invalid
         return self._schedule
 
@@ -156,7 +156,7 @@ class Scheduler(DelayedSender):
         """Schedule ``message`` after a check for room.
 
         Returns:
-            The result of `Sending.send`.
+            The result of `MessageRouter.send`.
         """
         job = self._schedule.plan(message, state.principal, self._context.wall_ms)
         store = self._context.store
@@ -165,13 +165,13 @@ class Scheduler(DelayedSender):
             return True
         addition = (LINE, stored_form(message, job.number))
         sequences = store.append_unit([addition], [], [job.fact(job.due_ms, job.repeat)])
-        self._unstored.add(message.size)
+        self._unsynced.add(message.size)
         if state.forwards:
             self._audit.came_over_link(message)
         else:
             state.audited = self._audit.stored(state.audited, message.message_id)
         self._schedule.enter(job, sequences[0], None)
-        return self._sending.answer_when_stored(state, token)
+        return self._router.answer_when_stored(state, token)
 
     def bring_back(self, job: Job, message: Message, removals: list[tuple[Destination, int]]) -> None:
         """Schedule ``message`` for ``job`` and remove ``removals``, in one unit."""
@@ -181,7 +181,7 @@ class Scheduler(DelayedSender):
             return
         fact = job.fact(job.due_ms, job.repeat)
         sequences = store.append_unit([(LINE, stored_form(message, job.number))], removals, [fact])
-        self._unstored.add(message.size)
+        self._unsynced.add(message.size)
         self._schedule.enter(job, sequences[0], None)
 
     @property
@@ -280,16 +280,16 @@ class Scheduler(DelayedSender):
         """Return the destinations of a due message; the dead letter queue if the sender has lost the right to send."""
         redelivery = job.redelivery
         if redelivery is not None:
-            home = self._sending.home_again(redelivery.home)
+            home = self._router.home_again(redelivery.home)
             message.redelivery_count = redelivery.count
             message.broker_path = redelivery.broker_path
             return [] if home is None else [WithheldMessage(home, message, 0)]
         try:
-            targets = self._sending.targets(self._own_state(job.principal), message)
+            targets = self._router.targets(self._own_state(job.principal), message)
         except JmsError as error:
             logger.warning("scheduled job %s to %s is not delivered: %s", job.job_id, message.destination, error)
             return self._dead_letters.letters(MessageReference(self._schedule, message, 0, 0, 0), UNDELIVERED)
-        copies = self._sending.copies(targets, message)
+        copies = self._router.copies(targets, message)
         return [WithheldMessage(target.home, copy, 0) for target, copy in zip(targets, copies, strict=True)]
 
     def _begin_series(self, job: Job, message: Message, due_ms: int) -> None:
@@ -331,10 +331,10 @@ class Scheduler(DelayedSender):
             own = len(additions)
             places: list[int] = []
             for place, entry in enumerate(entries):
-                if self._sending.is_stored(entry.home, entry.message):
+                if self._router.is_stored(entry.home, entry.message):
                     places.append(place)
                     additions.append((entry.home.destination, entry.message))
-                    self._unstored.add(entry.message.size)
+                    self._unsynced.add(entry.message.size)
             found = store.append_unit(additions, removals, facts)
             sequences = found[:own]
             for place, sequence in zip(places, found[own:], strict=True):
@@ -355,12 +355,12 @@ class Scheduler(DelayedSender):
         """Dispatch after the sync of the unit: no delivered message may be delivered again."""
         store = self._context.store
         position = 0 if store is None else store.position()
-        self._sending.withhold(Waiting(position, self._outlet, NO_TOKEN, entries))
+        self._router.withhold(PendingReply(position, self._output, NO_TOKEN, entries))
 
     def _own_state(self, principal: Principal) -> ConnectionState:
         """Return a connection state without a client, with the rights of ``principal``."""
         info = ConnectionInfo(self._connection_id, user_name=principal.name, remote_address="the scheduler")
-        return ConnectionState(self._outlet, info, principal, MAX_UNCOMMITTED)
+        return ConnectionState(self._output, info, principal, MAX_UNCOMMITTED)
 
     def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> None:
         """Restore the jobs. A job with several missed times is delivered once."""

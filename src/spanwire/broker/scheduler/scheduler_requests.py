@@ -15,9 +15,9 @@ from typing import Final
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.routing.message_router import Sending
+from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.scheduler.schedule import JOB_ID, LINE, Job, Schedule
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.model.destination import Destination
 from spanwire.model.environment import IdGenerator
 from spanwire.model.errors import JmsError, MessageFormatError, ProtocolError, ResourceAllocationError
@@ -60,16 +60,16 @@ class SchedulerRequests:
         self,
         context: BrokerContext,
         schedule: Schedule,
-        sending: Sending,
+        router: MessageRouter,
         formats: MessageFormats,
-        rights: Rights,
+        access: AccessControl,
         ids: IdGenerator,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._schedule: Final[Schedule] = schedule
-        self._sending: Final[Sending] = sending
+        self._router: Final[MessageRouter] = router
         self._formats: Final[MessageFormats] = formats
-        self._rights: Final[Rights] = rights
+        self._access: Final[AccessControl] = access
         self._producer_id: Final[ProducerId] = ProducerId(ids.next_id(), 1, 1)
         self._last_sequence = 0
         self._browses: Final[deque[Browse]] = deque()
@@ -86,7 +86,7 @@ class SchedulerRequests:
         Raises:
             JmsError: the request is refused.
         """
-        self._rights.check_write(state, message.destination)
+        self._access.check_write(state, message.destination)
         view = self._formats.view(message)
         action = _text(view.properties, ACTION)
         if action == BROWSE and view.reply_to is not None:
@@ -102,7 +102,7 @@ class SchedulerRequests:
         if START_TIME in view.properties and END_TIME in view.properties:
             first_ms, last_ms = _time(view.properties, START_TIME), _time(view.properties, END_TIME)
         jobs = self._schedule.between(first_ms, last_ms)
-        if self._rights.may_administer(state, view.destination):
+        if self._access.may_administer(state, view.destination):
             return jobs
         return [job for job in jobs if job.principal.name == state.principal.name]
 
@@ -111,7 +111,7 @@ class SchedulerRequests:
             raise ResourceAllocationError(
                 f"{len(self._browses)} requests to browse scheduled messages wait already: try again later"
             )
-        self._rights.check_write(state, reply_to)
+        self._access.check_write(state, reply_to)
         numbers = deque([job.number for job in self._chosen(state, view)])
         if numbers:
             self._browses.append(Browse(own, reply_to, numbers))
@@ -120,9 +120,9 @@ class SchedulerRequests:
         job = self._schedule.find(job_id)
         if job is None:
             return
-        if job.principal.name != state.principal.name and not self._rights.may_administer(state, management):
+        if job.principal.name != state.principal.name and not self._access.may_administer(state, management):
             reason = f" (it needs the right admin on {management})"
-            self._rights.refuse(state, f"remove scheduled job: {job_id}", reason)
+            self._access.refuse(state, f"remove scheduled job: {job_id}", reason)
         self._forget([job])
 
     def _forget(self, jobs: list[Job]) -> None:
@@ -206,7 +206,7 @@ class SchedulerRequests:
         """Send the prepared copies. Return False if a destination has no room now."""
         while browse.copies:
             try:
-                if not self._sending.hand_in(browse.state, browse.copies[0]):
+                if not self._router.hand_in(browse.state, browse.copies[0]):
                     self._room_due = self._context.monotonic + ROOM_SECONDS
                     return False
             except JmsError:  # the client is gone or has lost the right

@@ -10,19 +10,19 @@ from typing import Final
 
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.ports import ADMIN, READ, WRITE, Authorizer, Principal
-from spanwire.broker.security.audit_log import Audit
+from spanwire.broker.security.audit_log import AuditLog
 from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
 from spanwire.model.errors import AuthorizationError
 
 BRIDGE_TOPIC: Final = Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge")
 
 
-class Rights:
+class AccessControl:
     """Checks the rights of connections. The `Authorizer` knows the rights."""
 
-    def __init__(self, authorizer: Authorizer, audit: Audit) -> None:
+    def __init__(self, authorizer: Authorizer, audit: AuditLog) -> None:
         self.authorizer: Authorizer = authorizer
-        self._audit: Final[Audit] = audit
+        self._audit: Final[AuditLog] = audit
 
     def check_read(self, state: ConnectionState, destination: Destination) -> None:
         """Check that the connection may consume from or browse ``destination``.

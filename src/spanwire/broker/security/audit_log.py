@@ -20,8 +20,8 @@ MAX_TEXT: Final = 200  # characters of a value chosen by a peer
 logger = logging.getLogger("spanwire.audit")
 
 
-class Audit:
-    """Writes refusals. `Rights` and `Logins` decide about them."""
+class AuditLog:
+    """Writes refusals. `AccessControl` and `Logins` decide about them."""
 
     def __init__(self, context: BrokerContext) -> None:
         self._context: Final[BrokerContext] = context

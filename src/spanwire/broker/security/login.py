@@ -7,7 +7,7 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.ports import Authenticator, Principal
-from spanwire.broker.security.audit_log import Audit, host_of
+from spanwire.broker.security.audit_log import AuditLog, host_of
 from spanwire.broker.security.login_throttle import FailedLogins, network_of
 from spanwire.model.errors import AuthenticationError
 from spanwire.model.info import ConnectionInfo
@@ -16,10 +16,10 @@ from spanwire.model.info import ConnectionInfo
 class Logins:
     """Logs connections in. The `Authenticator` decides about credentials."""
 
-    def __init__(self, authenticator: Authenticator, context: BrokerContext, audit: Audit) -> None:
+    def __init__(self, authenticator: Authenticator, context: BrokerContext, audit: AuditLog) -> None:
         self.authenticator: Authenticator = authenticator
         self._context: Final[BrokerContext] = context
-        self._audit: Final[Audit] = audit
+        self._audit: Final[AuditLog] = audit
         self._failed: Final[FailedLogins] = FailedLogins()
 
     def log_in(self, info: ConnectionInfo) -> Principal:

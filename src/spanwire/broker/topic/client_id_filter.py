@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import PolicyMap
 from spanwire.broker.policy.topic_policy import CLIENT_ID_FILTER, DispatchPolicy
 from spanwire.broker.ports import Principal
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.topic.durable_subscription import DurableSubscription, SubscriptionTerms
 from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, ProtocolError
@@ -64,12 +64,12 @@ class FilteredDurableSubscription(DurableSubscription):
         principal: Principal | None,
         selector: Selector | None,
         line: Queue,
-        values: BoundMessageValues,
-        rights: Rights,
+        values: MessageEvaluationContext,
+        access: AccessControl,
         policies: PolicyMap,
         formats: MessageFormats | None,
     ) -> None:
-        super().__init__(terms, principal, selector, line, values, rights)
+        super().__init__(terms, principal, selector, line, values, access)
         self._policies: Final[PolicyMap] = policies
         self._filter: Final[ClientIdFilter] = ClientIdFilter(formats)
 

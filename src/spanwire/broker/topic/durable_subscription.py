@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from spanwire.broker.dispatch.evaluation_context import BoundMessageValues
+from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.fan_out import COPY_STEPS, selector_steps
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageCondition, MessageReference
 from spanwire.broker.ports import Principal
 from spanwire.broker.queue.queue import Queue
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.model.destination import SUBSCRIPTION, Destination, parse_destination
 from spanwire.model.errors import InvalidClientIdError, JmsError, StoreError
 from spanwire.model.message import Message
@@ -78,8 +78,8 @@ class DurableSubscription:
         principal: Principal | None,
         selector: Selector | None,
         line: Queue,
-        values: BoundMessageValues,
-        rights: Rights,
+        values: MessageEvaluationContext,
+        access: AccessControl,
     ) -> None:
         self.terms: Final[SubscriptionTerms] = terms
         self.line: Final[Queue] = line
@@ -90,8 +90,8 @@ class DurableSubscription:
         self.active = False
         self.offline_since = 0.0  # monotonic seconds; valid while not active
         self._selector: Final[Selector | None] = selector
-        self._values: Final[BoundMessageValues] = values
-        self._rights: Final[Rights] = rights
+        self._values: Final[MessageEvaluationContext] = values
+        self._access: Final[AccessControl] = access
         self.weight: Final[int] = COPY_STEPS + selector_steps(terms.selector)  # steps for each message
         self._parts: Final[list[Destination]] = terms.topic.parts()
         self.has_pattern: Final[bool] = any(part.is_pattern for part in self._parts)
@@ -109,7 +109,7 @@ class DurableSubscription:
 
     def _may_read(self, topic: Destination) -> bool:
         principal = self.principal
-        return principal is None or self._rights.may_read(principal, topic)
+        return principal is None or self._access.may_read(principal, topic)
 
     def lets_through(self, reference: MessageReference) -> bool:
         """Return True if the principal may read one of the topics through which the message came.

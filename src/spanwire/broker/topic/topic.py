@@ -19,7 +19,7 @@ class Topic(BrokerDestination):
     """One topic and its subscriptions.
 
     Messages that a subscriber cannot take yet are pending in the subscription. Unacknowledged messages of a durable
-    subscription are in a separate queue (`spanwire.broker.topic.durable_subscription`), which `Sending` fills.
+    subscription are in a separate queue (`spanwire.broker.topic.durable_subscription`), which `MessageRouter` fills.
     """
 
     def __init__(

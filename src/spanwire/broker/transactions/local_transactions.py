@@ -18,15 +18,15 @@ from spanwire.broker.dispatch.message_reference import BrokerDestination, Messag
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.metadata import Fact
 from spanwire.broker.persistence.producer_audit import ProducerAudit
-from spanwire.broker.persistence.reply_queue import Waiting, WithheldMessage
+from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage
 from spanwire.broker.persistence.store_unit import StoreUnit
-from spanwire.broker.persistence.unsynced_bytes import Unstored
+from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NO_TOKEN, MessageStore, Principal
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import LIMIT, ControlRefusal, refusal
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.routing.flow_control import FlowControl, tell
-from spanwire.broker.routing.message_router import Sending
+from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.scheduler.schedule import Plans
 from spanwire.broker.transactions.commit_work import Commits, CommitWork, Run
 from spanwire.broker.transactions.undo_work import UndoWork
@@ -56,24 +56,24 @@ class TransactionEnd(Protocol):
         ...
 
 
-class Committing(Commits):
+class LocalTransactions(Commits):
     """Carries out gathered transactions: one unit in the store, then dispatch once the unit is safe."""
 
     def __init__(
         self,
         context: BrokerContext,
-        sending: Sending,
+        router: MessageRouter,
         destinations: Destinations,
         dead_letters: DeadLetters,
-        unstored: Unstored,
+        unsynced: UnsyncedBytes,
         audit: ProducerAudit,
         flow: FlowControl,
     ) -> None:
         self._context: Final[BrokerContext] = context
-        self._sending: Final[Sending] = sending
+        self._router: Final[MessageRouter] = router
         self._destinations: Final[Destinations] = destinations
         self._dead_letters: Final[DeadLetters] = dead_letters
-        self._unstored: Final[Unstored] = unstored
+        self._unsynced: Final[UnsyncedBytes] = unsynced
         self._audit: Final[ProducerAudit] = audit
         self._flow: Final[FlowControl] = flow
         self.end: TransactionEnd | None = None
@@ -119,11 +119,11 @@ class Committing(Commits):
             JmsError: the transaction cannot take effect, and is rolled back.
         """
         if str(transaction_id) not in state.transactions and self.was_committed(state, transaction_id):
-            return self._sending.answer_when_stored(state, token)
+            return self._router.answer_when_stored(state, token)
         transaction = self.find(state, transaction_id)
         del state.transactions[str(transaction_id)]
         if transaction.is_repeated:
-            return self._sending.answer_when_stored(state, token)
+            return self._router.answer_when_stored(state, token)
         return self.finish(state, transaction, token)
 
     def finish(self, state: ConnectionState, transaction: Transaction, token: int) -> bool:
@@ -181,7 +181,7 @@ class Committing(Commits):
         self._end().taken(transaction)
         transaction.forget(len(transaction.sends))
         transaction.end_count()
-        return self._sending.answer_when_stored(state, token)
+        return self._router.answer_when_stored(state, token)
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Forget the sends; acknowledged messages stay with their consumers."""
@@ -214,7 +214,7 @@ class Committing(Commits):
 
     def is_stored(self, home: BrokerDestination, message: Message) -> bool:
         """Return True if the message goes to the store; see `Commits.is_stored`."""
-        return self._sending.is_stored(home, message)
+        return self._router.is_stored(home, message)
 
     def letters_of(self, ack: TransactedAck, reference: MessageReference) -> list[WithheldMessage]:
         """Return the dead letters of a message; see `Commits.letters_of`."""
@@ -238,7 +238,7 @@ class Committing(Commits):
         self._end().taken(work.transaction)
         store = self._context.store
         if store is not None and (work.is_stored or is_behind):
-            self._sending.expect(waiting_for(work, store.position(), work.token))
+            self._router.expect(waiting_for(work, store.position(), work.token))
             work.is_answered = work.token == NO_TOKEN
 
     def _store(self, state: ConnectionState, work: CommitWork) -> None:
@@ -261,7 +261,7 @@ class Committing(Commits):
         work.is_stored = True
         first = lines[0].first + lines[0].count - len(lines) if lines else 0
         plans.enter(list(range(first, first + len(lines))))
-        self._unstored.add(work.stored_bytes + plans.size())
+        self._unsynced.add(work.stored_bytes + plans.size())
 
     def settle(self, ack: TransactedAck, reference: MessageReference) -> None:
         """Forget an acknowledged message; see `Commits.settle`."""
@@ -276,7 +276,7 @@ class Committing(Commits):
         """Dispatch and answer; see `Commits.hand_on`."""
         token = work.token if work.is_sliced and work.is_answered else NO_TOKEN
         if work.messages or token != NO_TOKEN:
-            self._sending.deferred.take(waiting_for(work, 0, token))
+            self._router.deferred.take(waiting_for(work, 0, token))
 
     def refill(self, subscription: Subscription) -> None:
         """Dispatch to a consumer; see `Commits.refill`."""
@@ -309,14 +309,14 @@ class Committing(Commits):
 
     def kept(self, size: int, runs: list[Run]) -> None:
         """Count the bytes of a prepared branch in the store, and note messages that a client may send again."""
-        self._unstored.add(size)
+        self._unsynced.add(size)
         for run in runs:
             self._audit.stored_run(None, run.first, run.count)
 
 
-def waiting_for(work: CommitWork, position: int, token: int) -> Waiting:
+def waiting_for(work: CommitWork, position: int, token: int) -> PendingReply:
     """Return the waiting answer to a commit, which takes over the messages of ``work``."""
-    waiting = Waiting(position, work.state.outlet, token, work.messages)
+    waiting = PendingReply(position, work.state.output, token, work.messages)
     waiting.homes = list(work.homes)
     work.messages = []
     return waiting

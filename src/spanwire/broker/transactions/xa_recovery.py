@@ -249,8 +249,8 @@ class RecoveredBranches:
                 self._take_acks(branch, reader.found)
         except JmsError as error:
             branch.finishing = False
-            reader.state.outlet.connection.completed(reader.token, error)
-            reader.state.outlet.mark_dirty()
+            reader.state.output.connection.completed(reader.token, error)
+            reader.state.output.mark_dirty()
             return
         self._add_removals(branch, reader.step)
         assert self.finisher is not None

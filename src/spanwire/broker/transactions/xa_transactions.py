@@ -20,14 +20,14 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.metadata import XA_BRANCHES, Fact
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.routing.consumers import Consuming
+from spanwire.broker.routing.consumers import ConsumerRegistry
 from spanwire.broker.routing.flow_control import FlowControl, tell
-from spanwire.broker.routing.message_router import Sending
-from spanwire.broker.security.access_control import Rights
+from spanwire.broker.routing.message_router import MessageRouter
+from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.transactions.branch_rollback import BranchEnd, BranchRollback
 from spanwire.broker.transactions.local_transactions import (
     ALL_STEPS,
-    Committing,
+    LocalTransactions,
     TransactionEnd,
     check_refusal,
     size_of,
@@ -60,24 +60,24 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
     def __init__(
         self,
         context: BrokerContext,
-        rights: Rights,
-        committing: Committing,
-        sending: Sending,
-        consuming: Consuming,
+        access: AccessControl,
+        local_transactions: LocalTransactions,
+        router: MessageRouter,
+        consumer_registry: ConsumerRegistry,
         flow: FlowControl,
         recovered: RecoveredBranches,
     ) -> None:
         self._context: Final[BrokerContext] = context
-        self._rights: Final[Rights] = rights
-        self._committing: Final[Committing] = committing
-        self._sending: Final[Sending] = sending
-        self._consuming: Final[Consuming] = consuming
+        self._access: Final[AccessControl] = access
+        self._local_transactions: Final[LocalTransactions] = local_transactions
+        self._router: Final[MessageRouter] = router
+        self._consumer_registry: Final[ConsumerRegistry] = consumer_registry
         self._flow: Final[FlowControl] = flow
         self._recovered: Final[RecoveredBranches] = recovered
         self._branches: Final[dict[bytes, Branch]] = {}
         self._prepared: Final[Uncommitted] = Uncommitted(MAX_PREPARED)
         recovered.finisher = self
-        committing.end = self
+        local_transactions.end = self
 
     def begin(self, state: ConnectionState, xid: XaTransactionId) -> None:
         """Open a branch, or join a known branch.
@@ -113,7 +113,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         """
         if isinstance(transaction_id, XaTransactionId):
             return self.find(state, transaction_id)
-        return self._committing.find(state, transaction_id)
+        return self._local_transactions.find(state, transaction_id)
 
     def find(self, state: ConnectionState, xid: XaTransactionId) -> Branch:
         """Return the branch of this id.
@@ -126,7 +126,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         if found is None:
             raise xa_error(f"Transaction '{xid}' has not been started.", XAER_NOTA)
         if found.siblings is not None and found.user != state.principal.name:
-            self._rights.refuse(state, f"work in transaction {xid}")
+            self._access.refuse(state, f"work in transaction {xid}")
         if found.finishing:
             raise xa_error(f"Transaction '{xid}' is being finished already.", XAER_PROTO)
         return found
@@ -177,7 +177,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             self._forget(branch)
             return XA_RDONLY
         if branch.prepared:
-            return XA_OK if self._sending.answer_when_stored(state, token) else LATER
+            return XA_OK if self._router.answer_when_stored(state, token) else LATER
         return self._prepare(branch, state, token)
 
     def commit(self, state: ConnectionState, xid: XaTransactionId, one_phase: bool, token: int, now: Time) -> bool:
@@ -228,7 +228,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         state.transactions.clear()
         for branch in own:
             self._forget(branch)
-        self._committing.undo(state, [*local, *own])
+        self._local_transactions.undo(state, [*local, *own])
         return True
 
     def _ends(self, branch: Branch) -> bool:
@@ -248,7 +248,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
                 self._forget(branch)
                 ended.append(branch)
         state.branches.clear()
-        self._committing.undo(state, ended)
+        self._local_transactions.undo(state, ended)
 
     def recover(self, facts: dict[bytes, bytes], recovered: list[RecoveredDestination]) -> list[RecoveredDestination]:
         """Restore prepared branches from their descriptions, and return the rest of ``recovered``.
@@ -282,8 +282,8 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         except JmsError as refused:
             error = refused
         if (done or error is not None) and token != NO_TOKEN:
-            state.outlet.connection.completed(token, error)
-            state.outlet.mark_dirty()
+            state.output.connection.completed(token, error)
+            state.output.mark_dirty()
 
     def _prepare(self, branch: Branch, state: ConnectionState, token: int) -> int:
         number = self._recovered.take_line()
@@ -292,23 +292,23 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         try:
             check_refusal(branch)
             if branch.sender is not None:  # raise the error that would refuse the commit
-                self._committing.plans(branch, branch.sends, branch.sender)
+                self._local_transactions.plans(branch, branch.sends, branch.sender)
             work.is_sliced = branch.size > JOB_STEPS
             while not (work.is_sliced or work.go_on(ALL_STEPS)):
                 pass
         except JmsError as error:
             work.refuse(error)
-            self._committing.undo(state, [branch])
+            self._local_transactions.undo(state, [branch])
             raise
         if work.is_sliced:
-            self._committing.run(state, work)
+            self._local_transactions.run(state, work)
             return XA_OK if token == NO_TOKEN else LATER
         return XA_OK if work.is_answered else LATER
 
     def letters(self, ack: TransactedAck, reference: MessageReference) -> list[TransactedSend]:
         """Return the dead letters of a message; see `Prepares.letters`."""
         found: list[TransactedSend] = []
-        for letter in self._committing.letters_of(ack, reference):
+        for letter in self._local_transactions.letters_of(ack, reference):
             usage = self._flow.usage_in_transaction(letter.home, letter.message)
             found.append(TransactedSend(letter.home, letter.message, usage))
         return found
@@ -318,7 +318,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         if home.destination.kind == SCHEDULE:
             return True
         self._flow.check_commit(home, message)
-        return self._sending.is_stored(home, message)
+        return self._router.is_stored(home, message)
 
     def keep(self, work: PrepareWork) -> None:
         """Store the messages in a staging destination, in one unit with the branch's record; see `Prepares.keep`."""
@@ -336,13 +336,13 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             take_unit(store, work.unit, [fact])
             for line in work.unit.targets():  # one, or none
                 record.sequences = list(range(line.first, line.first + line.count))
-            self._committing.kept(work.stored_bytes, work.runs)
+            self._local_transactions.kept(work.stored_bytes, work.runs)
             branch.record = record
             branch.removals = record.removals()
             branch.facts = [Fact(XA_BRANCHES, branch.xid.key, None)]
         branch.prepared = True
         branch.finishing = False
-        work.is_answered = self._sending.answer_when_stored(work.state, work.token)
+        work.is_answered = self._router.answer_when_stored(work.state, work.token)
         if work.is_sliced and work.is_answered:
             tell(work.state, work.token, None)
 
@@ -357,7 +357,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
 
     def _commit(self, branch: Branch, state: ConnectionState, token: int) -> bool:
         branch.finishing = True
-        return self._committing.finish(state, branch, token)
+        return self._local_transactions.finish(state, branch, token)
 
     def taken(self, transaction: Transaction) -> None:
         """Forget a branch that took effect; see `TransactionEnd.taken`."""
@@ -375,7 +375,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
 
     def refill(self, subscription: Subscription) -> None:
         """Dispatch to a consumer; see `TransactionEnd.refill`."""
-        self._consuming.refill(subscription)
+        self._consumer_registry.refill(subscription)
 
     def _rollback(self, branch: Branch, state: ConnectionState, token: int) -> bool:
         if self._context.store is None or branch.record is None:
@@ -384,7 +384,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         work = BranchRollback(self, branch, state, token)
         branch.finishing = True
         if len(branch.removals) > JOB_STEPS:
-            self._committing.run(state, work)
+            self._local_transactions.run(state, work)
             return token == NO_TOKEN
         try:
             work.go_on(JOB_STEPS)
@@ -400,7 +400,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         is_large = work.unit.size > JOB_STEPS
         take_unit(store, work.unit, work.branch.facts)
         self._undo(work.branch, work.state)
-        work.is_answered = self._sending.answer_when_stored(work.state, work.token)
+        work.is_answered = self._router.answer_when_stored(work.state, work.token)
         if is_large and work.is_answered:
             tell(work.state, work.token, None)
 
@@ -412,7 +412,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
     def _undo(self, branch: Branch, state: ConnectionState) -> None:
         branch.finishing = False
         self._forget(branch)
-        self._committing.undo(state, [branch])
+        self._local_transactions.undo(state, [branch])
         self._flow.unpark()
 
     def _forget(self, branch: Branch) -> None:

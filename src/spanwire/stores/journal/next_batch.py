@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.persistence.unsynced_bytes import MAX_UNSTORED_BYTES
+from spanwire.broker.persistence.unsynced_bytes import MAX_UNSYNCED_BYTES
 from spanwire.stores.journal.active_segment import COPIED_AHEAD_BYTES, COPIED_BYTES, ActiveSegment
 from spanwire.stores.journal.audit_copies import AuditCopies
 from spanwire.stores.journal.batch import BatchSlice, NewSegment
@@ -19,7 +19,7 @@ from spanwire.stores.journal.outbox import Outbox, Slice
 from spanwire.stores.journal.segments.segment import BATCH_HEAD_SIZE
 from spanwire.stores.journal.space import DiskSpace
 
-MAX_GATHERED_BYTES: Final = MAX_UNSTORED_BYTES  # of a batch, unless one call is larger: more does not wait for the disk
+MAX_GATHERED_BYTES: Final = MAX_UNSYNCED_BYTES  # of a batch, unless one call is larger: more does not wait for the disk
 
 
 class NextBatch:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.persistence.unsynced_bytes import MAX_UNSTORED_BYTES
+from spanwire.broker.persistence.unsynced_bytes import MAX_UNSYNCED_BYTES
 from spanwire.stores.journal.segments.disk_port import Disk
 from spanwire.stores.journal.segments.segment import MAX_SEGMENT_BYTES, RESERVE_NAME, SPARE_NAME
 
@@ -35,7 +35,7 @@ def kept_bytes(segment_bytes: int, messages: int) -> int:
 
 def wanted_reserve(segment_bytes: int, messages: int, under_way: int) -> int:
     """Bytes of the whole reserve; ``under_way`` is the most that ever waited to be written."""
-    late = max(segment_bytes // 2, min(under_way, MAX_UNSTORED_BYTES))
+    late = max(segment_bytes // 2, min(under_way, MAX_UNSYNCED_BYTES))
     step = max(1, segment_bytes // RESERVE_STEPS)
     size = (kept_bytes(segment_bytes, messages) + late + step - 1) // step * step
     return min(size, MAX_SEGMENT_BYTES)
