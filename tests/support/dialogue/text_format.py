@@ -172,6 +172,7 @@ class TextFormat:
             message.raw[message.content_start :],
             message.message_id.producer_id.connection_id,
             persistent=message.persistent,
+            timestamp_ms=message.timestamp_ms,
             expiration_ms=message.expiration_ms,
             priority=message.priority,
             properties=properties_of(message),
