@@ -13,5 +13,5 @@ def printable(text: str, substitute: str = "?") -> str:
 
 
 def escaped(text: str) -> str:
-    """Return ``text`` with ``\\uXXXX`` in place of each character that is not printable."""
+    """Return ``text`` with ``\\u`` and four hexadecimal digits in place of each character that is not printable."""
     return "".join([character if character.isprintable() else f"\\u{ord(character):04x}" for character in text])

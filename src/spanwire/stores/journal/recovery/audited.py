@@ -1,7 +1,7 @@
-"""What the journal tells the producer audit at a start: its newest copy, and the messages written behind that.
+"""Restores the producer audit at a start: from its newest copy and the messages written after the copy.
 
-A copy lies in some segment (`Replay.audit_segment`); whatever was sent after it was made stands in that segment or in
-later ones, as a message or, if nobody needed the message any more when it was to be written, as a cancellation.
+The copy lies in the segment `Replay.audit_segment`. All messages sent after the copy are in the same segment or in
+later segments: as a message, or as a cancellation if the message was removed before it was written.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ _SEQUENCE: Final = Struct("<q")
 
 
 def recover_audit(disk: Disk, recovery: Recovery, formats: MessageFormats, audit: ProducerAudit) -> None:
-    """Fills ``audit`` with what the journal that ``recovery`` has read knows; to be called before anything is appended.
+    """Fill ``audit`` from the journal that ``recovery`` has read. Call it before anything is appended.
 
-    Messages that cannot be read are left out: a repetition of them would pass. Raises `OSError`.
+    Unreadable messages are left out; the audit will not detect their duplicates.
+
+    Raises:
+        OSError: the disk cannot read a segment.
     """
     for key, value in recovery.facts().get(PRODUCER_AUDIT, {}).items():
         audit.restore(key, value)

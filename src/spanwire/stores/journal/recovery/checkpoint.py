@@ -1,7 +1,7 @@
-"""The check-point at the start of each segment: what later records build on once older segments are gone.
+"""The check-point at the start of each segment: the state from records of deleted segments.
 
-It holds the floor of sequences, the next destination number, the segments that are needed, and every destination with
-its number and highest sequence. A destination that it does not list does not exist.
+The check-point has the floor of sequences, the next destination number, the needed segments, and every destination with
+its number and highest sequence. Destinations that the check-point does not list do not exist.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Checkpoint:
 
 
 def encode_checkpoint(index: JournalIndex, seed: int) -> list[bytes]:
-    """The first batch of a segment, which begins right behind the segment's header."""
+    """Return the first batch of a segment, which begins right behind the segment's header."""
     segments = index.segments.numbers()
     payload = _FIXED.pack(index.floor, index.next_number, len(segments))
     for number in segments:
@@ -61,7 +61,7 @@ def encode_checkpoint(index: JournalIndex, seed: int) -> list[bytes]:
 
 
 def decode_checkpoint(payload: bytes) -> Checkpoint | None:
-    """Reads the payload of a CHECKPOINT record; None if it is none."""
+    """Return the check-point in the payload of a CHECKPOINT record; None if the payload has a wrong length."""
     if len(payload) < _FIXED.size:
         return None
     floor, next_number, count = _FIXED.unpack_from(payload)
@@ -75,5 +75,9 @@ def decode_checkpoint(payload: bytes) -> Checkpoint | None:
 
 
 def restore_destination(index: JournalIndex, number: int, high: int, payload: bytes) -> None:
-    """Takes a DESTINATION record; raises `StoreError` when its name is none."""
+    """Add the destination of a DESTINATION record to the index.
+
+    Raises:
+        StoreError: the payload is not the name of a destination.
+    """
     index.restore(number, destination_of(payload.decode("utf-8", "surrogatepass")), high)

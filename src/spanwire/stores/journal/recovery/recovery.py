@@ -1,8 +1,8 @@
-"""Reads all segments or their summaries and rebuilds the index; then, and only then, repairs what a crash left behind.
+"""Recovery: rebuilds the index from all segments or their summaries, then repairs the traces of a crash.
 
-Everything is checked before the first byte is changed. What a crash can have made (a torn last batch, a half-made next
-segment, dropped segments not yet deleted) is put right and reported; all other damage raises `StoreError` with one line
-that names the file and the byte. Crashing in here and starting again gives the same result.
+Everything is checked before the first byte is changed. Traces of a crash are repaired and reported: a torn last batch,
+a half-made next segment, dropped segments still present. Any other damage raises `StoreError` with one line: the file,
+the byte and the damage. A crash during recovery does not change the result of the next start.
 """
 
 from __future__ import annotations
@@ -49,18 +49,19 @@ from spanwire.stores.journal.segments.segment import (
 
 
 class Progress(Protocol):
-    """Who wants to know how far a start is."""
+    """Receives the progress of a start."""
 
     def advanced(self, done_bytes: int, total_bytes: int) -> None:
-        """So much of what must be read has been read."""
+        """``done_bytes`` of ``total_bytes`` have been read."""
         ...
 
 
 class Recovery:
-    """What was found. ``warnings`` are lines for the log; ``clean`` says that the last stop was in order.
+    """The result of `recover`. ``warnings`` are lines for the log; ``clean`` is True after an orderly stop.
 
-    ``last``, ``last_end`` and ``last_batches`` tell where the newest segment ends; ``last`` is 0 for a new store.
-    ``summaries`` are those of segments that had none, `MAX_SUMMARY_BYTES` at most; a later start makes the rest.
+    ``last``, ``last_end`` and ``last_batches`` describe the end of the newest segment; ``last`` is 0 for a new store.
+    ``summaries`` are new summaries for segments without a summary, `MAX_SUMMARY_BYTES` at most; a later start adds the
+    rest.
     """
 
     __slots__ = (
@@ -93,11 +94,11 @@ class Recovery:
         self._summary_bytes = 0
 
     def destinations(self) -> list[RecoveredDestination]:
-        """What the broker gets."""
+        """Return the destinations with their messages for the broker."""
         return self.replay.destinations()
 
     def keep(self, summary: Summary | None) -> None:
-        """Takes the summary of a segment that was read, as far as there is room for it."""
+        """Keep the summary of a segment for `write_summaries`, unless the limit of memory is reached."""
         if summary is not None:
             size = summary.size
             if self._summary_bytes + size <= MAX_SUMMARY_BYTES:
@@ -106,14 +107,16 @@ class Recovery:
                 self.index.segments.grow(summary.number, size)
 
     def facts(self) -> dict[int, dict[bytes, bytes]]:
-        """All facts by table and key; of tables that hold any."""
+        """Return all facts by table and key; tables without facts are left out."""
         return {table: facts for table, facts in self.replay.facts.items() if facts}
 
 
 def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
-    """Reads the store on ``disk`` and changes nothing; raises `StoreError` when it cannot be read whole, and `OSError`.
+    """Read the store on ``disk`` without a change. `repair` must follow before any write.
 
-    `repair` must follow before anything is written.
+    Raises:
+        StoreError: the store is damaged, incomplete, or from a newer version.
+        OSError: the disk cannot read a file.
     """
     recovery = Recovery()
     files = disk.files()
@@ -135,7 +138,7 @@ def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
                 recovery.replay.begin(number, summary.header.seed, summary.header.version, size)
                 summary.run(recovery.replay)
                 recovery.replay.end(summary.end)
-                older = None  # a summary is taken only if it ends where the next segment says
+                older = None  # `read_summary` has compared the summary's end with the next segment
                 continue
             replay = _SegmentReplay(recovery, disk, number, files)
         _check_end(older, replay.reader.header)
@@ -147,7 +150,11 @@ def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
 
 
 def _numbers(files: dict[str, int], recovery: Recovery) -> list[int]:
-    """The segments that there are, in rising order; raises `StoreError` for a store that is half repaired."""
+    """Return the numbers of the present segments in rising order; note leftover files.
+
+    Raises:
+        StoreError: a repair of the store was interrupted.
+    """
     if PLAN_NAME in files:
         raise StoreError("a repair was interrupted: run spanwire store repair, which ends it")
     numbers: list[int] = []
@@ -162,7 +169,7 @@ def _numbers(files: dict[str, int], recovery: Recovery) -> list[int]:
 
 
 def repair(disk: Disk, recovery: Recovery) -> None:
-    """Removes what a crash left behind. May be cut off anywhere and run again."""
+    """Remove the traces of a crash. A crash during this function is harmless: run it again."""
     if recovery.last != 0:
         name = segment_name(recovery.last)
         size = disk.files()[name]
@@ -177,8 +184,9 @@ def repair(disk: Disk, recovery: Recovery) -> None:
 
 
 def write_summaries(disk: Disk, recovery: Recovery) -> None:
-    """Gives the segments that had to be read a summary for the next start. The first that cannot be written is the
-    last; unless for want of room, that is among the warnings.
+    """Write summaries of the segments that this start had to read, for the next start.
+
+    The first error ends the writing and becomes a warning, unless the disk is full.
     """
     for summary in recovery.summaries:
         fault = try_summary(disk, summary)
@@ -189,7 +197,11 @@ def write_summaries(disk: Disk, recovery: Recovery) -> None:
 
 
 def _check_end(older: SegmentReader | None, header: SegmentHeader) -> None:
-    """A segment must end where the one with ``header``, that follows it, says."""
+    """Compare the end of segment ``older`` with the values in the ``header`` of the next segment.
+
+    Raises:
+        StoreError: the ends differ.
+    """
     if older is None:
         return
     if header.previous != older.header.number:
@@ -199,7 +211,7 @@ def _check_end(older: SegmentReader | None, header: SegmentHeader) -> None:
 
 
 class _Sources:
-    """The segments of a store in their order, and what must be read of each: its summary, or itself."""
+    """The needed segments in order. Recovery reads the summary of a segment if there is a good summary."""
 
     def __init__(self, disk: Disk, files: dict[str, int], numbers: list[int], recovery: Recovery) -> None:
         self.numbers: Final[list[int]] = numbers
@@ -222,7 +234,7 @@ class _Sources:
                 recovery.leftovers.append(name)
 
     def summary(self, place: int) -> SummaryReader | None:
-        """The good summary of the segment at ``place`` of ``numbers``, if there is one."""
+        """Return the good summary of the segment at an index of ``numbers``, or None."""
         header = self._headers[place]
         self.done_bytes += self._size(header.number)
         follower = self._headers[place + 1] if place + 1 < len(self._headers) else None
@@ -247,9 +259,10 @@ class _SegmentReplay:
             recovery.store_id = self.reader.header.store_id
 
     def needed_segments(self, present: list[int]) -> list[int]:
-        """Reads the newest segment for the first time: which segments are to be replayed, in order.
+        """Read the newest segment for the first time, and return the needed segments in order.
 
-        Raises `StoreError` if one of them is missing or this segment is damaged other than by a crash.
+        Raises:
+            StoreError: a needed segment is missing, or the newest is damaged in a way that no crash can cause.
         """
         recovery = self._recovery
         reader = self.reader
@@ -338,7 +351,7 @@ class _SegmentReplay:
         draft.add(b"".join(parts), last, data[last : last + HEADER_SIZE])
 
     def _payload(self, record: Record) -> bytes:
-        """As much of the payload as `Replay.apply` wants."""
+        """Return the part of the payload that `Replay.apply` needs."""
         if record.kind in BODIES:
             return self.reader.data[record.payload_start : record.payload_start + expiration_size(record.flags)]
         return self.reader.payload(record)

@@ -1,7 +1,6 @@
-"""Applies the records that a start finds, in the order in which they were written, to the index.
+"""Applies the recovered records to the index in the order of writing.
 
-Leaves to others how a record was found: by reading a segment whole or from its summary. After the last one `Replay`
-holds what the broker gets.
+The records come from whole segments or from summaries. After the last record `Replay` has the state for the broker.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ from spanwire.stores.journal.segments.segment import damage, segment_name
 from spanwire.stores.journal.segments.traits import Traits
 from spanwire.stores.journal.segments.transfers import TransferRuns, decode_transfer
 
-BODIES: Final = (MESSAGE, BODY, MOVED, MOVED_BODY)  # kinds of which only the expiration is looked at
+BODIES: Final = (MESSAGE, BODY, MOVED, MOVED_BODY)  # kinds with a message; a replay reads only its expiration
 
 
 class EarlyNote:
-    """The redelivery count of a message that was not found yet, and where it lies."""
+    """The redelivery count of a message that was not yet found, and the location of its record."""
 
     __slots__ = ("count", "offset", "segment")
 
@@ -54,8 +53,10 @@ class EarlyNote:
 
 
 class Replay:
-    """``facts`` are all facts so far, by table and key; ``audit_segment`` the one that holds the newest whole copy of
-    the producer audit, 0 if there is none.
+    """The state of the store while records are applied.
+
+    ``facts`` are all facts so far, by table and key. ``audit_segment`` is the segment with the newest complete copy of
+    the producer audit; 0 without a copy.
     """
 
     __slots__ = (
@@ -88,14 +89,14 @@ class Replay:
         self.facts: Final[dict[int, dict[bytes, bytes]]] = {}
 
     def begin(self, number: int, seed: int, version: int, size: int) -> None:
-        """The records of segment ``number`` of format ``version`` follow; its file has ``size`` bytes."""
+        """Start segment ``number`` of format ``version``; the segment's file has ``size`` bytes."""
         self._segment = number
         self._knows_traits = version > 1
         self._body_offset = 0
         self._index.segments.open(number, seed, version, size)
 
     def end(self, end: int) -> None:
-        """The last batch of the segment ends at ``end``."""
+        """Finish the segment, whose last batch ends at ``end``."""
         self._index.segments.seal(self._segment, end)
 
     def apply(
@@ -109,10 +110,12 @@ class Replay:
         length: int,
         payload: bytes,
     ) -> None:
-        """One record at ``offset`` of ``segment`` with a payload of ``length`` bytes.
+        """Apply a record at ``offset`` of ``segment`` with a payload of ``length`` bytes.
 
-        ``payload`` is the whole of it, but for `BODIES` only its first `expiration_size` bytes. Raises `StoreError`
-        naming file and byte when the record makes no sense where it stands.
+        ``payload`` is the whole payload; for `BODIES` only the first `expiration_size` bytes.
+
+        Raises:
+            StoreError: the record contradicts the records before it. The text names file and byte.
         """
         index = self._index
         if kind == MESSAGE or kind == MOVED:
@@ -140,7 +143,10 @@ class Replay:
     def apply_run(
         self, flags: int, number: int, sequence: int, segment: int, offset: int, length: int, count: int
     ) -> None:
-        """The same as so many MESSAGE records that do not expire, one behind the other, with rising sequences."""
+        """Apply ``count`` adjacent MESSAGE records with rising sequences and equal length, flags and destination.
+
+        The messages do not expire.
+        """
         owner = self._owner(number, segment, offset)
         if count == 1 or not owner.index.is_above(sequence):
             for place in range(count):
@@ -156,7 +162,7 @@ class Replay:
                 self._note_traits(owner, sequence + place, flags, b"")
 
     def end_batch(self) -> None:
-        """The records of one batch are through: a check-point among them lists all destinations that exist."""
+        """Finish a batch. After a check-point, remove the destinations outside of the check-point."""
         listed = self._listed
         self._listed = None
         if listed is None:
@@ -166,13 +172,13 @@ class Replay:
                 self._remove(owner, self._segment)
 
     def finish(self) -> None:
-        """All segments are through."""
+        """Finish the last segment."""
         self._early_notes.clear()
         for owner in self._index.by_number.values():
             owner.index.settle()
 
     def destinations(self) -> list[RecoveredDestination]:
-        """What the broker gets of the messages; after `finish`."""
+        """Return the destinations with their messages for the broker. Call after `finish`."""
         found: list[RecoveredDestination] = []
         for owner in self._index.by_number.values():
             sequences = owner.index.sequences()
@@ -186,7 +192,10 @@ class Replay:
         return found
 
     def _note(self, owner: StoredDestination, sequence: int, payload: bytes, segment: int, offset: int) -> None:
-        """A redelivery count. The message may be one that was moved behind it, from a segment that is gone."""
+        """Apply a redelivery count.
+
+        A message moved from a deleted segment may follow its redelivery count. The count is kept until then.
+        """
         count = int.from_bytes(payload, "little")
         if owner.index.find(sequence) != GONE:
             owner.notes[sequence] = count
@@ -286,7 +295,7 @@ class Replay:
     def _put_fact(self, table: int, key: bytes, value: bytes, segment: int, offset: int, length: int) -> None:
         if table == PRODUCER_AUDIT and key == AUDIT_MARK:
             self.audit_segment = segment
-            return  # nothing is kept for its sake unless there is an audit in this run too
+            return  # without an audit in this run no segment is kept for the copy
         self.facts.setdefault(table, {})[key] = value
         self._index.written_fact(table, key, segment, offset, length)
 
@@ -316,7 +325,11 @@ class Replay:
 
 
 def checkpoint_of(segment: int, offset: int, payload: bytes) -> Checkpoint:
-    """The check-point in a CHECKPOINT record; raises `StoreError` when it is none."""
+    """Return the check-point in a CHECKPOINT record.
+
+    Raises:
+        StoreError: the payload has a wrong length.
+    """
     found = decode_checkpoint(payload)
     if found is None:
         raise damage(segment_name(segment), offset, "its check-point has a wrong length")

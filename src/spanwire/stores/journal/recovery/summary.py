@@ -1,17 +1,16 @@
-"""Summaries: what a start must know of a sealed segment, in a small file beside it, so that it need not be read.
+"""Summaries: small files beside sealed segments, read by a start instead of the segments.
 
-A summary holds the segment's records in their order, each with its header, without the messages: an expiration stays,
-all other payloads do. A start that finds a good one applies it instead of the segment; one that is missing, damaged, of
-another segment or written by another version is passed over and the segment itself is read. So it is never synced, and
-nothing is lost with it. Header::
+A summary has the records of the segment in order, each with its header. It leaves out the messages, except expirations;
+it has all other payloads. A start ignores a summary that is missing, damaged, of another segment or of another version,
+and reads the segment. A summary is therefore never synced; its loss is harmless. Header::
 
      0          8         10       12    16         32       40    48        56       64      68    72          80
     | SWSUMMRY | version | format | crc | store id | number | end | batches | tail at | tail | 0   | body bytes |
     |          | u16     | u16    | u32 | 16 bytes | u64    | u64 | u64     | u64     | u32  | u32 | u64        |
 
-``crc`` is the CRC-32 of the header with zeros in its place, then of the body. ``end`` and ``batches`` are the
-segment's, ``tail`` is the checksum of its last record, which stands at ``tail at``: a segment that was written anew
-under the same number has another. ``format`` is the journal's version.
+``crc`` is the CRC-32 of the header with zeros in place of ``crc``, then of the body. ``end`` and ``batches`` are the
+segment's. ``tail`` is the checksum of the segment's last record, which is at ``tail at``; a segment that was written
+again under the same number has another checksum. ``format`` is the journal's version.
 """
 
 from __future__ import annotations
@@ -42,28 +41,28 @@ from spanwire.stores.journal.segments.segment import (
 
 MAGIC: Final = b"SWSUMMRY"
 SUMMARY_VERSION: Final = 2
-OLDEST_SUMMARY_VERSION: Final = 1  # that has no transfers; who knows only that reads no other
+OLDEST_SUMMARY_VERSION: Final = 1  # without transfers; builds that know only 1 refuse others
 SUMMARY_HEADER_SIZE: Final = 80
 SUFFIX: Final = ".summary"
-NEW_NAME: Final = "summary.new"  # a summary while it is being written
-LEAST_SHARE: Final = 4  # a summary above a fourth of its segment saves too little to be kept
-MAX_SUMMARY_BYTES: Final = 64 * 1024 * 1024  # memory that gathering may take, for the largest segments or a start
+NEW_NAME: Final = "summary.new"  # name of a summary until it is complete
+LEAST_SHARE: Final = 4  # a summary above a fourth of its segment saves too little time
+MAX_SUMMARY_BYTES: Final = 64 * 1024 * 1024  # bytes of drafts in memory, for one segment or one start
 
 _HEADER: Final = Struct("<8sHHI16sQQQQIIQ")
 _RECORD: Final = Struct("<IIBBHIQ")
 _TAIL: Final = Struct("<I")
 _SEQUENCE: Final = Struct("<Q")
 CRC_SIZE: Final = 4
-SEQUENCE_START: Final = 16  # in the header of a record
+SEQUENCE_START: Final = 16  # offset in the header of a record
 
 
 def summary_name(number: int) -> str:
-    """The file name of the summary of segment ``number``."""
+    """Return the file name of the summary of segment ``number``."""
     return f"{number:0{NUMBER_DIGITS}d}{SUFFIX}"
 
 
 def summary_number(name: str) -> int:
-    """The segment's number in the file name of a summary; 0 for a file that is none."""
+    """Return the segment's number in the file name of a summary; 0 for any other file."""
     digits = name.removesuffix(SUFFIX)
     if digits == name or not (digits.isascii() and digits.isdigit()) or name != summary_name(int(digits)):
         return 0
@@ -86,7 +85,7 @@ class Summary:
 
 
 class SummaryDraft:
-    """Gathers the summary of one segment while that is written or read, at most ``limit`` bytes of it."""
+    """Collects the summary of one segment during writing or reading. A draft above the limit of bytes is dropped."""
 
     __slots__ = ("_body", "_limit", "_number", "_tail", "_tail_offset")
 
@@ -98,8 +97,9 @@ class SummaryDraft:
         self._tail = b""
 
     def add(self, heads: bytes, tail_offset: int, tail: bytes) -> None:
-        """Takes the records of a batch without their bodies; the last one stands at ``tail_offset`` and has the header
-        ``tail``.
+        """Append the records of a batch without their bodies.
+
+        ``tail_offset`` is the offset of the batch's last record, ``tail`` the header of this record.
         """
         if self._tail_offset >= 0:
             self._body += heads
@@ -110,7 +110,7 @@ class SummaryDraft:
                 self._tail_offset = -1
 
     def finish(self, store_id: bytes, end: int, batches: int) -> Summary | None:
-        """The summary of the sealed segment; None when it is not worth its bytes."""
+        """Return the summary of the sealed segment; None if it would be too large to be useful."""
         if self._tail_offset <= 0:
             return None
         body = bytes(self._body)
@@ -123,15 +123,21 @@ class SummaryDraft:
 
 
 def write_summary(disk: Disk, summary: Summary) -> None:
-    """Puts a summary on the disk; raises `OSError`. A power cut may take it away again."""
+    """Write a summary. A power cut may remove the file again.
+
+    Raises:
+        OSError: the disk refused.
+    """
     disk.resize(NEW_NAME, 0)
     disk.write(NEW_NAME, 0, summary.parts)
     disk.rename(NEW_NAME, summary_name(summary.number))
 
 
 def try_summary(disk: Disk, summary: Summary) -> str:
-    """As `write_summary`, but an error is no matter: the next start reads the segment instead. Gives what is to be told
-    of it, "" if nothing.
+    """Write a summary as `write_summary` does, but treat errors as harmless: the next start reads the segment.
+
+    Returns:
+        A warning for the log; "" without one, also when the disk is full.
     """
     try:
         write_summary(disk, summary)
@@ -148,7 +154,7 @@ def try_summary(disk: Disk, summary: Summary) -> str:
 
 
 class SummaryReader:
-    """A summary that is known to be that of the segment with ``header``: its ``end`` and number of ``batches``."""
+    """The valid summary of the segment with ``header``. ``end`` and ``batches`` are the segment's."""
 
     __slots__ = ("_data", "batches", "end", "header")
 
@@ -159,7 +165,11 @@ class SummaryReader:
         self._data: Final[bytes] = data
 
     def run(self, replay: Replay) -> None:
-        """Apply all records; raises `StoreError` when they make no sense."""
+        """Apply all records.
+
+        Raises:
+            StoreError: a record contradicts the records before it.
+        """
         data = self._data
         number = self.header.number
         limit = len(data)
@@ -189,7 +199,7 @@ class SummaryReader:
         replay.end_batch()
 
     def _count_alike(self, place: int, sequence: int) -> int:
-        """How many headers from ``place`` on differ in nothing but checksum and rising sequence."""
+        """Count the adjacent headers with the same fields, except checksum and rising sequence."""
         data = self._data
         limit = len(data)
         alike = data[place + CRC_SIZE : place + SEQUENCE_START]
@@ -206,13 +216,14 @@ class SummaryReader:
 def read_summary(
     disk: Disk, files: dict[str, int], header: SegmentHeader, follower: SegmentHeader | None
 ) -> SummaryReader | None:
-    """The summary of the segment with ``header`` if there is a good one; ``follower`` is the header of the next segment
-    that is there. One that cannot be read is none.
+    """Return the summary of the segment with ``header``, or None without a valid and readable summary.
+
+    ``follower`` is the header of the next present segment.
     """
     try:
         return _read(disk, files, header, follower)
     except OSError:
-        return None  # what ails the segment itself is found when that is read
+        return None  # an error of the segment itself shows when the segment is read
 
 
 def _read(
@@ -246,6 +257,6 @@ def _read(
 
 
 def summary_part(data: bytes, offset: int, kind: int, flags: int, length: int) -> bytes:
-    """What a summary holds of the record at ``offset`` of a segment's ``data``."""
+    """Return the bytes of a record at ``offset`` of a segment's ``data`` for the summary."""
     size = HEADER_SIZE + expiration_size(flags) if kind in BODIES else record_size(length)
     return data[offset : offset + size]

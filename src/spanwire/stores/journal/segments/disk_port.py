@@ -1,8 +1,7 @@
-"""The disk as the journal sees it: one flat directory of files. Real files stand in ``stores/disk.py``, a simulated
-disk that loses unsynced writes in the tests.
+"""The port `Disk`: one flat directory of files. `spanwire.stores.disk` has the real files.
 
-What survives a power cut: the bytes of a file after `Disk.sync` of that file, its name, size and absence after
-`Disk.sync_directory`. Nothing else, and in any order. All methods raise `OSError`.
+A power cut keeps the bytes of a file as of the last `Disk.sync` of that file, and the names, sizes and deletions as of
+the last `Disk.sync_directory`. All later changes may be lost, in any order. All methods raise `OSError`.
 """
 
 from __future__ import annotations
@@ -10,34 +9,34 @@ from __future__ import annotations
 import errno
 from typing import Final, Protocol
 
-DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)  # of the errors, those that room would cure
+DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)  # errors that end as soon as the disk has space
 
 
 class Disk(Protocol):
-    """One directory of segment files. Blocks; called from the writer and reader threads and during recovery only."""
+    """One directory of segment files. Calls block; only the writer thread, the reader thread and recovery use it."""
 
     def files(self) -> dict[str, int]:
-        """The size in bytes of every file by name."""
+        """Return the size in bytes of every file by name."""
         ...
 
     def read(self, name: str, offset: int, length: int) -> bytes:
-        """At most ``length`` bytes; fewer at the end of the file."""
+        """Return at most ``length`` bytes; fewer at the end of the file."""
         ...
 
     def write(self, name: str, offset: int, parts: list[bytes]) -> None:
-        """Write the parts one after the other, all of them or raise."""
+        """Write the parts one after the other. After a normal return all parts are written."""
         ...
 
     def resize(self, name: str, size: int) -> None:
-        """Cut the file to ``size``, or fill it up with zeros that take their place on the disk now; creates it."""
+        """Cut the file to ``size``, or append zeros and allocate their space on the disk. Creates a missing file."""
         ...
 
     def sync(self, name: str) -> None:
-        """Return when the file's bytes are on the disk. After an error nothing may be assumed of them."""
+        """Return when the file's bytes are on the disk. After an error the bytes may be on the disk or lost."""
         ...
 
     def rename(self, name: str, new_name: str) -> None:
-        """Give a file another name."""
+        """Give a file another name. An existing file of the new name is replaced."""
         ...
 
     def delete(self, name: str) -> None:

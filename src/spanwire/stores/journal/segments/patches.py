@@ -1,6 +1,6 @@
-"""Files of a store as they will be once they are put right: the bytes that are there, with patches over them.
+"""A view of a store as a repair will leave it: the present bytes with patches over them.
 
-`PatchedDisk` shows them to recovery before anything is written, so that what a repair saves and loses is known first.
+Recovery reads a `PatchedDisk` before a repair writes anything, so the operator knows in advance what the repair saves.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from typing import Final
 
 from spanwire.stores.journal.segments.disk_port import Disk
 
-PLAN_NAME: Final = "repair.plan"  # there while a repair that was decided on has not ended
-READ_UNIT: Final = 4096  # what a disk that cannot read a place gives up
+PLAN_NAME: Final = "repair.plan"  # exists while a decided repair is not complete
+READ_UNIT: Final = 4096  # bytes; the part that becomes zeros around an unreadable byte
 
 
 class PatchedFile:
-    """A file of ``size`` bytes: those of the file ``source`` ("": zeros) with ``patches`` (offset, bytes) over them.
+    """A file of ``size`` bytes: the file ``source`` ("" for zeros) with ``patches`` (offset, bytes) over it.
 
-    Patches are added by `add` alone: a table by pages finds those of a range, however many a file has.
+    `add` is the only way to add a patch: a table by pages finds the patches of a range, however many a file has.
     """
 
     __slots__ = ("_by_page", "patches", "size", "source")
@@ -30,18 +30,18 @@ class PatchedFile:
             self.add(offset, replacement)
 
     def add(self, offset: int, replacement: bytes) -> None:
-        """Put one more patch over the bytes and the patches so far."""
+        """Put a patch over the bytes and the earlier patches."""
         index = len(self.patches)
         self.patches.append((offset, replacement))
         for page in range(offset // READ_UNIT, (offset + len(replacement) - 1) // READ_UNIT + 1):
             self._by_page.setdefault(page, []).append(index)
 
     def is_changed(self, name: str, size: int) -> bool:
-        """Whether the file ``name`` of ``size`` bytes is anything else than this."""
+        """Return True unless this is the file ``name`` of ``size`` bytes without patches."""
         return self.source != name or self.size != size or len(self.patches) > 0
 
     def indices_in(self, offset: int, length: int) -> list[int]:
-        """Return the indices of all patches in the pages of a range, in the order in which they were added."""
+        """Return the indices of all patches in the pages of a range, in the order of their addition."""
         first = offset // READ_UNIT
         last = (offset + length - 1) // READ_UNIT
         if last - first >= len(self._by_page):
@@ -54,7 +54,7 @@ class PatchedFile:
         return sorted(indices)
 
     def read(self, disk: Disk, offset: int, length: int) -> bytes:
-        """Bytes of the patched file; what cannot be read is zeros."""
+        """Return bytes of the patched file; unreadable bytes are zeros."""
         end = min(offset + length, self.size)
         if end <= offset:
             return b""
@@ -73,8 +73,10 @@ class PatchedFile:
 
 
 class PatchedDisk(Disk):
-    """Reads as if the patches were written; the files it does not know are shown as they are, the ``hidden`` not at
-    all. It cannot be written to.
+    """A read-only disk that shows patched files.
+
+    Files without patches are shown unchanged. ``hidden`` files are not shown. Every method that writes raises
+    `PermissionError`.
     """
 
     def __init__(self, disk: Disk, patched: dict[str, PatchedFile], hidden: set[str]) -> None:
@@ -100,37 +102,37 @@ class PatchedDisk(Disk):
         return file.read(self._disk, offset, length)
 
     def write(self, name: str, offset: int, parts: list[bytes]) -> None:
-        """Refused."""
+        """Raise `PermissionError`."""
         raise read_only(name)
 
     def resize(self, name: str, size: int) -> None:
-        """Refused."""
+        """Raise `PermissionError`."""
         raise read_only(name)
 
     def sync(self, name: str) -> None:
-        """Refused."""
+        """Raise `PermissionError`."""
         raise read_only(name)
 
     def rename(self, name: str, new_name: str) -> None:
-        """Refused."""
+        """Raise `PermissionError`."""
         raise read_only(name)
 
     def delete(self, name: str) -> None:
-        """Refused."""
+        """Raise `PermissionError`."""
         raise read_only(name)
 
     def sync_directory(self) -> None:
-        """Refused."""
+        """Raise `PermissionError`."""
         raise read_only("")
 
 
 def read_only(name: str) -> OSError:
-    """A store that is looked at is not written to."""
+    """Return the error for a write to a store that was opened for reading."""
     return PermissionError(1, "the store is only looked at", name)
 
 
 def read_what_can_be(disk: Disk, name: str, offset: int, length: int) -> bytes:
-    """As `Disk.read`, with zeros in the place of what the disk cannot read."""
+    """Read as `Disk.read` does, with zeros in place of unreadable blocks of `READ_UNIT` bytes."""
     try:
         return disk.read(name, offset, length)
     except OSError:

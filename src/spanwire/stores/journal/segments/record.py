@@ -1,39 +1,40 @@
-"""Records, the smallest pieces of the journal. All numbers are little-endian; a record begins at a multiple of 8::
+"""Records, the smallest units of the journal. All numbers are little-endian; a record begins at a multiple of 8::
 
      0        4         8     9     10        12            16          24
-    | crc u32 | length  | kind|flags| format  | line        | sequence  | payload … zeros to a multiple of 8 |
+    | crc u32 | length  | kind|flags| format  | number      | sequence  | payload … zeros to a multiple of 8 |
     |         | u32     | u8  | u8  | u16     | u32         | u64       |
 
-``length`` is that of the payload. ``crc`` is the CRC-32 (zlib) of bytes 4 to the end of the payload, begun with the
-seed of the segment plus the record's offset: a record that is moved, or comes from another store or segment, is bad.
+``length`` is the payload's. ``number`` is the number of a destination. ``crc`` is the CRC-32 (zlib) of bytes 4 to the
+end of the payload. The CRC starts from the segment's seed plus the record's offset, so the checksum of a record from
+another offset, store or segment is wrong.
 
-| kind | line | sequence | payload |
+| kind | number | sequence | payload |
 |---|---|---|---|
 | 1 BATCH | 0 | number of the batch in its segment, from 1 | magic, u64 bytes of the whole batch, this record included |
-| 2 CHECKPOINT | 0 | how many DESTINATION records follow | u64 floor, u32 next number, u32 count, u64 segment … |
-| 3 DESTINATION | its number | highest sequence given so far | qualified name, UTF-8 |
-| 4 DESTINATION_REMOVED | its number | highest sequence given | – |
-| 5 MESSAGE | number | sequence | the encoded message; ``format`` says how |
-| 6 REMOVAL | number | sequence | – |
-| 7 CANCELLED | number | sequence of a message removed before it was written | i64 producer sequence, producer id |
-| 8 REDELIVERY | number | sequence | u32 redelivery count |
-| 9 SEGMENT_DROPPED | 0 | number of a segment that is not needed any more | – |
+| 2 CHECKPOINT | 0 | count of the DESTINATION records behind it | u64 floor, u32 next number, u32 count, u64 segment … |
+| 3 DESTINATION | of the destination | highest sequence assigned so far | qualified name, UTF-8 |
+| 4 DESTINATION_REMOVED | of the destination | highest sequence assigned | – |
+| 5 MESSAGE | of the destination | sequence | the encoded message; ``format`` is its encoding |
+| 6 REMOVAL | of the destination | sequence | – |
+| 7 CANCELLED | of the destination | sequence of an unwritten, removed message | i64 producer sequence, producer id |
+| 8 REDELIVERY | of the destination | sequence | u32 redelivery count |
+| 9 SEGMENT_DROPPED | 0 | number of a segment without live records | – |
 | 10 CLEAN_STOP | 0 | 0 | – |
-| 11 BODY | 0 | 0 | as MESSAGE; it belongs to the REFERENCE records right behind it, in the same batch |
-| 12 REFERENCE | number | sequence | –; the message is that of the last BODY or MOVED_BODY before it |
-| 13 MOVED | number | sequence it has had before | as MESSAGE; where it lay before does not count any more |
-| 14 MOVED_BODY | 0 | 0 | as BODY; the REFERENCE records behind it have had their sequences before |
-| 16 FACT | table | length of the key | key, value; replaces what was kept under the key |
+| 11 BODY | 0 | 0 | as MESSAGE; belongs to the REFERENCE records right behind it, in the same batch |
+| 12 REFERENCE | of the destination | sequence | –; the message is in the last BODY or MOVED_BODY before it |
+| 13 MOVED | of the destination | sequence, unchanged | as MESSAGE; replaces the earlier record of the message |
+| 14 MOVED_BODY | 0 | 0 | as BODY; the REFERENCE records behind it keep their sequences |
+| 16 FACT | table | length of the key | key, value; replaces the value under the key |
 | 17 FACT_DISCARDED | table | length of the key | key |
-| 18 TRANSFER | its number | first of the new sequences | u32 line, u32 count of runs, of each u64 sequence, u32 count |
+| 18 TRANSFER | of the target | first of the new sequences | u32 source number, u32 runs, each u64 sequence, u32 count |
 
-A TRANSFER record makes messages of another line, run after run, those of its own, with rising sequences.
+A TRANSFER record moves messages of the source, run after run, to the target, and numbers them with rising sequences.
 
-A CANCELLED record of a message that another broker forwarded with a number (below 0) holds that as its i64 alone.
-``flags`` are those of a message (MESSAGE, BODY, MOVED, MOVED_BODY), else 0: its priority in the low four bits, and
-`EXPIRES` if its payload begins with an i64, the wall time in milliseconds at which it expires. The tables of facts
-stand in `spanwire.broker.metadata`. Format 1 knows kinds 1 to 10 and no flags. A store that holds other kinds was
-written by a newer version, and is refused.
+A CANCELLED record of a message that another broker forwarded with a number (below 0) has only this number as its i64.
+``flags`` are 0 except for messages (MESSAGE, BODY, MOVED, MOVED_BODY): the low four bits are the priority. `EXPIRES`
+says that the payload begins with an i64, the expiration in wall milliseconds. `spanwire.broker.metadata` lists the
+tables of facts. Format 1 has kinds 1 to 10 and no flags. A store with other kinds was written by a newer version and is
+refused.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from zlib import crc32
 
 from librt.strings import BytesWriter, write_i16_le, write_i32_le, write_i64_le
 
-NONE: Final = 0  # unwritten space
+NONE: Final = 0  # marks unwritten space
 BATCH: Final = 1
 CHECKPOINT: Final = 2
 DESTINATION: Final = 3
@@ -65,10 +66,10 @@ TRANSFER: Final = 18
 LAST_KNOWN_KIND: Final = 18
 
 LAST_KIND_OF_FORMAT_1: Final = CLEAN_STOP
-AUDIT_MARK: Final = b""  # the key of the fact that ends a whole copy of the producer audit
+AUDIT_MARK: Final = b""  # key of the fact that ends a complete copy of the producer audit
 
-PRIORITY_MASK: Final = 0x0F  # of the flags of a record that holds a message
-EXPIRES: Final = 0x10  # its payload begins with an i64, the wall time in milliseconds at which it expires
+PRIORITY_MASK: Final = 0x0F  # the priority in the flags of a record with a message
+EXPIRES: Final = 0x10  # the payload begins with an i64, the expiration in wall milliseconds
 MAX_FLAGS: Final = PRIORITY_MASK | EXPIRES
 EXPIRATION_SIZE: Final = 8
 
@@ -87,8 +88,9 @@ _EXPIRATION: Final = Struct("<q")
 
 
 class Record:
-    """One record found in a segment. ``payload_start`` and ``end`` are offsets into that segment; ``end`` counts the
-    padding.
+    """One record of a segment.
+
+    ``payload_start`` and ``end`` are offsets into the segment; ``end`` includes the padding.
     """
 
     __slots__ = (
@@ -118,19 +120,19 @@ class Record:
 
 
 def record_size(payload_length: int) -> int:
-    """Bytes of a record on the disk."""
+    """Return the bytes of a record on the disk: header, payload and padding."""
     return HEADER_SIZE + ((payload_length + 7) & -8)
 
 
 def expiration_size(flags: int) -> int:
-    """Bytes of the expiration in front of a message with these flags."""
+    """Return the bytes of the expiration in front of a message with these flags: 8 or 0."""
     return EXPIRATION_SIZE if flags & EXPIRES else 0
 
 
 def encode_header(
     seed: int, offset: int, kind: int, flags: int, format_id: int, number: int, sequence: int, payload: bytes
 ) -> bytes:
-    """The 24 bytes in front of ``payload`` for a record at ``offset`` of the segment with ``seed``."""
+    """Return the 24 bytes in front of ``payload`` for a record at ``offset`` of the segment with ``seed``."""
     rest = _rest(len(payload), kind, flags, format_id, number, sequence)
     crc = crc32(rest, (seed + offset) & CRC_MASK)
     if len(payload) > 0:
@@ -149,13 +151,16 @@ def encode_message_header(
     expires: bytes,
     raw: bytes,
 ) -> bytes:
-    """`encode_header` and the expiration behind it, for a payload of both."""
+    """Return the header and the expiration behind it. ``expires`` and ``raw`` together are the payload."""
     rest = _rest(len(expires) + len(raw), kind, flags, format_id, number, sequence) + expires
     return crc32(raw, crc32(rest, (seed + offset) & CRC_MASK)).to_bytes(4, "little") + rest
 
 
 def _rest(length: int, kind: int, flags: int, format_id: int, number: int, sequence: int) -> bytes:
-    """A header but for its checksum. A writer knows numbers with a sign alone, and is three times as fast."""
+    """Return a header without its checksum.
+
+    The writer knows only signed numbers; it is three times as fast as `Struct`.
+    """
     if length > MAX_SIGNED or number > MAX_SIGNED or format_id > MAX_SIGNED_SHORT or sequence > MAX_SIGNED_LONG:
         return _REST.pack(length, kind, flags, format_id, number, sequence)
     out = BytesWriter()
@@ -169,13 +174,15 @@ def _rest(length: int, kind: int, flags: int, format_id: int, number: int, seque
 
 
 def encode_expiration(wall_ms: int) -> bytes:
-    """What stands before a message that expires."""
+    """Return the expiration as it precedes a message."""
     return _EXPIRATION.pack(wall_ms)
 
 
 def read_record(view: memoryview, start: int, limit: int, seed: int, offset: int) -> Record | None:
-    """The record at ``start`` of ``view``, which is ``offset`` of its segment; None unless it ends by ``limit`` and its
-    checksum holds.
+    """Return the record at ``start`` of ``view``, the bytes at ``offset`` of the segment.
+
+    Returns:
+        The record, or None if it does not end by ``limit`` or its checksum does not match.
     """
     payload_start = start + HEADER_SIZE
     if payload_start > limit:

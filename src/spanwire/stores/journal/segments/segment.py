@@ -1,16 +1,16 @@
-"""Segment files: a header, then batches; the rest is zeros.
+"""Segment files: a header, then batches, then zeros.
 
-A segment is created under another name, gets its header and a first batch with a check-point, is synced and only then
-renamed; so a segment with a bad header is damaged, never half made. Each is written by one run of the broker. Header::
+A segment gets its header and a first batch with a check-point under another name, is synced, and only then renamed. A
+segment with a bad header is therefore damaged, never half made. One run of the broker writes a segment. Header::
 
      0          8         10          12     16          32       40         48            56             64
     | SPANWIRE | version | header    | crc  | store id  | number | previous | end of the  | batches in it |
     |          | u16     | size u16  | u32  | 16 bytes  | u64    | u64      | previous u64| u64           |
 
-``crc`` is that of the header with zeros in its place. A *batch* is what one write and one sync put on the disk: a BATCH
-record that tells its number and length, then records. It counts whole or not at all, so a transaction is simply written
-into one batch. A batch is written only after the one before it was synced, hence damage followed by a later batch was
-not made by a crash. Where disk syncs are off, the batches say so in the field ``format`` of their heads: 1.
+``crc`` is the CRC of the header with zeros in place of ``crc``. A *batch* is the unit of one write and one sync: a
+BATCH record with number and length, then records. Recovery applies a batch completely or not at all, so a transaction
+fits into one batch. A batch is written only after the sync of the previous batch. Damage followed by a later batch is
+hence not the trace of a crash. Where disk syncs are off, the heads of the batches have 1 in the field ``format``.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ from spanwire.stores.journal.segments.record import (
 
 MAGIC: Final = b"SPANWIRE"
 FORMAT_VERSION: Final = 2
-OLDEST_FORMAT_VERSION: Final = 1  # the oldest that is read
+OLDEST_FORMAT_VERSION: Final = 1  # the oldest readable version
 SEGMENT_HEADER_SIZE: Final = 64
 STORE_ID_SIZE: Final = 16
 SUFFIX: Final = ".journal"
-SPARE_NAME: Final = "spare.new"  # the next segment while it is being made
+SPARE_NAME: Final = "spare.new"  # name of the next segment until its first batch is synced
 RESERVE_NAME: Final = "reserve"  # zeros that become the next segment when the disk is full
 NUMBER_DIGITS: Final = 10
 
 BATCH_MAGIC: Final = b"\x93SWbatch"
 BATCH_PAYLOAD_SIZE: Final = 16
 BATCH_HEAD_SIZE: Final = HEADER_SIZE + BATCH_PAYLOAD_SIZE
-UNSYNCED: Final = 1  # in the field for the format of a batch's head
+UNSYNCED: Final = 1  # in the field ``format`` of a batch's head
 
 DEFAULT_SEGMENT_BYTES: Final = 32 * 1024 * 1024  # journalMaxFileLength, as ActiveMQ has it
 MIN_SEGMENT_BYTES: Final = 4096
-MAX_SEGMENT_BYTES: Final = 1 << 32  # what an index location can point into: 29 bits of 8 bytes each
+MAX_SEGMENT_BYTES: Final = 1 << 32  # an index location addresses 29 bits of 8 bytes each
 
 _HEADER: Final = Struct("<8sHHI16sQQQQ")
 _BATCH_SIZE: Final = Struct("<Q")
@@ -56,7 +56,7 @@ _ZEROS: Final = bytes(65536)
 
 
 class SegmentHeader:
-    """The header of one segment. ``seed`` begins the checksum of each of its records."""
+    """The header of one segment. The checksum of each record starts from ``seed``."""
 
     __slots__ = ("number", "previous", "previous_batches", "previous_end", "seed", "store_id", "version")
 
@@ -80,12 +80,12 @@ class SegmentHeader:
 
 
 def segment_name(number: int) -> str:
-    """The file name of a segment."""
+    """Return the file name of a segment."""
     return f"{number:0{NUMBER_DIGITS}d}{SUFFIX}"
 
 
 def segment_number(name: str) -> int:
-    """The number in a segment's file name; 0 for a file that is none."""
+    """Return the number in a segment's file name; 0 for any other file."""
     digits = name.removesuffix(SUFFIX)
     if digits == name or not (digits.isascii() and digits.isdigit()) or name != segment_name(int(digits)):
         return 0
@@ -93,14 +93,14 @@ def segment_number(name: str) -> int:
 
 
 def segment_seed(store_id: bytes, number: int) -> int:
-    """Where the checksums of a segment's records begin."""
+    """Return the start value for the checksums of a segment's records."""
     return (crc32(number.to_bytes(8, "little"), crc32(store_id)) ^ 0x5A17) & CRC_MASK
 
 
 def encode_segment_header(
     store_id: bytes, number: int, previous: int, previous_end: int, previous_batches: int
 ) -> bytes:
-    """The 64 bytes at the start of a segment."""
+    """Return the 64 bytes at the start of a segment."""
     blank = _HEADER.pack(
         MAGIC, FORMAT_VERSION, SEGMENT_HEADER_SIZE, 0, store_id, number, previous, previous_end, previous_batches
     )
@@ -108,7 +108,11 @@ def encode_segment_header(
 
 
 def read_segment_header(name: str, data: bytes) -> SegmentHeader:
-    """Checks the first 64 bytes of the file ``name``; raises `StoreError` for a foreign, newer or damaged one."""
+    """Decode the first 64 bytes of the file ``name``.
+
+    Raises:
+        StoreError: the header is foreign, newer or damaged.
+    """
     if len(data) < SEGMENT_HEADER_SIZE or data[:8] != MAGIC:
         raise StoreError(
             f"{name} is not a journal segment of Spanwire: move it away, restore a backup or run spanwire store repair"
@@ -134,8 +138,9 @@ def read_segment_header(name: str, data: bytes) -> SegmentHeader:
 
 
 def encode_batch_head(seed: int, offset: int, number: int, size: int, follows_unsynced: bool = False) -> bytes:
-    """The BATCH record of a batch of ``size`` bytes at ``offset``, which is written before the one in front of it is
-    known to be on the disk, or after.
+    """Return the BATCH record of a batch of ``size`` bytes at ``offset``.
+
+    ``follows_unsynced`` says that the batch may reach the disk before the previous batch: disk syncs are off.
     """
     payload = BATCH_MAGIC + _BATCH_SIZE.pack(size)
     mark = UNSYNCED if follows_unsynced else 0
@@ -143,7 +148,7 @@ def encode_batch_head(seed: int, offset: int, number: int, size: int, follows_un
 
 
 def damage(name: str, offset: int, what: str) -> StoreError:
-    """The one line that an operator gets for damage which no crash can have made."""
+    """Return the error for damage that no crash can have caused."""
     return StoreError(
         f"{name} is damaged at byte {offset}: {what}; nothing was changed, restore a backup or run"
         " spanwire store repair"
@@ -151,10 +156,10 @@ def damage(name: str, offset: int, what: str) -> StoreError:
 
 
 class SegmentReader:
-    """Reads one segment batch by batch. Leaves to the caller what an end before the file's end means.
+    """Reads one segment batch by batch. The caller decides about batches that end before the file.
 
-    ``end`` is where the last good batch ends, ``batches`` how many there were, ``bad_offset`` where the first bad
-    record behind them begins. ``is_unsynced`` says that disk syncs were off when it was written.
+    ``end`` is the end of the last good batch, ``batches`` the count of good batches. ``bad_offset`` is the first bad
+    record behind them. ``is_unsynced`` says that the segment was written with disk syncs off.
     """
 
     __slots__ = (
@@ -185,14 +190,15 @@ class SegmentReader:
         self.is_unsynced = False
 
     def rewind(self) -> None:
-        """Begin again with the first batch."""
+        """Start again from the first batch."""
         self.end = SEGMENT_HEADER_SIZE
         self.batches = 0
 
     def next_batch(self) -> list[Record] | None:
-        """The records of the next batch, without its head; None when no whole batch follows.
+        """Return the records of the next batch without its head; None if no whole batch follows.
 
-        Raises `StoreError` for a good record of a kind this version does not know.
+        Raises:
+            StoreError: a good record has a kind that this version does not know.
         """
         start = self.end
         seed = self.header.seed
@@ -224,7 +230,7 @@ class SegmentReader:
         return records
 
     def _batch_size(self, offset: int, number: int) -> int:
-        """The size in the head of batch ``number`` at ``offset``; 0 if there is no such head. Number 0 takes any."""
+        """Return the size in the head of batch ``number`` (0: any batch) at ``offset``; 0 without such a head."""
         record = read_record(self._view, offset, self._limit, self.header.seed, offset)
         if record is None or record.kind != BATCH or record.payload_length != BATCH_PAYLOAD_SIZE:
             return 0
@@ -236,8 +242,10 @@ class SegmentReader:
         return size if size >= BATCH_HEAD_SIZE else 0
 
     def later_batch(self) -> int:
-        """The offset of the head of any batch after the bad one that was written when that was on the disk, or -1: a
-        sign of damage that no crash has made.
+        """Return the offset of a batch that proves damage, -1 if there is none.
+
+        The batch lies behind the bad batch and was written after the sync of the bad batch. No crash can leave such a
+        pair.
         """
         torn = self.batches + 1
         at = self.data.find(BATCH_MAGIC, self.end)
@@ -253,12 +261,12 @@ class SegmentReader:
         return -1
 
     def bytes_after_end(self) -> int:
-        """How many bytes after the last good batch were written, up to the last one that is not zero."""
+        """Return the count of bytes from the end of the last good batch to the last byte that is not zero."""
         limit = self._limit
         while limit - self.end >= len(_ZEROS) and self._view[limit - len(_ZEROS) : limit] == _ZEROS:
             limit -= len(_ZEROS)
         return len(self.data[self.end : limit].rstrip(b"\0"))
 
     def payload(self, record: Record) -> bytes:
-        """The payload of one of this segment's records."""
+        """Return the payload of a record of this segment."""
         return self.data[record.payload_start : record.payload_start + record.payload_length]

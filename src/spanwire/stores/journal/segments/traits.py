@@ -1,4 +1,7 @@
-"""Priorities and expirations of stored messages, as a start finds them beside the index: only what is not usual."""
+"""Priorities and expirations of recovered messages. The index of the journal does not hold traits.
+
+Only a priority other than the default and an expiration other than "never" take memory.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from spanwire.stores.journal.segments.transfers import NOT_PASSED, Labels, Trans
 
 
 class Traits:
-    """Of one destination. Records are taken in the order in which they were written: of a message that was moved the
-    same is taken twice, and messages that were removed stay in here until the sequences that are left are known.
+    """Traits of the messages of one destination.
+
+    Records arrive in the order of writing. A message that compaction moved arrives twice, with equal traits. Removed
+    messages stay until the remaining sequences are known.
     """
 
     __slots__ = ("_expirations", "_expiring", "_priorities", "_prioritised")
@@ -22,17 +27,20 @@ class Traits:
         self._expirations: array[int] = array("q")
 
     def add_priority(self, sequence: int, priority: int) -> None:
-        """A message has this priority."""
+        """Note the priority of a message."""
         self._prioritised.append(sequence)
         self._priorities.append(priority)
 
     def add_expiration(self, sequence: int, wall_ms: int) -> None:
-        """A message expires."""
+        """Note the expiration of a message in wall milliseconds."""
         self._expiring.append(sequence)
         self._expirations.append(wall_ms)
 
     def pass_on(self, runs: TransferRuns, sequence: int, other: Traits) -> None:
-        """The messages of ``runs`` are those from ``sequence`` on of a destination with the ``other`` traits."""
+        """Move the traits of the messages in ``runs`` to ``other``, the traits of the target.
+
+        The messages get rising sequences from ``sequence`` on.
+        """
         labels = Labels()
         for place, first in enumerate(runs.firsts):
             labels.add(first, runs.counts[place], 0, sequence, 0)
@@ -55,7 +63,7 @@ class Traits:
                 other.add_expiration(labels.other(place, key), expirations[index])
 
     def priorities(self, sequences: array[int]) -> dict[int, int]:
-        """Those of the messages in ``sequences``, which rise."""
+        """Return priorities by sequence for the messages in ``sequences``, which must rise."""
         found: dict[int, int] = {}
         keys, values = ordered(self._prioritised, self._priorities)
         for place in common(keys, sequences):
@@ -63,7 +71,7 @@ class Traits:
         return found
 
     def expirations(self, sequences: array[int]) -> Expirations:
-        """Those of the messages in ``sequences``, which rise."""
+        """Return the expirations of the messages in ``sequences``, which must rise."""
         found = Expirations(array("q"), array("q"))
         keys, values = ordered(self._expiring, self._expirations)
         for place in common(keys, sequences):
@@ -73,7 +81,7 @@ class Traits:
 
 
 def ordered(keys: array[int], values: array[int]) -> tuple[array[int], array[int]]:
-    """Both in the strictly rising order of ``keys``; of equal keys the last counts."""
+    """Return both arrays in the strictly rising order of ``keys``; of equal keys the last counts."""
     last = -1
     for key in keys:
         if key <= last:
@@ -89,7 +97,7 @@ def ordered(keys: array[int], values: array[int]) -> tuple[array[int], array[int
 
 
 def common(keys: array[int], sequences: array[int]) -> array[int]:
-    """The places in ``keys`` of those that are in ``sequences`` too; both rise."""
+    """Return the indexes of the ``keys`` that are in ``sequences``. Both arrays must rise."""
     places: array[int] = array("q")
     at = 0
     end = len(sequences)

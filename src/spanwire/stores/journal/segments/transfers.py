@@ -1,8 +1,7 @@
-"""Messages that pass from one line to another without being written again: what the record says, and which sequence
-was which.
+"""Transfers: messages change their destination without being written again.
 
-The record of a message keeps the line and sequence that it was written with; a TRANSFER record gives it others. Where a
-message lies is for the index, which keeps `Labels` for as long as the segment with the TRANSFER record is there.
+The record of a message keeps the destination and sequence of its writing; a TRANSFER record assigns new values. The
+index knows the location of each message. `Labels` map sequences as long as the segment with the TRANSFER record exists.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ NOT_PASSED: Final = -1
 _FIXED: Final = Struct("<II")
 _RUN: Final = Struct("<QI")
 
-FIXED_BYTES: Final = 8  # of the payload, and of each run in it
-RUN_BYTES: Final = 12
+FIXED_BYTES: Final = 8  # of each payload, before the runs
+RUN_BYTES: Final = 12  # of each run in the payload
 
 
 class TransferRuns:
-    """The payload of a TRANSFER record: ``counts`` sequences from each of ``firsts`` of line ``source``."""
+    """The payload of a TRANSFER record: ``counts`` sequences from each of ``firsts`` of the destination ``source``."""
 
     __slots__ = ("counts", "firsts", "source")
 
@@ -32,7 +31,7 @@ class TransferRuns:
         self.counts: Final[array[int]] = array("q")
 
     def add(self, sequence: int) -> None:
-        """One more sequence."""
+        """Append a sequence."""
         counts = self.counts
         if len(counts) > 0 and self.firsts[-1] + counts[-1] == sequence:
             counts[-1] += 1
@@ -42,12 +41,12 @@ class TransferRuns:
 
     @property
     def count(self) -> int:
-        """How many messages."""
+        """The number of messages."""
         return sum(self.counts)
 
 
 def encode_transfer(runs: TransferRuns) -> bytes:
-    """The payload of the record."""
+    """Return the payload of the record."""
     parts = [_FIXED.pack(runs.source, len(runs.firsts))]
     for place, first in enumerate(runs.firsts):
         parts.append(_RUN.pack(first, runs.counts[place]))
@@ -55,7 +54,7 @@ def encode_transfer(runs: TransferRuns) -> bytes:
 
 
 def decode_transfer(payload: bytes) -> TransferRuns | None:
-    """Reads the payload of a TRANSFER record; None if it is none."""
+    """Return the transfer in the payload of a TRANSFER record; None if the payload has a wrong length."""
     if len(payload) < FIXED_BYTES:
         return None
     source, count = _FIXED.unpack_from(payload)
@@ -70,8 +69,10 @@ def decode_transfer(payload: bytes) -> TransferRuns | None:
 
 
 class Labels:
-    """For runs of sequences of one line: which line and sequences they are, or were, elsewhere, and in which segment
-    that is written. 40 bytes a run; runs do not overlap.
+    """Maps runs of sequences of one destination to sequences of other destinations.
+
+    A run has the number of the other destination, the first sequence there, and the segment of the TRANSFER record. A
+    run takes 40 bytes. Runs do not overlap.
     """
 
     __slots__ = ("_rises", "counts", "firsts", "lines", "others", "segments")
@@ -82,13 +83,16 @@ class Labels:
         self.lines: array[int] = array("q")
         self.others: array[int] = array("q")
         self.segments: array[int] = array("q")
-        self._rises = True  # whether ``segments`` does: always for messages that came
+        self._rises = True  # ``segments`` rises; always true in the target of the transfers
 
     def __len__(self) -> int:
         return len(self.firsts)
 
     def add(self, first: int, count: int, line: int, other: int, segment: int) -> None:
-        """``count`` sequences from ``first`` are those from ``other`` of ``line``, as a record in ``segment`` says."""
+        """Map ``count`` sequences from ``first`` to the sequences from ``other`` of another destination.
+
+        ``segment`` holds the TRANSFER record.
+        """
         place = bisect_right(self.firsts, first)
         self.firsts.insert(place, first)
         self.counts.insert(place, count)
@@ -102,18 +106,18 @@ class Labels:
             self._rises = False
 
     def place(self, sequence: int) -> int:
-        """The run that holds ``sequence``, or `NOT_PASSED`."""
+        """Return the index of the run that holds ``sequence``, or `NOT_PASSED`."""
         place = bisect_right(self.firsts, sequence) - 1
         if place >= 0 and sequence - self.firsts[place] < self.counts[place]:
             return place
         return NOT_PASSED
 
     def other(self, place: int, sequence: int) -> int:
-        """What ``sequence`` of the run at ``place`` is elsewhere."""
+        """Return the sequence in the other destination for ``sequence`` of a run."""
         return self.others[place] + sequence - self.firsts[place]
 
     def _run_end(self, start: int) -> int:
-        """Where the runs from ``start`` on that stand in the same segment end."""
+        """Return the index behind the runs from ``start`` on that have the same segment."""
         segments = self.segments
         segment = segments[start]
         if self._rises:
@@ -125,7 +129,7 @@ class Labels:
         return start
 
     def drop(self, gone: set[int]) -> None:
-        """These segments are gone, and with them every record that is meant."""
+        """Forget the runs whose TRANSFER records lie in these deleted segments."""
         kept = Labels()
         segments = self.segments
         end = len(segments)

@@ -1,8 +1,7 @@
-"""Writes that come to their end although the system takes them in parts.
+"""Completes writes that the operating system accepts only in part. Pure: a `PartWriter` does the I/O.
 
-A write may take fewer bytes than it was given and say how many (POSIX.1-2017, write(); Linux pwritev(2)): at a limit,
-at the end of the room on a disk, after a signal. What is left is written behind it. No I/O here: that is in whoever is
-a `PartWriter`.
+A write may accept fewer bytes than were passed (POSIX.1-2017, write(); Linux pwritev(2)): at a limit, on a nearly full
+disk, or after a signal. The remaining bytes are then written behind the accepted bytes.
 """
 
 from __future__ import annotations
@@ -11,22 +10,31 @@ import errno
 from typing import Final, Protocol
 
 MAX_PARTS_PER_WRITE: Final = 1024  # IOV_MAX of Linux and macOS
-MAX_ZEROS: Final = 1024 * 1024  # bytes of one write that only makes a file longer
+MAX_ZEROS: Final = 1024 * 1024  # bytes of zeros in one write; bounds the size of the constant buffer
 _ZEROS: Final = bytes(MAX_ZEROS)
 
 
 class PartWriter(Protocol):
-    """One directory of files, as the operating system writes them."""
+    """One directory of files, as the operating system writes files."""
 
     def write_some(self, name: str, offset: int, parts: list[bytes] | list[memoryview]) -> int:
-        """Write the beginning of at most `MAX_PARTS_PER_WRITE` parts, one behind the other, as far as the system takes
-        them; gives the number of bytes that it took. Raises `OSError`.
+        """Write the beginning of at most `MAX_PARTS_PER_WRITE` parts, one behind the other.
+
+        Returns:
+            The number of bytes that the system accepted.
+
+        Raises:
+            OSError: the system accepted no byte.
         """
         ...
 
 
 def write_whole(writer: PartWriter, name: str, offset: int, parts: list[bytes]) -> None:
-    """Write all parts one behind the other. Raises `OSError`, after which any beginning of them may be there."""
+    """Write all parts one behind the other.
+
+    Raises:
+        OSError: the write failed. Any beginning of the parts may be written.
+    """
     for first in range(0, len(parts), MAX_PARTS_PER_WRITE):
         some = parts if len(parts) <= MAX_PARTS_PER_WRITE else parts[first : first + MAX_PARTS_PER_WRITE]
         size = 0
@@ -49,7 +57,11 @@ def _write_rest(writer: PartWriter, name: str, offset: int, data: memoryview, ta
 
 
 def fill(writer: PartWriter, name: str, start: int, end: int) -> None:
-    """Write zeros from ``start`` to ``end``. Raises `OSError`."""
+    """Write zeros from ``start`` to ``end``.
+
+    Raises:
+        OSError: the write failed.
+    """
     while start < end:
         some = _ZEROS if end - start >= MAX_ZEROS else _ZEROS[: end - start]
         taken = writer.write_some(name, start, [some])
