@@ -1,4 +1,4 @@
-"""What can be wrong with a store, in words for people."""
+"""Findings: the faults of a store, worded for operators."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OF_ONE_MESSAGE: Final = (MESSAGE, REFERENCE, MOVED, REMOVAL, CANCELLED, REDELIVE
 
 
 class Finding:
-    """One thing that is wrong: a file, a byte in it (-1: the whole file), what, and whether something is lost by it."""
+    """A fault: a file, the offset of a byte (-1 for the whole file), a text. ``loses`` is True if data is lost."""
 
     __slots__ = ("loses", "name", "offset", "text")
 
@@ -56,13 +56,13 @@ class Finding:
         self.loses: Final[bool] = loses
 
     def line(self) -> str:
-        """For people."""
+        """Return file, byte and text in one line."""
         where = f" at byte {self.offset}" if self.offset >= 0 else ""
         return f"{self.name}{where}: {self.text}"
 
 
 def hole_finding(name: str, hole: Hole, names: dict[int, bytes]) -> Finding:
-    """What is lost in a hole of the file ``name``; ``names`` are those of the destinations by number."""
+    """Return the finding for a hole of the file ``name``. ``names`` has the names of destinations by number."""
     if hole.kind == NONE:
         text = f"{hole.size} bytes are damaged"
     elif hole.kind == BATCH:

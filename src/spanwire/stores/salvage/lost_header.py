@@ -1,8 +1,8 @@
-"""Finds the seed of a segment whose header is gone, and a store id that gives this seed.
+"""Restores the seed of a segment without a header, and a store id with the same effect as the lost id.
 
-A checksum can be run backwards: from that of a batch's head follows what it began with. When the record behind it
-agrees, that is the segment's seed. All seeds of a store depend on the CRC-32 of its id alone, so an id with the same
-CRC-32 reads all its segments.
+CRC-32 is reversible: the checksum of a batch's head yields its start value, and thereby a candidate for the seed. The
+candidate is right if the checksum of the next record matches. All seeds of a store depend on the CRC-32 of the store id
+alone. Any id with an equal CRC-32 therefore reads all segments.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from spanwire.stores.journal.segments.segment import (
     segment_seed,
 )
 
-MAX_HEADS: Final = 1000  # batches looked at until two agree
-FREE_BYTES: Final = 4  # of a store id, chosen so that its CRC-32 is the wanted one
+MAX_HEADS: Final = 1000  # batch heads tried; bounds the search in a segment of random bytes
+FREE_BYTES: Final = 4  # last bytes of a store id, chosen to get the wanted CRC-32
 
 
 def crc_table() -> list[int]:
-    """The table of CRC-32 (ISO 3309, reversed polynomial 0xEDB88320)."""
+    """Return the table of CRC-32 (ISO 3309, reversed polynomial 0xEDB88320)."""
     table: list[int] = []
     for number in range(256):
         value = number
@@ -38,7 +38,7 @@ _TABLE: Final = crc_table()
 
 
 def begun_with(data: bytes, crc: int) -> int:
-    """The value that ``crc32(data, value)`` gives ``crc`` for."""
+    """Return the ``value`` for which ``crc32(data, value)`` is ``crc``."""
     by_top: dict[int, int] = {}
     for number, value in enumerate(_TABLE):
         by_top[value >> 24] = number
@@ -50,7 +50,7 @@ def begun_with(data: bytes, crc: int) -> int:
 
 
 def lost_seed(data: bytes) -> int:
-    """The seed of the segment in ``data``; -1 unless two records agree on it."""
+    """Return the seed of the segment in ``data``; -1 unless two records agree."""
     view = memoryview(data)
     at = data.find(BATCH_MAGIC)
     for _ in range(MAX_HEADS):
@@ -68,7 +68,7 @@ def lost_seed(data: bytes) -> int:
 
 
 def store_id_for(seed: int, number: int, hint: bytes) -> bytes:
-    """A store id with which segment ``number`` has ``seed``; begins as ``hint`` does, or with zeros."""
+    """Return a store id under which segment ``number`` has ``seed``. The id begins as ``hint`` does, or with zeros."""
     first = (hint + bytes(STORE_ID_SIZE))[: STORE_ID_SIZE - FREE_BYTES]
     wanted = begun_with(number.to_bytes(8, "little"), seed ^ segment_seed_mask(number))
     before = crc32(first) ^ CRC_MASK
@@ -77,6 +77,6 @@ def store_id_for(seed: int, number: int, hint: bytes) -> bytes:
 
 
 def segment_seed_mask(number: int) -> int:
-    """What `segment_seed` adds to the CRC-32 of a store's id and a number."""
+    """Return the XOR of a segment's seed and the CRC-32 of store id and number: a constant of `segment_seed`."""
     store_id = bytes(STORE_ID_SIZE)
     return segment_seed(store_id, number) ^ crc32(number.to_bytes(8, "little"), crc32(store_id))

@@ -1,9 +1,8 @@
-"""Looks at a whole store, whatever state it is in, and plans how to put it right. Changes nothing.
+"""Inspects a whole store in any state and plans its repair. Changes nothing.
 
-Good records stay where they are. Damage in a segment is patched over (`segment_scan`), files that were swapped get
-their own names back, a header that is destroyed is made again when the records say whose it was. One more segment with
-a new check-point closes a store in which anything was wrong. `Salvage.disk` shows the store as it would be; recovery
-reads that to learn what is saved.
+Good records stay in place. Damage in a segment is patched (`segment_scan`), swapped files get their names back, and a
+destroyed header is rebuilt if the records identify the segment. A damaged store gets an additional segment with a new
+check-point. `Salvage.disk` shows the repaired store; recovery of this view reveals the saved data.
 """
 
 from __future__ import annotations
@@ -59,18 +58,18 @@ LOST_NAME: Final = "queue://SPANWIRE.RECOVERED."
 
 
 class MessageNames(Protocol):
-    """Tells where a message was sent."""
+    """Decodes the destination of a message."""
 
     def destination_name(self, format_id: int, raw: bytes) -> str:
-        """The qualified name of its destination; "" if that cannot be told."""
+        """Return the qualified name of the message's destination; "" if the message cannot be decoded."""
         ...
 
 
 class Salvage:
-    """``look`` reads one segment a call until it gives False; then the rest tells what there is.
+    """The plan of a repair. Call `look` until it returns False; then the attributes are complete.
 
-    ``findings`` are all damages, ``holes`` the places where records are lost, ``patched`` the files that must be
-    written, by name, ``unused`` the files that are in the way. ``done_bytes`` of ``total_bytes`` have been read.
+    ``findings`` are all faults, ``holes`` the ranges of lost records. ``patched`` are the files to write, by name,
+    ``unused`` the files to remove. ``done_bytes`` of ``total_bytes`` have been read.
     """
 
     __slots__ = ("_checkpoint", "_checkpoint_of", "_disk", "_dropped", "_floor", "_high", "_is_closed", "_known",
@@ -79,7 +78,11 @@ class Salvage:
                  "warnings")  # fmt: skip
 
     def __init__(self, disk: Disk, ports: MessageNames) -> None:
-        """Raises `StoreError` for a store of a newer version, and when there is none."""
+        """Assign the files to segments.
+
+        Raises:
+            StoreError: the store has a newer version, or the directory has no segment.
+        """
         files = SegmentFiles(disk)
         self._disk: Final[Disk] = disk
         self._ports: Final[MessageNames] = ports
@@ -87,15 +90,15 @@ class Salvage:
         self._sources: Final[dict[int, SegmentFile]] = files.by_number
         self._numbers: Final[list[int]] = sorted(files.by_number)
         self._store_id: Final[bytes] = files.store_id
-        self._known: dict[int, bytes] = {}  # names of destinations by number, at the place that is looked at
-        self._names: dict[int, bytes] | None = None  # all that stand anywhere
+        self._known: dict[int, bytes] = {}  # names of destinations by number at the present record
+        self._names: dict[int, bytes] | None = None  # names from all segments
         self._high: Final[dict[int, int]] = {}
         self._floor = 0
         self._checkpoint: Checkpoint | None = None
-        self._checkpoint_of = 0  # the segment it stands in
+        self._checkpoint_of = 0  # the check-point's segment
         self._dropped: Final[set[int]] = set()
         self._previous: SegmentScan | None = None
-        self._is_closed = False  # by a segment of its own
+        self._is_closed = False  # `_add_segment` has run
         self.findings: Final[list[Finding]] = files.findings
         self.unused: Final[list[str]] = files.unused
         self.warnings: Final[list[str]] = []
@@ -110,7 +113,7 @@ class Salvage:
 
     @property
     def disk(self) -> PatchedDisk:
-        """The segments as they would be when put right, without the files that only save reading them."""
+        """The segments as a repair leaves them, without summaries and other files."""
         hidden = set(self.unused)
         for name in self._sizes:
             if segment_number(name) == 0:
@@ -118,7 +121,7 @@ class Salvage:
         return PatchedDisk(self._disk, self.patched, hidden)
 
     def look(self) -> bool:
-        """Reads one more segment; False when that was not needed, and all is known."""
+        """Read the next segment; return False if all segments were read before."""
         if not self._numbers:
             return False
         number = self._numbers.pop(0)
@@ -130,13 +133,13 @@ class Salvage:
         return True
 
     def lose(self, number: int, offset: int, length: int, text: str) -> None:
-        """The good record at ``offset`` of segment ``number``, with a payload of ``length`` bytes, cannot be read."""
+        """Give up the good record at ``offset`` of segment ``number``: its ``length`` payload bytes are unreadable."""
         name = segment_name(number)
         self.findings.append(Finding(name, offset, text, True))
         self._drop(number, offset, length)
         offset += record_size(length)
         record = self._record_at(number, offset)
-        while record is not None and record.kind == REFERENCE:  # to the body that is gone; it must not get another
+        while record is not None and record.kind == REFERENCE:  # the body is gone; the reference must not get another
             self._drop(number, offset, 0)
             offset = record.end
             record = self._record_at(number, offset)
@@ -147,7 +150,7 @@ class Salvage:
         return read_record(memoryview(block), 0, len(block), self.seeds[number], offset)
 
     def _drop(self, number: int, offset: int, length: int) -> None:
-        """Makes a good record one that says nothing."""
+        """Patch a good record into a record without effect."""
         name = segment_name(number)
         payload = self._read_patched(name, offset + HEADER_SIZE, length)
         header = filler_header(self.seeds[number], offset, payload)
@@ -162,13 +165,13 @@ class Salvage:
         file = self.patched.get(name)
         return self._disk.read(name, offset, length) if file is None else file.read(self._disk, offset, length)
 
-    # One segment after the other
+    # The segments in order
 
     def _look_at(self, source: SegmentFile, is_last: bool) -> None:
         number = source.number
         name = segment_name(number)
         if name in self.unused:
-            self.unused.remove(name)  # it gets another file
+            self.unused.remove(name)  # another file takes the name
         seed = segment_seed(self._store_id, number)
         self.seeds[number] = seed
         data = self._read(source)
@@ -207,7 +210,7 @@ class Salvage:
             self.holes.append(hole)
 
     def _plan(self, source: SegmentFile, scan: SegmentScan, is_last: bool) -> None:
-        """What the segment's file should be."""
+        """Plan the file of the segment."""
         name = segment_name(source.number)
         patches: list[tuple[int, bytes]] = []
         if source.header is None:
@@ -232,7 +235,7 @@ class Salvage:
         header = header[:8] + version.to_bytes(2, "little") + header[10:]
         return header[:12] + crc32(header[:12] + bytes(4) + header[16:]).to_bytes(4, "little") + header[16:]
 
-    # What the records say
+    # The records of a segment
 
     def _apply(self, scan: SegmentScan) -> None:
         for region in scan.regions:
@@ -241,7 +244,7 @@ class Salvage:
             cursor = region.start
             for record in region.records:
                 if record.offset - cursor > HEADER_SIZE:
-                    has_body = False  # what is missing in between has room for another body
+                    has_body = False  # the missing bytes may have held another body
                 cursor = record.end
                 if record.kind == CHECKPOINT:
                     listing = self._take_checkpoint(scan, record, region.whole)
@@ -282,7 +285,7 @@ class Salvage:
                 self._note_high(runs.source, first + runs.counts[place] - 1)
 
     def _take_checkpoint(self, scan: SegmentScan, record: Record, is_whole: bool) -> dict[int, bytes] | None:
-        """An empty list for the destinations that follow it, or None if the list has holes."""
+        """Return an empty list for the destinations of the check-point, or None if the list has holes."""
         checkpoint = decode_checkpoint(scan.payload(record))
         if checkpoint is None or not is_whole:
             scan.drop(record)
@@ -304,7 +307,9 @@ class Salvage:
                 del self._known[record.destination]
 
     def _knows(self, scan: SegmentScan, record: Record, number: int) -> bool:
-        """Whether the line with this number, which ``record`` names, has a name or gets one; else it is dropped."""
+        """Find or restore the name of destination ``number`` in ``record``. Drop the record and return False without
+        success.
+        """
         if number not in self._known:
             name = self._name_of(scan, number)
             if not scan.insert(record.offset, DESTINATION, number, 0, name):
@@ -317,7 +322,7 @@ class Salvage:
         return True
 
     def _name_of(self, scan: SegmentScan, number: int) -> bytes:
-        """The name of a destination whose record is lost."""
+        """Return the name of a destination whose record is lost."""
         names = self._names
         if names is None:
             names = self._all_names()
@@ -348,8 +353,9 @@ class Salvage:
     # The end
 
     def _close(self) -> None:
-        """Whether the newest check-point holds and all segments that it names are there; one more segment if not, and
-        after any other damage: no sequence of what is lost may be given out again.
+        """Check the newest check-point and its segments. Add a segment with a new check-point after any damage.
+
+        The new check-point ensures that no sequence of a lost message is assigned again.
         """
         previous = self._previous
         if previous is None:
@@ -393,12 +399,15 @@ class Salvage:
         if file is None:
             file = PatchedFile(newest, self._sizes[newest], [])
             self.patched[newest] = file
-        file.size = previous.end  # nothing may follow in a segment that is not the last
+        file.size = previous.end  # a segment with a successor ends with its last batch
         self.newest = number
 
 
 def _version_of(scan: SegmentScan, version: int) -> int:
-    """The format of a segment whose header is lost: records of the first one have no flags, so no priority."""
+    """Return the format of a segment whose header is lost.
+
+    Format 1 is assumed if there are messages, no record has flags, and all kinds are known to format 1.
+    """
     if version != UNKNOWN_VERSION:
         return version
     version = FORMAT_VERSION

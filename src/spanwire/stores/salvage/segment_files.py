@@ -1,7 +1,7 @@
-"""Which file of a store holds which segment, whatever the files are called.
+"""Assigns the files of a damaged store to segments, whatever the names of the files.
 
-A header whose checksum holds is believed; a file without one is believed when records in it were written for the number
-in its name. The store is the one that most of the headers belong to.
+A header with a matching checksum is trusted. A file without such a header is trusted if its records were written for
+the number in the file name. The store id is the most frequent id of the headers.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from spanwire.stores.journal.segments.segment import (
 from spanwire.stores.salvage.findings import Finding
 from spanwire.stores.salvage.lost_header import lost_seed, store_id_for
 
-MISTAKABLE: Final = ".summary"  # the other files of a store; a segment may have got such a name
+MISTAKABLE: Final = ".summary"  # suffix of the summaries; a segment may have got such a name
 UNKNOWN_VERSION: Final = 0
-FIRST_LOOK: Final = 1024 * 1024  # bytes read to tell whose segment it is when its header is destroyed
+FIRST_LOOK: Final = 1024 * 1024  # bytes; enough to identify a segment whose header is destroyed
 
 
 class SegmentFile:
-    """Segment ``number`` is in file ``name`` of ``size`` bytes; ``header`` is None if it is destroyed, and then
-    ``version`` may be `UNKNOWN_VERSION`.
+    """Segment ``number`` in file ``name`` of ``size`` bytes.
+
+    ``header`` is None if the header is destroyed; ``version`` may then be `UNKNOWN_VERSION`.
     """
 
     __slots__ = ("header", "name", "number", "size", "version")
@@ -48,12 +49,16 @@ class SegmentFile:
 
 
 class SegmentFiles:
-    """``by_number`` are the segments, ``unused`` the files that hold none, ``findings`` what is wrong with any."""
+    """The files of a store: segments ``by_number``, ``unused`` files without a segment, and ``findings``."""
 
     __slots__ = ("_disk", "_sizes", "by_number", "findings", "store_id", "unused")
 
     def __init__(self, disk: Disk) -> None:
-        """Raises `StoreError` for a store of a newer version, and when no file is a segment."""
+        """Read the headers of all files.
+
+        Raises:
+            StoreError: the store has a newer version, or no file is a segment.
+        """
         self._disk: Final[Disk] = disk
         self._sizes: Final[dict[str, int]] = disk.files()
         self.by_number: Final[dict[int, SegmentFile]] = {}
@@ -77,7 +82,7 @@ class SegmentFiles:
                 self._place_headless(name)
 
     def _headers(self) -> dict[str, SegmentHeader]:
-        """All headers whose checksum holds, by file."""
+        """Return all headers with matching checksums, by file."""
         headers: dict[str, SegmentHeader] = {}
         newer = ""
         for name in self._sizes:
@@ -98,7 +103,7 @@ class SegmentFiles:
         return headers
 
     def _lost_id(self) -> bytes:
-        """A store id that reads the segments although no header is left."""
+        """Return a store id that reads the segments, for a store without any header."""
         for name in sorted(self._sizes):
             number = segment_number(name)
             if number > 0:
@@ -118,10 +123,10 @@ class SegmentFiles:
         text = f"it holds segment {header.number}: files were swapped or renamed"
         self.findings.append(Finding(name, 32, text, False))
         self._take(name, header)
-        self.unused.append(name)  # unless another file takes this name
+        self.unused.append(name)  # `Salvage` removes the name again if another file gets it
 
     def _place_headless(self, name: str) -> None:
-        """A file whose header is destroyed: its records tell whether it is what its name says."""
+        """Assign a file with a destroyed header, if its records match the number in its name."""
         number = segment_number(name)
         size = self._sizes[name]
         data = read_what_can_be(self._disk, name, 0, min(size, FIRST_LOOK))
@@ -135,15 +140,16 @@ class SegmentFiles:
         self._set_aside(name, 0, "it is no segment of this journal, or nothing in it can be read")
 
     def _set_aside(self, name: str, offset: int, text: str) -> None:
-        """The file is not used; what should be there instead is lost, unless another file has it."""
+        """Leave out a file. The segment of the file's name is lost, unless another file has it."""
         self.findings.append(Finding(name, offset, text, segment_number(name) not in self.by_number))
         self.unused.append(name)
 
 
 def header_of(data: bytes) -> SegmentHeader | None:
-    """The header in the first bytes of a file, whatever number it holds; None when it is damaged or foreign.
+    """Return the header in the first bytes of a file, with any segment number; None for a damaged or foreign header.
 
-    Raises `StoreError` for one of a newer version.
+    Raises:
+        StoreError: the header has a newer version.
     """
     if len(data) < SEGMENT_HEADER_SIZE or data[: len(MAGIC)] != MAGIC:
         return None
@@ -164,7 +170,7 @@ def _most_frequent(headers: dict[str, SegmentHeader]) -> bytes:
 
 
 def belongs(data: bytes, seed: int) -> bool:
-    """Whether any record in a segment's first bytes was written with this seed."""
+    """Return True if a record in a segment's first bytes was written with this seed."""
     view = memoryview(data)
     offset = SEGMENT_HEADER_SIZE
     while offset + HEADER_SIZE <= len(data):

@@ -1,8 +1,8 @@
-"""Finds what is good in a damaged segment, and the few bytes that make the rest of it harmless.
+"""Scans a damaged segment for good records and creates patches that make the damaged bytes harmless.
 
-Every record whose checksum holds stays where it is, byte for byte. What lies between is a `Gap`: it gets the batch
-heads that stood in it, records that must be written again (the name of a destination), and the rest becomes one record
-that says nothing: SEGMENT_DROPPED with the number 0, around the bytes that are there.
+Every record with a matching checksum stays in place, byte for byte. A `Gap` between good records gets the lost batch
+heads and records that must be written again (the name of a destination). The rest of the gap becomes the payload of one
+record without effect: SEGMENT_DROPPED with the number 0.
 """
 
 from __future__ import annotations
@@ -34,16 +34,18 @@ from spanwire.stores.journal.segments.segment import (
 
 MAX_SEARCH_BYTES: Final = (
     256 * 1024 * 1024
-)  # checksummed in vain for one segment until only whole batches are looked for
-MAX_NAMED: Final = 64  # records told one by one between two good ones; what seems to follow is one hole
+)  # bytes of failed checksums in one segment; behind the limit the scan finds only whole batches
+MAX_NAMED: Final = 64  # lost records listed in one gap; the rest of the gap is one hole
 _LENGTH: Final = Struct("<I")
 _BATCH_SIZE: Final = Struct("<Q")
 _FIELDS: Final = Struct("<IBBHIQ")
 
 
 class Hole:
-    """Bytes of segment ``segment`` that are no record. ``kind`` is what their header says if it can be believed, with
-    ``number`` and ``sequence`` of that record, else NONE.
+    """Bytes of segment ``segment`` without a good record.
+
+    If the header of the lost record is plausible, ``kind``, ``number`` and ``sequence`` are its fields; else ``kind``
+    is NONE.
     """
 
     __slots__ = ("kind", "number", "offset", "segment", "sequence", "size")
@@ -58,32 +60,33 @@ class Hole:
 
 
 class Gap:
-    """The place between two good records. ``heads`` are (offset, number) of the batches that begin in it."""
+    """The bytes between two good records. ``heads`` are the numbers of the batches that begin in the gap."""
 
     __slots__ = ("end", "heads", "inserts", "start")
 
     def __init__(self, start: int, end: int) -> None:
         self.start: Final[int] = start
         self.end: Final[int] = end
-        self.heads: Final[list[int]] = []  # numbers of batches
+        self.heads: Final[list[int]] = []  # batch numbers
         self.inserts: Final[list[tuple[int, int, int, bytes]]] = []  # kind, number, sequence, payload
 
     def room(self) -> int:
-        """Bytes that are not taken yet."""
+        """Return the unassigned bytes."""
         taken = len(self.heads) * BATCH_HEAD_SIZE
         for insert in self.inserts:
             taken += record_size(len(insert[3]))
         return self.end - self.start - taken
 
     def fits(self, size: int) -> bool:
-        """Whether ``size`` bytes more can stand here: what is left over must have room for a record's header."""
+        """Return True if ``size`` bytes fit, and the rest is empty or large enough for a record's header."""
         left = self.room() - size
         return left == 0 or left >= HEADER_SIZE
 
 
 class Region:
-    """Bytes from ``start`` to ``end`` that hold ``count`` batches, the first of them number ``first``. A region that is
-    not ``whole`` has gaps.
+    """A range of bytes from ``start`` to ``end`` with ``count`` batches from number ``first`` on.
+
+    A region that is not ``whole`` has gaps.
     """
 
     __slots__ = ("count", "end", "first", "gaps", "records", "start", "whole")
@@ -99,10 +102,10 @@ class Region:
 
 
 class SegmentScan:
-    """One segment's bytes, whatever state they are in. ``seed`` is that of the number it should have.
+    """The result of scanning one segment's bytes. ``seed`` belongs to the expected segment number.
 
-    ``end`` and ``batches`` tell where its last batch ends and how many there are; ``expect`` may move them.
-    ``torn_bytes`` were written after that. ``holes`` are what is lost.
+    ``end`` is the end of the last batch, ``batches`` the count of batches; `expect` may correct both. ``torn_bytes``
+    were written behind ``end``. ``holes`` are the lost records.
     """
 
     __slots__ = ("_data", "_dropped", "_searched", "_seed", "_view", "batches", "end", "holes", "number", "regions",
@@ -124,9 +127,10 @@ class SegmentScan:
         self._measure_rest()
 
     def expect(self, end: int, batches: int) -> None:
-        """The segment that follows says where this one ends: what is missing up to there is lost.
+        """Compare with the end that the next segment states. Bytes missing up to this end are lost.
 
-        Raises `StoreError` when both cannot be true.
+        Raises:
+            StoreError: the two segments contradict each other.
         """
         count = batches - self.batches
         if end == self.end and count == 0:
@@ -141,7 +145,7 @@ class SegmentScan:
         self._measure_rest()
 
     def close(self) -> None:
-        """Nothing says where the segment ends, and others follow it: the records after the last whole batch count."""
+        """Include the good records after the last whole batch of a segment with successors but without a stated end."""
         limit = self.end + self.torn_bytes
         records = self._records_between(self.end, limit + -limit % ALIGNMENT)  # padding looks like unwritten space
         if records and records[0].offset - self.end >= BATCH_HEAD_SIZE:
@@ -153,15 +157,15 @@ class SegmentScan:
             self.holes.append(Hole(self.number, self.end, limit - self.end, NONE, 0, 0))
 
     def payload(self, record: Record) -> bytes:
-        """The payload of a good record."""
+        """Return the payload of a good record."""
         return self._data[record.payload_start : record.payload_start + record.payload_length]
 
     def drop(self, record: Record) -> None:
-        """A good record is to say nothing any more."""
+        """Replace a good record by a record without effect."""
         self._dropped.append(record)
 
     def insert(self, before: int, kind: int, number: int, sequence: int, payload: bytes) -> bool:
-        """Write a record again in a gap that begins before offset ``before``; False if there is no room."""
+        """Write a record again in a gap that begins before offset ``before``; return False without space."""
         size = record_size(len(payload))
         for region in self.regions:
             for gap in region.gaps:
@@ -171,7 +175,7 @@ class SegmentScan:
         return False
 
     def patches(self) -> list[tuple[int, bytes]]:
-        """What is to be written over the segment's bytes, beginning at its end by zeros where there was more."""
+        """Return patches (offset, bytes) for the segment. A patch may extend the segment."""
         found: list[tuple[int, bytes]] = []
         for region in self.regions:
             if not region.whole:
@@ -212,13 +216,13 @@ class SegmentScan:
         self.regions.append(region)
         records = region.records
         while not self._lay_out(region):
-            records.pop()  # cannot happen to a segment that was once whole
+            records.pop()  # a segment that was once whole never comes here
             del region.gaps[:]
         for gap in region.gaps:
             self._name_holes(gap)
 
     def _lay_out(self, region: Region) -> bool:
-        """Finds the gaps of a region and gives each the batch heads it has room for; False if that cannot be done."""
+        """Find the gaps of a region and assign the batch heads to the gaps; return False if the heads do not fit."""
         left = region.count
         cursor = region.start
         for place in range(len(region.records) + 1):
@@ -276,7 +280,7 @@ class SegmentScan:
             found.append((head[0], encode_batch_head(self._seed, head[0], head[1], stop - head[0])))
 
     def _head_size(self, offset: int, number: int) -> int:
-        """The size in a good head of batch ``number`` (0: of any); 0 if none is there."""
+        """Return the size in a good head of batch ``number`` (0: any batch) at ``offset``; 0 without such a head."""
         record = read_record(self._view, offset, len(self._data), self._seed, offset)
         if record is None or record.kind != BATCH or record.payload_length != BATCH_PAYLOAD_SIZE:
             return 0
@@ -286,7 +290,7 @@ class SegmentScan:
         return size if size >= BATCH_HEAD_SIZE and size & 7 == 0 else 0
 
     def _next_head(self, start: int, number: int) -> Record | None:
-        """The next good head of a batch after number ``number``."""
+        """Return the next good head of a batch with a number above ``number``."""
         at = self._data.find(BATCH_MAGIC, start)
         while at >= 0:
             offset = at - HEADER_SIZE
@@ -298,7 +302,7 @@ class SegmentScan:
         return None
 
     def _records_of_batch(self, start: int, end: int) -> list[Record] | None:
-        """The records of a batch; None unless all of them are good."""
+        """Return the records of a batch; None unless all records are good."""
         records: list[Record] = []
         offset = start
         while offset < end:
@@ -310,14 +314,14 @@ class SegmentScan:
         return records if offset == end else None
 
     def _records_between(self, start: int, end: int) -> list[Record]:
-        """The good records that lie anywhere between two offsets, heads of batches left out."""
+        """Return the good records between two offsets, without the heads of batches."""
         records: list[Record] = []
         limit = min(end, len(self._data))
         offset = start
         while offset + HEADER_SIZE <= limit:
             record = self._tried(offset, limit)
             if record is None:
-                offset += ALIGNMENT  # its length is not to be trusted
+                offset += ALIGNMENT  # the length of a bad record is unreliable
                 continue
             if record.kind != BATCH:
                 records.append(record)
@@ -325,7 +329,7 @@ class SegmentScan:
         return records
 
     def _tried(self, offset: int, limit: int) -> Record | None:
-        """The good record at ``offset``, if there is one and looking for it is not too dear."""
+        """Return the good record at ``offset``, or None, also at the limit of bytes for failed checksums."""
         kind = self._data[offset + 8]
         if kind == NONE or kind > LAST_KNOWN_KIND:
             return None
@@ -343,5 +347,5 @@ class SegmentScan:
 
 
 def filler_header(seed: int, offset: int, payload: bytes) -> bytes:
-    """The header that makes ``payload`` a record that says nothing."""
+    """Return the header that makes ``payload`` a record without effect."""
     return encode_header(seed, offset, SEGMENT_DROPPED, 0, 0, 0, 0, payload)
