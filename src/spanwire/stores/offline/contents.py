@@ -1,4 +1,4 @@
-"""The contents of a store that nobody writes to: its lines and facts, and the messages a slice at a time."""
+"""The contents of a stopped broker's store: its destinations and facts, and the messages in slices."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from spanwire.stores.journal.segments.disk_port import Disk
 from spanwire.stores.journal.segments.record import HEADER_SIZE
 from spanwire.stores.journal.segments.segment import damage, segment_name
 
-MAX_SLICE: Final = 500  # messages located and read together
+MAX_SLICE: Final = 500  # messages located and read together; bounds the memory
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """One message as it lies in the store: its bytes, the number of their format, and where its record is."""
+    """A message as stored: its bytes, the number of their format, and the location of the record."""
 
     sequence: int
     format_id: int
@@ -31,9 +31,15 @@ class StoredMessage:
 
 
 class StoreContents:
-    """What recovery finds on ``disk``, which stays as it is. Raises `StoreError` as a start would, and `OSError`."""
+    """The recovered contents of a store."""
 
     def __init__(self, disk: Disk) -> None:
+        """Recover the store on ``disk`` without changing it.
+
+        Raises:
+            StoreError: a start of the broker would fail, too.
+            OSError: the disk cannot read a file.
+        """
         self._disk: Final = disk
         self.recovery: Final[Recovery] = recover(disk)
         self._journal: Final = Journal(self.recovery, self.recovery.store_id)
@@ -42,18 +48,22 @@ class StoreContents:
 
     @property
     def messages(self) -> int:
-        """How many messages there are in all lines."""
+        """Count of the messages of all destinations."""
         return sum(len(line.sequences) for line in self.lines)
 
     def read(self, line: RecoveredDestination) -> Iterator[StoredMessage]:
-        """The messages of one line in the order of their sequences; memory holds one block of them at a time."""
+        """Yield the messages of a destination in the order of sequences. Memory holds one block of them at a time."""
         for first in range(0, len(line.sequences), MAX_SLICE):
             self._journal.fetch(0, line.destination, list(line.sequences[first : first + MAX_SLICE]))
             for fetch in self._journal.take_fetches():
                 yield from self._read_slice(fetch.reads)
 
     def _read_slice(self, reads: list[Read]) -> Iterator[StoredMessage]:
-        """Blocks are read in the order of the file, which is not that of the sequences where messages were moved."""
+        """Yield the messages of ``reads``; adjacent messages are read in one block.
+
+        Where messages were moved, the order in the file differs from the order of sequences. Each message is then read
+        alone.
+        """
         places = [(read.segment, read.offset) for read in reads]
         groups = blocks(reads) if places == sorted(places) else [[place] for place in range(len(reads))]
         for group in groups:

@@ -1,4 +1,4 @@
-"""A data directory whose broker does not run: found, and held so that none starts meanwhile."""
+"""Finds the data directory of a stopped broker, and locks it against a start of the broker."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ FOREIGN_STORE: Final = "db-*.log"  # KahaDB's journal files
 
 @contextmanager
 def read_directory(path: Path) -> Iterator[Path]:
-    """The journal in ``path`` to be read only: not a byte is changed, not even in the lock.
+    """Lock the journal in ``path`` for reading. No byte is changed, not even in the lock file.
 
-    Raises `StoreError` when there is none or a broker uses it.
+    Raises:
+        StoreError: the directory has no journal, or a broker uses it.
     """
     journal = _journal(path)
     try:
         descriptor = os.open(path / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
-        yield journal  # a copy or a backup: no broker has it
+        yield journal  # without a lock file it is a copy or a backup
         return
     except OSError as error:
         raise StoreError(f"{path / LOCK_NAME} cannot be opened: {error.strerror}; look at its rights") from error
@@ -45,8 +46,10 @@ def read_directory(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def own_directory(path: Path, make: bool) -> Iterator[Path]:
-    """The journal in ``path`` to be changed; with ``make`` it may be a new one, which is made by its first file's
-    writer.
+    """Lock the journal in ``path`` for changes. With ``make`` the journal may be missing; the caller creates it.
+
+    Raises:
+        StoreError: the directory has no journal, or a broker uses it.
     """
     journal = path / JOURNAL_DIRECTORY if make and not (path / JOURNAL_DIRECTORY).exists() else _journal(path)
     locked = DataDirectory(path)
@@ -57,7 +60,11 @@ def own_directory(path: Path, make: bool) -> Iterator[Path]:
 
 
 def _journal(path: Path) -> Path:
-    """The directory with the segments; raises `StoreError` when ``path`` holds none."""
+    """Return the directory with the segments.
+
+    Raises:
+        StoreError: ``path`` has no such directory.
+    """
     if not path.is_dir():
         raise StoreError(f"{path} is no directory; name the data directory of a broker")
     journal = path / JOURNAL_DIRECTORY

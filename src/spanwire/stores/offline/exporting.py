@@ -1,17 +1,17 @@
-"""Writes the contents of a store as JSON Lines, so that another store, another version or another program can read them.
+"""Exports the contents of a store as JSON Lines, for another store, another version or another program.
 
-One JSON object a line, UTF-8. Version 1:
+The file has one JSON object per line, in UTF-8. Version 1:
 
 | line | members |
 |---|---|
 | the first | ``spanwire-store-export``: 1, the version; ``store``: the id of the store, hexadecimal |
-| a line of messages | ``destination``: its qualified name; ``messages``: how many follow |
-| a message | ``sequence``, ``priority``, ``expiration`` (milliseconds since 1970, 0: never; in ``schedule://`` the number of the job), ``redelivery_count``, ``format``: the number of the message format, ``bytes``: the message in base64; it belongs to the destination above it |
+| a destination | ``destination``: its qualified name; ``messages``: the count of the messages on the next lines |
+| a message | ``sequence``, ``priority``, ``expiration`` (milliseconds since 1970, 0: never; in ``schedule://`` the number of the job), ``redelivery_count``, ``format``: the number of the message format, ``bytes``: the message in base64; the message belongs to the destination above |
 | a fact | ``table``, ``key`` and ``value`` in base64 |
-| the last | ``end``: how many lines of messages there are, ``messages`` and ``facts``: how many of these |
+| the last | ``end``: the count of destinations, ``messages`` and ``facts``: the counts of both |
 
-An export for people to read has a line for each message and no others: ``line`` and ``sequence`` say where it is stored,
-the rest is what the caller makes of it.
+A readable export has only one line for each message: ``line`` (the destination) and ``sequence``; the caller's
+`Readable` adds the other members.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -40,9 +40,13 @@ Readable = Callable[[MessageView], dict[str, object]]
 def export_store(
     disk: Disk, formats: MessageFormats, output: BinaryIO, pattern: Destination | None, progress: Progress
 ) -> tuple[int, int]:
-    """Writes everything, or with ``pattern`` the destinations that fall under it and no facts.
+    """Write all destinations and facts; with ``pattern`` only the matching destinations and no facts.
 
-    Gives the number of messages and of facts. Raises `StoreError` for a store that cannot be read whole.
+    Returns:
+        The number of messages and of facts.
+
+    Raises:
+        StoreError: a part of the store is unreadable.
     """
     contents = StoreContents(disk)
     lines = [line for line in contents.lines if pattern is None or pattern.matches(line.destination)]
@@ -72,8 +76,10 @@ def export_readable(
     progress: Progress,
     readable: Readable,
 ) -> int:
-    """Write the messages as ``readable`` shows them; return how many. Nothing can import that. Raises as
-    `export_store`.
+    """Write the messages in the form of ``readable``, and return the number of messages. No import reads this form.
+
+    Raises:
+        StoreError: a part of the store is unreadable.
     """
     contents = StoreContents(disk)
     lines = [line for line in contents.lines if pattern is None or pattern.matches(line.destination)]
@@ -111,7 +117,7 @@ def _export_line(
 ) -> int:
     count = 0
     numbers: dict[int, int] = {}
-    if line.destination.kind == SCHEDULE:  # the number of the job stands in the place of the expiration
+    if line.destination.kind == SCHEDULE:  # the field of the expiration has the number of the job
         numbers = dict(zip(line.expirations.sequences, line.expirations.wall_ms, strict=True))
     for stored in contents.read(line):
         message = _indexed(stored, line, formats)

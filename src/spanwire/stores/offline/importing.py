@@ -1,8 +1,8 @@
-"""Reads what `spanwire.stores.offline.exporting` wrote into a store: a new one, or behind what another holds.
+"""Imports an export of `spanwire.stores.offline.exporting` into a new store or at the end of an existing store.
 
-The file is read twice: once to see that every line fits, and only then to store it. A new store is made beside its
-place and moved there when it is whole. In a store that exists the messages get new sequences where theirs are taken;
-their order stays.
+The file is read twice: first to check every line, then to store the contents. A new store is written under another name
+and renamed when it is complete. In an existing store a message gets a new sequence if its sequence is taken. The order
+of the messages is kept.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from spanwire.stores.journal.segments.segment import DEFAULT_SEGMENT_BYTES, SPAR
 from spanwire.stores.offline.exporting import EXPORT_NAME, EXPORT_VERSION
 from spanwire.stores.offline.inspection import TABLES, Progress
 
-MAX_LINE_BYTES: Final = 256 * 1024 * 1024  # a message as large as a frame may be, in base64, with room
-MAX_BACKLOG_BYTES: Final = 4 * 1024 * 1024  # gathered before it is written
+MAX_LINE_BYTES: Final = 256 * 1024 * 1024  # bytes; enough for the largest frame in base64
+MAX_BACKLOG_BYTES: Final = 4 * 1024 * 1024  # bytes of one batch; bounds the memory
 MAX_SEQUENCE: Final = (1 << 62) - 1
 MAX_REDELIVERIES: Final = 0xFFFFFFFF
 MAKING_NAME: Final = "journal.importing"
@@ -44,7 +44,7 @@ MAKING_NAME: Final = "journal.importing"
 
 @dataclass(frozen=True, slots=True)
 class ImportedMessage:
-    """One message and what the store knows of it beside its bytes."""
+    """A message with its destination, sequence and redelivery count."""
 
     destination: Destination
     sequence: int
@@ -54,7 +54,7 @@ class ImportedMessage:
 
 @dataclass(frozen=True, slots=True)
 class ImportedFact:
-    """One fact."""
+    """A fact."""
 
     table: int
     key: bytes
@@ -62,14 +62,18 @@ class ImportedFact:
 
 
 Item = Destination | ImportedMessage | ImportedFact
-"""A line of messages that begins, one of its messages, or a fact."""
+"""The start of a destination, one of its messages, or a fact."""
 
 
 def import_store(place: Path, source: Path, formats: MessageFormats, progress: Progress) -> tuple[int, int]:
-    """Stores everything in the file ``source``; ``place`` is the journal's directory, which may be missing.
+    """Store everything from the file ``source``. The journal's directory may be missing.
 
-    Gives the number of messages and of facts. Raises `StoreError` naming the line that does not fit, before anything is
-    written, and `OSError`.
+    Returns:
+        The number of messages and of facts.
+
+    Raises:
+        StoreError: a line of the file is wrong; the text names the line. Nothing was written.
+        OSError: a file cannot be read or written.
     """
     tables: set[int] = set()
     with source.open("rb") as stream:
@@ -93,7 +97,7 @@ def import_store(place: Path, source: Path, formats: MessageFormats, progress: P
         return _fill(place, source, formats, progress, SCHEDULES in tables)
     making = place.with_name(MAKING_NAME)
     if making.exists():
-        shutil.rmtree(making)  # an import that was cut off
+        shutil.rmtree(making)  # the remains of an interrupted import
     making.mkdir(mode=DIRECTORY_MODE)
     try:
         done = _fill(making, source, formats, progress, False)
@@ -127,7 +131,11 @@ def _fill(place: Path, source: Path, formats: MessageFormats, progress: Progress
 def fill(
     disk: Disk, reader: ImportReader, told: Callable[[int], None], segment_bytes: int = DEFAULT_SEGMENT_BYTES
 ) -> tuple[int, int]:
-    """Stores what ``reader`` gives on ``disk`` and closes the store in order."""
+    """Store the items of ``reader`` on ``disk`` and close the store cleanly.
+
+    Returns:
+        The number of messages and of facts.
+    """
     opened = open_journal(disk, os.urandom(STORE_ID_SIZE), segment_bytes)
     journal = opened.journal
     messages = facts = 0
@@ -154,7 +162,7 @@ def fill(
 
 
 def _append(opened: OpenedJournal, item: ImportedMessage) -> None:
-    """Under its own sequence, unless that is not above all others."""
+    """Append a message under its own sequence, or under a new sequence if the destination has a higher one."""
     journal = opened.journal
     owner = opened.recovery.index.by_name[item.destination.qualified_name]
     if owner.high < item.sequence - 1:
@@ -173,7 +181,7 @@ def _write(journal: Journal, disk: Disk) -> None:
 
 
 class ImportReader:
-    """Reads an export line by line. ``offset`` is how far it has come."""
+    """Reads an export line by line. ``offset`` counts the bytes read so far."""
 
     def __init__(self, stream: BinaryIO, name: str, formats: MessageFormats) -> None:
         self._stream: Final = stream
@@ -181,13 +189,17 @@ class ImportReader:
         self._formats: Final = formats
         self._line = 0
         self._destination: Destination | None = None
-        self._expected = 0  # messages that must follow
-        self._last = 0  # the sequence before
-        self._counts = [0, 0, 0]  # lines of messages, messages, facts
+        self._expected = 0  # messages of the destination that must still follow
+        self._last = 0  # the sequence of the message before
+        self._counts = [0, 0, 0]  # destinations, messages, facts
         self.offset = 0
 
     def items(self) -> Iterator[Item]:
-        """Everything in it; raises `StoreError` naming the first line that does not fit."""
+        """Yield all items of the export.
+
+        Raises:
+            StoreError: a line is wrong; the text names the line.
+        """
         first = self._object()
         if first is None or EXPORT_NAME not in first:
             if first is not None and "line" in first and "message_id" in first:
@@ -245,7 +257,7 @@ class ImportReader:
             message = self._formats.index(self._number(found, "format", 0, 0xFFFF), raw)
         except SpanwireError as error:
             raise self._refusal(f"the message cannot be read: {error}") from error
-        if destination.kind == SCHEDULE:  # what stands in that place there is no expiration
+        if destination.kind == SCHEDULE:  # the field has the number of the job, not an expiration
             message = stored_form(message, self._number(found, "expiration", 0, MAX_SEQUENCE))
         if message.priority != found.get("priority") or message.expiration_ms != found.get("expiration"):
             raise self._refusal("priority or expiration are not those of the message")
@@ -290,7 +302,7 @@ class ImportReader:
         raise self._refusal(f"{name} is no base64")
 
     def _object(self) -> dict[str, object] | None:
-        """The next line; None at the end of the file."""
+        """Return the next line; None at the end of the file."""
         line = self._stream.readline(MAX_LINE_BYTES + 1)
         if not line:
             return None

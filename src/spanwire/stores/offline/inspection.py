@@ -1,4 +1,4 @@
-"""Reads everything in a store and says what is there and what is wrong. Changes nothing."""
+"""Reads a whole store and reports its contents and faults. Changes nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TABLES: Final = {
 }
 
 Progress = Callable[[str, int, int], None]
-"""What is being done, how much of it is done, and how much there is."""
+"""The task, the amount done, and the total amount."""
 
 
 Place = tuple[int, int, int]
@@ -37,8 +37,10 @@ Place = tuple[int, int, int]
 
 @dataclass(slots=True)
 class LineReport:
-    """One line: its messages, the bytes they take, the sending time of the oldest (0: unknown), and how many are lost
-    as far as that can be told.
+    """The messages of one destination.
+
+    ``bytes`` is the size of the encoded messages, ``oldest_ms`` the sending time of the oldest message (0: unknown).
+    ``lost`` counts the known losses.
     """
 
     name: str
@@ -50,7 +52,7 @@ class LineReport:
 
 @dataclass(slots=True)
 class Inspection:
-    """What a store holds. ``salvage`` is how to put it right; None for a directory without segments."""
+    """The report about a store. ``salvage`` plans a repair; it is None for a directory without segments."""
 
     salvage: Salvage | None = None
     findings: list[Finding] = field(default_factory=list)
@@ -62,12 +64,12 @@ class Inspection:
 
     @property
     def loses(self) -> bool:
-        """Whether something cannot be saved."""
+        """True if a repair loses data."""
         return any(finding.loses for finding in self.findings)
 
 
 class FormatNames:
-    """Tells a message's destination by means of the message formats; see `spanwire.stores.salvage.salvage`."""
+    """Decodes destinations with the message formats; see `spanwire.stores.salvage.salvage.MessageNames`."""
 
     def __init__(self, formats: MessageFormats) -> None:
         self._formats: Final = formats
@@ -80,7 +82,11 @@ class FormatNames:
 
 
 def inspect(disk: Disk, formats: MessageFormats, progress: Progress) -> Inspection:
-    """Reads every segment and every message. Raises `StoreError` when the store cannot be read at all."""
+    """Read every segment and every message, and return the report.
+
+    Raises:
+        StoreError: no part of the store is readable.
+    """
     found = Inspection()
     names = [name for name in disk.files() if segment_number(name) > 0]
     if not names:
@@ -135,7 +141,7 @@ def _read_messages(
 
 
 def _check_summaries(disk: Disk, contents: StoreContents, salvage: Salvage) -> None:
-    """A start with the summaries must find what one without them does."""
+    """Compare recovery with the summaries to recovery without; a difference becomes a finding."""
     summaries = [name for name in disk.files() if summary_number(name) > 0]
     if not summaries:
         return
@@ -160,8 +166,9 @@ def _state(contents: StoreContents) -> tuple[object, object]:
 
 
 def _count_losses(holes: list[Hole], contents: StoreContents, found: Inspection) -> None:
-    """Messages in holes whose header is still believed and that are nowhere else; those that were removed later, by
-    records of which nothing is known here, count, too.
+    """Count lost messages: holes with a plausible header, unless the message is also stored elsewhere.
+
+    A message that was removed later counts, too, if the record of its removal is unknown.
     """
     index = contents.recovery.index
     reports = {report.name: report for report in found.lines}
@@ -176,5 +183,5 @@ def _count_losses(holes: list[Hole], contents: StoreContents, found: Inspection)
 
 
 def refuse_unreadable(error: OSError, path: str) -> StoreError:
-    """The one line for a disk or rights that do not let the store be read."""
+    """Return the error for a store that the disk or missing rights make unreadable."""
     return StoreError(f"the store in {path} cannot be read: {error.strerror or error}; look at the disk and its rights")

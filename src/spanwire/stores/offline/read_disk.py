@@ -1,4 +1,4 @@
-"""The files of a store that is only looked at: opened for reading alone, so that no rights to write are needed."""
+"""The files of a store, opened for reading only: the user needs no right to write."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final, Self
 
 from spanwire.stores.journal.segments.patches import read_only
 
-MAX_OPEN_FILES: Final = 8  # descriptors kept; messages of one line lie in neighbouring segments
+MAX_OPEN_FILES: Final = 8  # descriptors; messages of one destination lie in neighbouring segments
 
 
 class ReadDisk:
-    """Does what `spanwire.stores.journal.segments.disk_port.Disk` says, but for everything that changes files."""
+    """Implements `spanwire.stores.journal.segments.disk_port.Disk`; methods that write raise `PermissionError`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory: Final = directory
@@ -40,7 +40,7 @@ class ReadDisk:
                 os.close(self._descriptors.pop(next(iter(self._descriptors))))
             descriptor = os.open(self._directory / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
             self._descriptors[name] = descriptor
-        chunks: list[bytes] = []  # the kernel gives at most 2 GiB at a time
+        chunks: list[bytes] = []  # the kernel reads at most 2 GiB per call
         while length > 0:
             chunk = os.pread(descriptor, length, offset)
             if not chunk:

@@ -1,10 +1,11 @@
-"""Puts a damaged store right without deleting anything: what is changed or taken away lies in the quarantine before.
+"""Repairs a damaged store. The quarantine gets a copy of each file before the file is changed or removed.
 
     quarantine/TIME/NAME     the file as it was
-    journal/NAME.repaired    the file as it will be, complete and synced
-    journal/repair.plan      which of them count; from here on the repair is only ever finished
+    journal/NAME.repaired    the repaired file, complete and synced
+    journal/repair.plan      the list of the changes; from here on a repair can only be completed
 
-A process that ends before the plan is there has changed nothing; after that `finish` does the rest, as often as needed.
+A process that ends before the plan exists has changed nothing. Afterwards `finish` completes the repair, in as many
+runs as needed.
 """
 
 from __future__ import annotations
@@ -24,19 +25,23 @@ REPAIRED: Final = ".repaired"
 HALF_PLAN_NAME: Final = "repair.plan.new"
 PUT: Final = "put"
 REMOVE: Final = "remove"
-SIDECARS: Final = (".summary",)  # say what a segment holds, and so nothing true once it is changed
-MAX_PIECE: Final = 1024 * 1024  # bytes copied at once
+SIDECARS: Final = (".summary",)  # suffixes of files that describe a segment, and are wrong after a change of it
+MAX_PIECE: Final = 1024 * 1024  # bytes of one copied part; bounds the memory
 DIRECTORY_MODE: Final = 0o700
-MAX_SAME_TIME: Final = 100  # repairs of one store in one second
+MAX_SAME_TIME: Final = 100  # directories; two repairs in one second are rare already
 
 
 def is_interrupted(journal: Disk) -> bool:
-    """Whether a repair was decided on and did not end."""
+    """Return True if a repair was decided and not completed."""
     return PLAN_NAME in journal.files()
 
 
 def finish(journal: Disk) -> bool:
-    """Ends a repair that was interrupted: what was decided is done, what was not is forgotten. True if one was."""
+    """Complete an interrupted repair, or remove the files of a repair without a plan.
+
+    Returns:
+        True if a repair was completed.
+    """
     found = is_interrupted(journal)
     if found:
         _carry_out(journal)
@@ -47,9 +52,10 @@ def finish(journal: Disk) -> bool:
 
 
 def repair(journal: Disk, quarantine: Disk, salvage: Salvage) -> None:
-    """Does what ``salvage`` plans for the store in ``journal``; ``quarantine`` is empty.
+    """Repair the store in ``journal`` as ``salvage`` plans. ``quarantine`` must be empty.
 
-    Raises `OSError`; then the store is as it was, or `finish` is needed.
+    Raises:
+        OSError: the store is unchanged, or needs `finish`.
     """
     sizes = journal.files()
     changed = sorted(salvage.patched)
@@ -74,7 +80,11 @@ def repair(journal: Disk, quarantine: Disk, salvage: Salvage) -> None:
 
 
 def make_quarantine(directory: Path, time: str) -> Path:
-    """A new directory ``directory``/quarantine/``time``, or with a number behind it."""
+    """Create and return the directory ``directory``/quarantine/``time``, with a number behind the time if it exists.
+
+    Raises:
+        StoreError: `MAX_SAME_TIME` directories of this time exist.
+    """
     parent = directory / QUARANTINE
     parent.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
     for number in range(MAX_SAME_TIME):
@@ -94,7 +104,7 @@ def _carry_out(journal: Disk) -> None:
     plan = journal.read(PLAN_NAME, 0, names[PLAN_NAME]).decode("ascii")
     for line in plan.splitlines():
         action, _, name = line.partition(" ")
-        if action == PUT and name + REPAIRED in names:  # else it was put there before the interruption
+        if action == PUT and name + REPAIRED in names:  # without it the file was renamed before the interruption
             journal.rename(name + REPAIRED, name)
         elif action == REMOVE and name in names:
             journal.delete(name)
@@ -104,7 +114,7 @@ def _carry_out(journal: Disk) -> None:
 
 
 def _copy(source: Disk, file: PatchedFile, target: Disk, name: str) -> None:
-    """Writes what ``file`` is made of, and returns when it is on the disk; what cannot be read becomes zeros."""
+    """Write the contents of ``file`` and sync them. Unreadable bytes become zeros."""
     target.resize(name, file.size)
     for offset in range(0, file.size, MAX_PIECE):
         target.write(name, offset, [file.read(source, offset, MAX_PIECE)])
