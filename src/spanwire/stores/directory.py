@@ -1,11 +1,11 @@
-"""The data directory: made with mode 0700, checked for who may write to it, and locked so that one broker uses it.
+"""The data directory: created with mode 0700, checked for foreign write access, and locked for one broker.
 
-| what is found | what happens |
+| state | result |
 |---|---|
-| everybody may write to it, or another user owns it | refused |
-| its group may write to it | a warning |
-| another user owns it and this process is root's | a warning: what it makes belongs to root |
-| it, or ``journal`` in it, is a symbolic link to a directory | followed |
+| all users may write to the directory, or another user owns the directory | refused |
+| the group may write to the directory | a warning |
+| another user owns the directory and this process is root's | a warning: new files belong to root |
+| the directory, or ``journal`` in the directory, is a symbolic link to a directory | followed |
 | the lock or a journal file is a symbolic link | refused |
 """
 
@@ -27,7 +27,7 @@ DIRECTORY_MODE: Final = 0o700
 LOCK_MODE: Final = 0o600
 LOCK_NAME: Final = "lock"
 MAX_PID_BYTES: Final = 32
-IN_USE: Final = (errno.EAGAIN, errno.EACCES)  # flock(2) and what NFS makes of it
+IN_USE: Final = (errno.EAGAIN, errno.EACCES)  # the errors of flock(2) for a locked file; NFS returns EACCES
 ADVICE: Final = {
     errno.EMFILE: "allow this user more open files (ulimit -n)",
     errno.ENFILE: "the system has no more open files to give",
@@ -42,10 +42,14 @@ ADVICE: Final = {
 
 
 class DataDirectory:
-    """A directory that this process holds the lock of. The lock goes with the process, however that ends."""
+    """A data directory and its lock. The operating system releases the lock when the process ends."""
 
     def __init__(self, path: Path) -> None:
-        """Makes and locks ``path``; raises `StoreError` when it cannot be used or another broker uses it."""
+        """Create and lock ``path``.
+
+        Raises:
+            StoreError: the directory is unusable, or another broker uses it.
+        """
         self.path: Final = path
         self._descriptor = -1
         _make(path, "the data directory", parents=True)
@@ -60,7 +64,11 @@ class DataDirectory:
         self._lock()
 
     def subdirectory(self, name: str) -> Path:
-        """A directory in it, made if need be."""
+        """Return a directory in the data directory, created if missing.
+
+        Raises:
+            StoreError: the directory cannot be created or used. The lock is released.
+        """
         path = self.path / name
         try:
             _make(path, "the directory", parents=False)
@@ -99,12 +107,12 @@ class DataDirectory:
 
 
 def advice(error: OSError, otherwise: str) -> str:
-    """What to do about ``error``."""
+    """Return the advice for an operator about ``error``."""
     return ADVICE.get(error.errno or 0, otherwise)
 
 
 def _user_of(owner: str) -> str:
-    """Who holds the lock, and what to do."""
+    """Return the owner of the lock and advice, as the end of an error text."""
     if not owner.isdigit():
         return " by another broker: stop that broker or give this one another directory"
     if _runs(int(owner)):
@@ -121,7 +129,7 @@ def _runs(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
-        return True  # it is another user's
+        return True  # the process belongs to another user
     return True
 
 
@@ -145,7 +153,11 @@ def _make(path: Path, what: str, parents: bool) -> None:
 
 
 def check_rights(path: Path, what: str, found: os.stat_result, user: int) -> None:
-    """Raises `StoreError` when others than ``user`` can change what is in the directory ``path``."""
+    """Check the owner and mode of the directory ``path``; log a warning about a group with write access.
+
+    Raises:
+        StoreError: users other than ``user`` can change the contents of the directory.
+    """
     if found.st_uid not in (user, 0):
         if user != 0:
             raise StoreError(

@@ -1,8 +1,8 @@
-"""Real files behind the journal's `Disk` port.
+"""The real files behind the journal's `Disk` port.
 
-Each instance keeps its own descriptors, so the writer and the reader thread have one each and share nothing. Files are
-made with mode 0600. Linux: pwritev and fdatasync, or both in one call (RWF_DSYNC, pwritev(2)); macOS: F_FULLFSYNC,
-because its fsync stops at the drive's cache.
+Each instance has its own descriptors: the writer and the reader thread use one instance each and share nothing. New
+files have mode 0600. On Linux a sync is pwritev and fdatasync, or both in one call (RWF_DSYNC, pwritev(2)). On macOS a
+sync is F_FULLFSYNC, because fsync stops at the drive's cache.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from spanwire.stores.journal.segments.whole_write import MAX_PARTS_PER_WRITE, fi
 if sys.platform == "darwin":
     import fcntl
 
-MAX_OPEN_FILES: Final = 8  # descriptors one instance keeps; a drain reads one or two segments at a time
+MAX_OPEN_FILES: Final = 8  # descriptors of one instance; a drain reads one or two segments at a time
 FILE_MODE: Final = 0o600
 WRITE_THROUGH: Final[int] = getattr(os, "RWF_DSYNC", 0)
-NO_WRITE_THROUGH: Final = (errno.EOPNOTSUPP, errno.ENOSYS)  # what a kernel or file system without it says
+NO_WRITE_THROUGH: Final = (errno.EOPNOTSUPP, errno.ENOSYS)  # errors of a kernel or file system without RWF_DSYNC
 NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
 
 
 class FileDisk:
-    """The files of one directory; does what `Disk` says. Not for use by two threads at a time.
+    """Implements `Disk` for the files of one directory. Only one thread at a time may use an instance.
 
-    With ``write_through`` a write to a file that has nothing unsynced is synced by the same system call, so that the
-    `sync` that follows finds nothing to do: one way into the kernel and back for each batch instead of two.
+    With ``write_through``, a write to a file without unsynced bytes also syncs; the following `sync` then has no work.
+    The flag saves one system call per batch.
     """
 
     def __init__(self, directory: Path, write_through: bool = False) -> None:
@@ -38,8 +38,8 @@ class FileDisk:
         self._flags = WRITE_THROUGH if write_through else 0
         self._descriptors: dict[str, int] = {}
         self._own = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-        self._reserve = os.dup(self._own)  # given up for a file when the process may open no other; -1 then
-        self._synced: Final[set[str]] = set()  # files of which nothing was written since their last sync
+        self._reserve = os.dup(self._own)  # closed to open a file at the limit of the process; then -1
+        self._synced: Final[set[str]] = set()  # files without a write since the last sync
 
     def files(self) -> dict[str, int]:
         with os.scandir(self._directory) as entries:
@@ -53,7 +53,7 @@ class FileDisk:
         data = os.pread(descriptor, length, offset)
         if len(data) == length:
             return data
-        chunks = [data]  # the kernel gives at most 2 GiB at a time
+        chunks = [data]  # the kernel reads at most 2 GiB per call
         while chunks[-1]:
             offset += len(chunks[-1])
             length -= len(chunks[-1])
@@ -74,7 +74,7 @@ class FileDisk:
             except OSError as error:
                 if error.errno not in NO_WRITE_THROUGH:
                     raise
-                self._flags = 0  # nothing was written; from now on each sync is a call
+                self._flags = 0  # no byte was written; from now on each sync is a call of its own
                 self._synced.discard(name)
         return os.pwritev(descriptor, parts, offset)
 
@@ -100,7 +100,7 @@ class FileDisk:
 
     def rename(self, name: str, new_name: str) -> None:
         os.rename(self._directory / name, self._directory / new_name)
-        self._close(new_name)  # what it was is gone
+        self._close(new_name)  # the descriptor belongs to the replaced file
         self._synced.discard(new_name)
         if name in self._synced:
             self._synced.remove(name)
@@ -118,7 +118,7 @@ class FileDisk:
         os.fsync(self._own)
 
     def close(self) -> None:
-        """Give all descriptors back."""
+        """Close all descriptors."""
         for descriptor in (*self._descriptors.values(), self._reserve, self._own):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -137,7 +137,7 @@ class FileDisk:
         return descriptor
 
     def _opened(self, name: str, flags: int) -> int:
-        """A new descriptor. Clients may hold all that the process can have: then one of the own ones must do."""
+        """Return a new descriptor. At the limit of the process, close another descriptor of this instance first."""
         try:
             return os.open(self._directory / name, flags | os.O_CLOEXEC, FILE_MODE)
         except OSError as error:
@@ -158,5 +158,5 @@ class FileDisk:
             return
         os.close(descriptor)
         if self._reserve < 0:
-            with suppress(OSError):  # another one took it: the next file is opened in the place of one of the own
+            with suppress(OSError):  # without a spare descriptor `_opened` closes one of this instance
                 self._reserve = os.dup(self._own)

@@ -1,4 +1,4 @@
-"""The journal store ready for a broker: directory and lock, recovery, the state machine and its two threads.
+"""The journal store of a broker: the locked directory, recovery, the journal's state machine and its two threads.
 
     store = JournalStore.open(directory, formats, on_stored, on_fetched, on_failed, schedule)
     broker.recover(store.recovered, store.clean, now)
@@ -6,9 +6,9 @@
     each turn of the loop, after the outputs were flushed: store.turn(monotonic); wake up by store.next_deadline()
     at the end: store.stop()
 
-All callbacks are called on the loop's thread: ``on_stored`` and ``on_fetched`` from `turn` or a scheduled call, never
-from inside a call of the `MessageStore`. ``on_stored`` follows every batch, also one that only tidied up and so repeats
-the position: a turn must come after it, because the next batch may have been waiting.
+The loop's thread runs all callbacks. ``on_stored`` and ``on_fetched`` come from `turn` or a scheduled call, never from
+inside a call of the `MessageStore`. ``on_stored`` follows every batch, also a batch without new calls, which repeats
+the position. A turn must follow ``on_stored``, because the next batch may be waiting.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ from spanwire.stores.writer import JournalWriter, write_error
 logger: Final = logging.getLogger(__name__)
 
 JOURNAL_DIRECTORY: Final = "journal"
-PATIENCE: Final = 1.0  # seconds a start may take before it tells how far it is
-PROGRESS_INTERVAL: Final = 2.0  # seconds between two such lines
-ACK_SYNC_DELAY: Final = 0.005  # seconds that removals nobody waits for may gather; losing them means redelivery
+PATIENCE: Final = 1.0  # seconds of a start before its first line about progress
+PROGRESS_INTERVAL: Final = 2.0  # seconds between two lines about progress
+ACK_SYNC_DELAY: Final = 0.005  # seconds removals without a waiting client may gather; a loss only means redelivery
 
-ANSWER_SLICE: Final = 64  # messages that were read which one turn of the loop takes apart
+ANSWER_SLICE: Final = 64  # messages decoded in one turn of the loop; bounds the turn
 
 Stored = Callable[[int], None]
 Fetched = Callable[[int, list[Message | None]], None]
@@ -67,7 +67,7 @@ Room = Callable[[bool], None]
 
 
 class StartProgress:
-    """Tells in the log how far a start is that takes its time. ``clock`` gives monotonic seconds."""
+    """Logs the progress of a slow start. ``clock`` returns monotonic seconds."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._path: Final = path
@@ -75,6 +75,7 @@ class StartProgress:
         self._next = clock() + PATIENCE
 
     def advanced(self, done_bytes: int, total_bytes: int) -> None:
+        """Log the progress, at most every `PROGRESS_INTERVAL` seconds."""
         now = self._clock()
         if now >= self._next and total_bytes > 0:
             self._next = now + PROGRESS_INTERVAL
@@ -84,11 +85,11 @@ class StartProgress:
 
 
 def _nobody(has_room: bool) -> None:
-    """Takes no notice of the room on the disk."""
+    """Ignore the space on the disk."""
 
 
 class Answer:
-    """What was read for one request; ``next_read`` is the first that has not been taken apart."""
+    """The messages read for one request. ``next_read`` is the index of the first message that is not decoded yet."""
 
     __slots__ = ("fetch", "found", "next_read")
 
@@ -99,11 +100,11 @@ class Answer:
 
 
 class JournalStore:
-    """Shell around one `Journal`.
+    """Connects one `Journal` with its threads and the loop.
 
-    ``store`` is what the broker calls; ``recovered``, ``facts`` (by table) and ``clean`` are what the last run left.
-    Leaves to the service when a turn is, and what happens after ``on_failed`` (called once; the broker must stop with a
-    non-zero exit).
+    The broker calls ``store``. ``recovered``, ``facts`` (by table) and ``clean`` are the state left by the last run.
+    The service decides about turns, and about the time after ``on_failed``, which is called once. The broker must then
+    stop with a non-zero exit.
     """
 
     def __init__(
@@ -121,9 +122,9 @@ class JournalStore:
         self._formats: Final = formats
         self._on_stored, self._on_fetched, self._on_failed, self._schedule, self._on_room = callbacks
         self._in_flight: Batch | None = None
-        self._written: Final[deque[Batch]] = deque()  # of which slices are not reported yet: this one and the next
+        self._written: Final[deque[Batch]] = deque()  # batches with unreported slices: at most two
         self._comes_back = False
-        self._answers: Final[deque[Answer]] = deque()  # in the order of the requests; no more than were asked for
+        self._answers: Final[deque[Answer]] = deque()  # in the order of the requests; the broker bounds the requests
         self._deadline: float | None = None
         self._group: Final = GroupCommit()
         self._answered = 0
@@ -152,15 +153,15 @@ class JournalStore:
         on_room: Room = _nobody,
         audit: ProducerAudit | None = None,
     ) -> JournalStore:
-        """Locks ``directory``, recovers the journal in it and opens a new segment. Blocks: to be called before the loop
-        serves.
+        """Lock ``directory``, recover the journal in it and open a new segment. Blocks; call it before the loop serves.
 
-        ``schedule`` posts a call to the loop from any thread; `turn` must follow ``on_stored``. ``on_room(False)``
-        says that the disk is full and takes no messages until ``on_room(True)``. ``sync=False``
-        (enableJournalDiskSyncs="false") answers before the disk has it, with ``sync_interval`` at most that many
-        seconds before. ``audit`` learns what the journal knows of producers, which keeps copies of it from then on.
-        Raises `StoreError`, one line, when the store is in use or cannot be read; then nothing in it
-        was changed.
+        ``schedule`` posts a call to the loop from any thread; `turn` must follow ``on_stored``. ``on_room(False)`` says
+        that the disk is full and takes no messages until ``on_room(True)``. With ``sync=False``
+        (enableJournalDiskSyncs="false") calls are reported before they are synced, with ``sync_interval`` at most this
+        many seconds before. ``audit`` is filled from the journal, and copied into the journal from then on.
+
+        Raises:
+            StoreError: the store is in use or unreadable. The text is one line; the store is unchanged.
         """
         locked = DataDirectory(directory)
         path = locked.subdirectory(JOURNAL_DIRECTORY)
@@ -194,7 +195,7 @@ class JournalStore:
 
     @property
     def backlog_bytes(self) -> int:
-        """Bytes that wait for the disk."""
+        """Bytes not yet written."""
         return self._journal.backlog_bytes
 
     def start(self) -> None:
@@ -204,11 +205,14 @@ class JournalStore:
         self._reader.start()
 
     def turn(self, now: float) -> None:
-        """Hand over what gathered, once per turn of the loop. ``now`` is monotonic seconds."""
+        """Hand the collected work to the threads, once per turn of the loop. ``now`` is monotonic seconds.
+
+        Repeat ``on_stored`` if the broker asked for a position that was stored already.
+        """
         if self._error is not None:
             return
         for fetch in self._journal.take_fetches():
-            self._reader.hand_over(fetch)  # also what memory gave: answers come in the order of the requests
+            self._reader.hand_over(fetch)  # also messages found in memory: answers keep the order of requests
         scan = self._journal.take_scan()
         if scan is not None:
             self._reader.hand_over(scan)
@@ -218,13 +222,14 @@ class JournalStore:
         self._hand_over(now)
 
     def next_deadline(self) -> float | None:
-        """Monotonic seconds of the `turn` that must come even if nothing happens, or None."""
+        """Return the monotonic seconds of the next necessary `turn`; None if only events need a turn."""
         return self._deadline
 
     def stop(self) -> None:
-        """Write everything, mark the stop as clean and let go of the directory. Blocks until it is on the disk.
+        """Write everything, mark the stop as clean and release the directory. Blocks until all is on the disk.
 
-        Raises `StoreError` when it could not be written; the directory is released nevertheless.
+        Raises:
+            StoreError: a write failed; the directory is released nevertheless.
         """
         try:
             self._reader.stop()
@@ -278,7 +283,7 @@ class JournalStore:
         self._on_stored(self._journal.stored_position)  # a turn must follow
 
     def _may_wait(self, now: float) -> bool:
-        """Whether the batch should gather more; `next_deadline` says until when."""
+        """Return True if the batch should collect more calls, until `next_deadline`."""
         if self._journal.may_wait:
             if self._deadline is None:
                 self._deadline = now + ACK_SYNC_DELAY
@@ -289,7 +294,7 @@ class JournalStore:
         return False
 
     def _finish(self) -> None:
-        """The last batches, written on this thread: the writer's is over."""
+        """Write the last batches on this thread, after the end of the writer thread."""
         journal = self._journal
         self._write_all()
         if journal.has_unwritten and not self._write_rest():
@@ -298,7 +303,7 @@ class JournalStore:
         self._write_all()
         if journal.has_unwritten and not self._write_rest():
             return
-        with suppress(OSError):  # only gives room back; the next start does it as well
+        with suppress(OSError):  # only frees space; the next start does the same
             self._disk.resize(segment_name(journal.segment), journal.segment_end)
             if SPARE_NAME in self._disk.files():
                 self._disk.delete(SPARE_NAME)
@@ -310,7 +315,10 @@ class JournalStore:
             batch = self._journal.next_batch()
 
     def _write_rest(self) -> bool:
-        """What waits for room on the disk; False when there is none. Nobody was told that it is kept."""
+        """Write the calls that wait for disk space; return False on a full disk.
+
+        These calls were not acknowledged, so their loss breaks no promise.
+        """
         self._journal.space_changed(UNMANAGED, True)
         try:
             self._write_all()
@@ -341,7 +349,7 @@ class JournalStore:
             self._report_slice()
 
     def _report_slice(self) -> None:
-        """Report a slice of what was written: answering all who wait for a large batch takes turns."""
+        """Report a slice of a written batch. The clients that wait for a large batch are answered in several turns."""
         if not self._written:
             return  # stop() was faster
         batch = self._written[0]
@@ -366,16 +374,16 @@ class JournalStore:
                 self._writer.prepare(self._journal.wanted_spare, self._journal.wanted_reserve, self._journal.room_bytes)
             self._on_room(has_room)
         if waited:
-            self._on_stored(self._journal.stored_position)  # a turn must follow: what waited may go on
+            self._on_stored(self._journal.stored_position)  # a turn must follow, because held calls may go on
 
     def _answer(self, fetch: Fetch, found: list[StoredBytes | None]) -> None:
-        """A read came back; those before it have their turns first."""
+        """Queue the result of a read behind the results of earlier reads."""
         self._answers.append(Answer(fetch, found))
         if len(self._answers) == 1:
             self._answer_some()
 
     def _answer_some(self) -> None:
-        """Index the next `ANSWER_SLICE` messages that were read; the rest has later turns."""
+        """Decode the next `ANSWER_SLICE` messages of a read; later turns decode the rest."""
         if self._error is not None:
             return
         answer = self._answers[0]
@@ -396,7 +404,9 @@ class JournalStore:
                 self._schedule(self._answer_some)
 
     def _index(self, fetch: Fetch, found: list[StoredBytes | None], start: int, end: int) -> bool:
-        """Take these apart; what cannot be read is None. False when the store cannot go on."""
+        """Decode messages; an unreadable message becomes None. Return False if a segment is missing: the store has
+        failed.
+        """
         place = fetch.take_apart(found, start, end, self._formats)
         while place < end:
             read = fetch.reads[place]
@@ -410,7 +420,7 @@ class JournalStore:
         return True
 
     def _mistake_in(self, stored: StoredBytes) -> str:
-        """Why a message whose checksum holds is none."""
+        """Return the reason why a message with a matching checksum cannot be decoded."""
         try:
             self._formats.index(stored.format_id, stored.raw)
         except (RemoteProtocolError, StoreError) as error:
@@ -427,7 +437,7 @@ class JournalStore:
                 segment_name(segment),
                 offset,
             )
-        self._on_stored(journal.stored_position)  # a turn must follow: it reads on, or writes what was found
+        self._on_stored(journal.stored_position)  # a turn must follow, to continue the scan or write moved messages
 
     def _fail(self, error: StoreError) -> None:
         if self._error is None:
@@ -435,7 +445,7 @@ class JournalStore:
             self._journal.fail()
             self._on_failed(error)
 
-    # Called from the threads
+    # Called on the reader or writer thread
 
     def _batch_written(self, batch: Batch) -> None:
         self._schedule(partial(self._complete, batch))
@@ -454,7 +464,11 @@ class JournalStore:
 
 
 def _check_files(path: Path) -> None:
-    """Raises `StoreError` for a segment that is no file of its own: what it leads to may be anybody's."""
+    """Check that all segments are regular files. A link may lead to a file of another user.
+
+    Raises:
+        StoreError: a segment is not a regular file.
+    """
     with os.scandir(path) as entries:
         for entry in entries:
             if segment_number(entry.name) > 0 and not entry.is_file(follow_symlinks=False):

@@ -1,8 +1,8 @@
-"""A message store that keeps everything in memory and forgets it with the process.
+"""A message store in memory; its contents end with the process.
 
-It behaves like the journal in all that the broker can see: positions are stored and fetches answered later, never
-inside the call. Duck-typed to `spanwire.broker.ports.MessageStore`: interpreted classes cannot name a compiled port as
-their base.
+The broker sees no difference to the journal: calls are stored and fetches answered later, never inside the call. The
+class follows `spanwire.broker.ports.MessageStore` by duck typing, because interpreted classes cannot name a compiled
+port as their base.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from spanwire.model.message import Message
 
 
 class MemoryStore:
-    """`turn` makes all calls so far count as stored; `take_fetched` gives the answers to the fetches before it."""
+    """Keeps messages in dictionaries. `turn` stores all calls so far; `take_fetched` returns the answers to earlier
+    fetches.
+    """
 
     def __init__(self) -> None:
         self.facts: Final[dict[int, dict[bytes, bytes]]] = {}
         self._messages: Final[dict[str, dict[int, Message]]] = {}
         self._high: Final[dict[str, int]] = {}
-        self._floor = 0  # a queue that comes back begins above every removed one
+        self._floor = 0  # a new queue starts above the sequences of every removed queue
         self._position = 0
         self._stored = 0
         self._waiting: list[tuple[int, Destination, list[int]]] = []
@@ -131,7 +133,7 @@ class MemoryStore:
     # The driver
 
     def turn(self) -> int:
-        """One turn of the loop: gives the position that is stored now and prepares the answers to fetches."""
+        """Simulate one turn of the loop: return the stored position and prepare the answers to fetches."""
         self._stored = self._position
         for request, destination, sequences in self._waiting:
             kept = self._messages.get(destination.qualified_name, {})
@@ -140,7 +142,7 @@ class MemoryStore:
         return self._stored
 
     def take_fetched(self) -> list[tuple[int, list[Message | None]]]:
-        """(request, messages) for each fetch that is answered."""
+        """Return (request, messages) for each answered fetch."""
         fetched = self._fetched
         self._fetched = []
         return fetched

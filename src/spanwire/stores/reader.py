@@ -1,4 +1,4 @@
-"""The journal's reader thread: reads messages back in blocks and checks them, off the loop."""
+"""The reader thread of the journal: reads messages in blocks and checks them, outside of the loop."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from spanwire.stores.journal.segments.segment import segment_name
 
 
 class JournalReader:
-    """Owns the thread that reads.
+    """Runs the thread that reads.
 
-    ``on_read(fetch, found)``, ``on_scanned(scan, block)`` and ``on_failed`` are called FROM THE THREAD: they must only
-    hand over to the loop.
-    ``found`` has one item per `Fetch.reads`; None where the segment's file is gone.
+    The callbacks ``on_read(fetch, results)``, ``on_scanned(scan, block)`` and ``on_failed`` run ON THE READER THREAD:
+    they must only hand over to the loop. ``results`` has one item per `Fetch.reads`; None if the segment's file is
+    missing.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class JournalReader:
         self._thread.start()
 
     def hand_over(self, fetch: Fetch | Scan) -> None:
-        """Read this; one after the other."""
+        """Queue a fetch or scan. The thread works in the order of the queue."""
         self._fetches.put(fetch)
 
     def stop(self) -> None:
-        """Return when the thread is over; what was handed over is read before."""
+        """Process the queue and end the thread. Blocks."""
         if self._thread.is_alive():
             self._fetches.put(None)
             self._thread.join()
@@ -68,7 +68,7 @@ class JournalReader:
 
 
 def read_block(disk: Disk, scan: Scan) -> bytes:
-    """The bytes of a scan; none when they cannot be read: what lies there then stays there."""
+    """Return the bytes of a scan; no bytes if unreadable: compaction then leaves the messages in place."""
     try:
         return disk.read(segment_name(scan.segment), scan.offset, scan.length)
     except OSError:
@@ -76,7 +76,14 @@ def read_block(disk: Disk, scan: Scan) -> bytes:
 
 
 def read_all(disk: Disk, reads: list[Read]) -> list[StoredBytes | None]:
-    """Reads and checks messages; raises `StoreError` naming file and byte when the disk cannot read one."""
+    """Read and check messages.
+
+    Returns:
+        One item for each read; None if the segment's file is missing.
+
+    Raises:
+        StoreError: the disk cannot read a message. The text names file and byte.
+    """
     found: list[StoredBytes | None] = [None] * len(reads)
     for group in blocks(reads):
         first = reads[group[0]]

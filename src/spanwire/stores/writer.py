@@ -1,9 +1,9 @@
-"""The journal's writer thread: takes one batch, writes and syncs it, says so, takes the next.
+"""The writer thread of the journal: writes and syncs one batch after the other, and reports each batch.
 
-While a batch syncs, the loop's thread gathers the next. The thread does as little in Python as it can: one write, one
-sync. In between it fills the file of the next segment with zeros, a piece at a time, and in few large pieces when that
-file will be needed soon: nobody's answer waits for more than two syncs of such pieces. When the disk is full it says so
-and tries again every `ROOM_INTERVAL`, and after every deletion.
+The loop collects the next batch during a sync. The thread does little in Python: one write, one sync. Between batches
+it fills the file of the next segment with zeros, in small steps, or in few large steps if that file is needed soon. No
+answer waits for more than two syncs of such steps. On a full disk the thread reports this and tries again every
+`ROOM_INTERVAL` seconds and after every deletion.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.segments.segment import segment_name
 from spanwire.stores.journal.spare_files import NO_HURRY, STEP_BYTES, SpareFiles
 
-ROOM_INTERVAL: Final = 1.0  # seconds between two attempts to get room on a full disk
+ROOM_INTERVAL: Final = 1.0  # seconds between two writes on a full disk; bounds the system calls
 
 logger: Final = logging.getLogger(__name__)
 
 
 class JournalWriter:
-    """Owns the thread that writes.
+    """Runs the thread that writes.
 
-    ``on_written``, ``on_space`` and ``on_failed`` are called FROM THE THREAD: they must only hand over to the loop.
-    ``on_space(spare_bytes, has_room)`` follows each change: how much of the next segment's file is ready (all that was
-    asked for, or 0), and whether the disk took what was last written. After ``on_failed`` the thread is over: a sync
-    that failed is never tried again, because the kernel may have dropped the pages. A *write* that found no room is:
-    all of its bytes are written once more before they are synced.
+    The callbacks ``on_written``, ``on_space`` and ``on_failed`` run ON THE WRITER THREAD: they must only hand over to
+    the loop. ``on_space(spare_bytes, has_room)`` follows each change. ``spare_bytes`` is the size of the next segment's
+    file when the file is complete, else 0. ``has_room`` says if the last write found space.
 
-    Without ``sync`` a batch is reported when the operating system has it, and its segment synced every
-    ``sync_interval`` seconds if that is above 0; in any case before a new segment is begun and before one is deleted,
-    so that only the newest can lack something after a power cut.
+    After ``on_failed`` the thread has ended. A failed sync is never repeated, because the kernel may have dropped the
+    pages. A *write* without space is repeated: all its bytes are written again before the sync.
+
+    Without ``sync`` a batch is reported when the operating system has its bytes. The segment is then synced every
+    ``sync_interval`` seconds (0: never), and always before a new segment begins and before a deletion. Only the newest
+    segment can therefore lose bytes in a power cut.
     """
 
     def __init__(
@@ -60,12 +61,12 @@ class JournalWriter:
         self._thread: Final = Thread(target=self._run, name="spanwire-journal-writer", daemon=True)
         self._stopping: Final = Event()
         self._files: Final[SpareFiles] = SpareFiles(disk, sync)
-        self._wanted = (0, 0)  # what the files should have; written by the loop, read by the thread
-        self._room_bytes = NO_HURRY  # of the active segment; written and read likewise
-        self._due = 0  # bytes of the files that should have been made by now
-        self._told = 0  # bytes of the next segment's file that `on_space` was told of
+        self._wanted = (0, 0)  # target sizes of both files; written by the loop, read by the thread
+        self._room_bytes = NO_HURRY  # space in the active segment; written by the loop, read by the thread
+        self._due = 0  # bytes of the files that are overdue
+        self._told = 0  # bytes of the next segment's file in the last `on_space`
         self._next_attempt = 0.0  # monotonic seconds
-        self._unsynced = ""  # the segment that a timed sync must reach
+        self._unsynced = ""  # segment with bytes for the next timed sync
         self._next_sync = 0.0
         self.is_full = False
         self.failed: StoreError | None = None
@@ -75,23 +76,26 @@ class JournalWriter:
         self._thread.start()
 
     def hand_over(self, batch: Batch, spare_bytes: int, reserve_bytes: int = 0, room_bytes: int = NO_HURRY) -> None:
-        """Write this batch now. ``spare_bytes``: the size that the next segment's file should have soon, or 0;
-        ``reserve_bytes`` that of the reserve; ``room_bytes``: what the active segment takes after this batch.
+        """Queue a batch for writing.
+
+        ``spare_bytes`` is the wanted size of the next segment's file, or 0; ``reserve_bytes`` is the wanted size of the
+        reserve. ``room_bytes`` is the space in the active segment after this batch.
         """
         self._wanted = (spare_bytes, reserve_bytes)
         self._room_bytes = room_bytes
         self._batches.put(batch)
 
     def prepare(self, spare_bytes: int, reserve_bytes: int = 0, room_bytes: int = NO_HURRY) -> None:
-        """Make the next segment's file with at least this size, although there is no batch now; at once, if the active
-        segment has no room for the next batch (``room_bytes`` is 0).
+        """Make the next segment's file with at least this size, without a batch.
+
+        With ``room_bytes`` 0 the active segment has no space for the next batch, and the file is made at once.
         """
         self._wanted = (max(spare_bytes, self._wanted[0]), reserve_bytes)
         self._room_bytes = room_bytes
         self._batches.put(NO_BATCH)
 
     def stop(self) -> None:
-        """Return when everything handed over is written, or has failed, and the thread is over."""
+        """Write all queued batches, unless a write fails, and end the thread. Blocks."""
         if self._thread.is_alive():
             self._stopping.set()
             self._batches.put(None)
@@ -119,14 +123,18 @@ class JournalWriter:
             self._on_failed(error)
 
     def _patience(self) -> float | None:
-        """Seconds until something is due that no batch brings; None for ever."""
+        """Return the seconds until the next timed sync or attempt to get space; None without either."""
         due = self._next_attempt if self.is_full else 0.0
         if self._unsynced and self._sync_interval > 0.0 and (due == 0.0 or self._next_sync < due):
             due = self._next_sync
         return None if due == 0.0 else max(0.0, due - time.monotonic())
 
     def _write(self, batch: Batch) -> None:
-        """Raises `StoreError` when the batch cannot be written."""
+        """Write a batch.
+
+        Raises:
+            StoreError: the batch cannot be written.
+        """
         disk = self._disk
         try:
             new_segment = batch.new_segment
@@ -151,7 +159,7 @@ class JournalWriter:
             raise write_error(batch, error) from error
 
     def _summarise(self, batch: Batch) -> None:
-        """The summary of a segment that is full. Nothing depends on it: an error is told."""
+        """Write the summary of a full segment. An error is only logged, because a start can read the segment."""
         if batch.new_segment is None or batch.new_segment.summary is None:
             return
         fault = try_summary(self._disk, batch.new_segment.summary)
@@ -159,7 +167,7 @@ class JournalWriter:
             logger.warning("%s", fault)
 
     def _insist(self, write: Callable[[], None]) -> None:
-        """Do ``write``, as often as it takes to find room; at a stop once."""
+        """Call ``write`` until the disk has space for it; only once during a stop."""
         while True:
             try:
                 write()
@@ -176,7 +184,11 @@ class JournalWriter:
             self._sync_now()
 
     def _sync_now(self) -> None:
-        """Raises `StoreError`: what was answered may not be on the disk, and trying again may hide that."""
+        """Sync the segment with unsynced batches.
+
+        Raises:
+            StoreError: answered calls may be lost. The sync is not repeated, because a second sync could hide the loss.
+        """
         name = self._unsynced
         if not name:
             return
@@ -190,8 +202,9 @@ class JournalWriter:
             ) from error
 
     def _fill_spare(self, written_bytes: int) -> None:
-        """A piece of the files that are made ahead at a time: what is due by now, and more while no batch waits. There
-        is room when all are ready.
+        """Grow the next segment's file and the reserve in steps: the due bytes, and more while no batch waits.
+
+        The disk has space again when both files are complete.
         """
         files = self._files
         files.spare_target, files.reserve_target = self._wanted
@@ -221,7 +234,7 @@ class JournalWriter:
             self._on_space(self._told, True)
 
     def _tell_full(self) -> None:
-        """No room: from now on the reserve is the next segment's file, where one is needed."""
+        """Report a full disk. From now on the reserve serves as the next segment's file."""
         self._next_attempt = time.monotonic() + ROOM_INTERVAL
         self._offer_reserve()
 
@@ -244,7 +257,7 @@ class JournalWriter:
 
 
 def write_error(batch: Batch, error: OSError) -> StoreError:
-    """The one line for a write or sync that failed."""
+    """Return the error for a failed write or sync."""
     what = error.strerror or str(error)
     advice = "make room" if error.errno in DISK_FULL else "look at the disk"
     return StoreError(
