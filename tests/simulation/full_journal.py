@@ -170,7 +170,9 @@ class FullJournal:
         assert len(set(lines)) == len(lines), "each line once"
         for line, sequence in removals:
             unit.remove(line, sequence)
-        self.journal.append_gathered(unit, facts)
+        for fact in facts[1:]:
+            unit.add_fact(fact)
+        self.journal.append_gathered(unit, facts[:1])
         for place, (line, message) in enumerate(additions):
             self._took(line, lines[place].first, message)
         for line, sequence in removals:

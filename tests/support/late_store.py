@@ -103,7 +103,7 @@ class LateStore:
     def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
         removals = [(own.destination, sequence) for own in unit.removals() for sequence in own.sequences]
         additions = [(line.destination, message) for line, message in zip(unit.lines, unit.messages, strict=True)]
-        sequences = self.append_unit(additions, removals, facts)
+        sequences = self.append_unit(additions, removals, [*facts, *unit.facts])
         for line, sequence in zip(reversed(unit.lines), reversed(sequences), strict=True):
             line.first = sequence
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -82,6 +82,30 @@ def test_an_hour_that_the_clocks_leave_out_is_left_out_and_one_that_comes_twice_
     first = Cron("30 2 * * *").next_ms(autumn, zone)
     second = Cron("30 2 * * *").next_ms(first, zone)
     assert second - first == 25 * 3_600_000
+
+
+class CountingZone(tzinfo):
+    """UTC that counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        self.asked += 1
+        return timedelta(0)
+
+    def dst(self, moment: datetime | None) -> timedelta:
+        return timedelta(0)
+
+    def tzname(self, moment: datetime | None) -> str:
+        return "UTC"
+
+
+def test_the_times_of_a_day_that_are_over_are_not_looked_at_one_by_one() -> None:
+    zone = CountingZone()
+    start = int(datetime(2025, 6, 2, 23, 58, tzinfo=UTC).timestamp() * 1000)
+    assert Cron("* * * * *").next_ms(start, zone) == start + MINUTE_MS
+    assert zone.asked < 50
 
 
 @given(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.metadata import Fact, check_fact
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
@@ -41,12 +42,12 @@ class StoreUnit:
 
     The store changes only when the complete unit is appended. ``messages[i]`` with the bytes ``payloads[i]`` belongs to
     ``lines[i]``. ``message_bytes`` is the total size with each message rounded up; ``expiring`` is the number of
-    expiring messages.
+    expiring messages. ``facts`` belong to single messages; ``fact_bytes`` is their total size, rounded up as well.
     """
 
     __slots__ = (
-        "_by_name", "_last", "_removals_by_name", "_removed", "expiring", "lines", "message_bytes", "messages",
-        "payloads",
+        "_by_name", "_last", "_removals_by_name", "_removed", "expiring", "fact_bytes", "facts", "lines",
+        "message_bytes", "messages", "payloads",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -55,6 +56,8 @@ class StoreUnit:
         self.lines: Final[list[UnitLine]] = []
         self.message_bytes = 0
         self.expiring = 0
+        self.facts: Final[list[Fact]] = []
+        self.fact_bytes = 0
         self._by_name: Final[dict[str, UnitLine]] = {}
         self._removals_by_name: Final[dict[str, UnitRemovals]] = {}
         self._last: UnitLine | None = None
@@ -79,6 +82,17 @@ class StoreUnit:
         if message.expiration_ms > 0:
             self.expiring += 1
         return line
+
+    def add_fact(self, fact: Fact) -> None:
+        """Add a fact.
+
+        Raises:
+            ResourceAllocationError: the fact is too long.
+        """
+        value = b"" if fact.value is None else fact.value
+        check_fact(fact.key, value)
+        self.facts.append(fact)
+        self.fact_bytes += (len(fact.key) + len(value) + ALIGNMENT - 1) & -ALIGNMENT
 
     def remove(self, destination: Destination, sequence: int) -> None:
         """Remove a stored message."""
@@ -105,12 +119,12 @@ class StoreUnit:
 
     @property
     def size(self) -> int:
-        """The number of messages added and removed."""
-        return len(self.messages) + self._removed
+        """The number of messages added and removed, and of facts."""
+        return len(self.messages) + self._removed + len(self.facts)
 
     def is_empty(self) -> bool:
-        """Return True if the unit adds and removes no message."""
-        return not self.messages and not self._removals_by_name
+        """Return True if the unit changes nothing."""
+        return not self.messages and not self._removals_by_name and not self.facts
 
     def targets(self) -> list[UnitLine]:
         """Return each line of ``lines`` once."""

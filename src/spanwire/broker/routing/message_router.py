@@ -440,8 +440,8 @@ class MessageRouter(ParkedSender, Dispatcher):
         sequence = entry.sequence if entry.line is None else entry.line.first + entry.sequence
         home.withheld -= 1
         if not home.removed:
-            if not message.is_expired(self._context.wall_ms):
-                home.accept(message, sequence)
+            if not message.is_expired(self._context.wall_ms) or home.destination.kind == SCHEDULE:
+                home.accept(message, sequence)  # the lifetime of a scheduled message begins with its delivery
             elif sequence == 0:
                 self._expired(home, message)
             else:

@@ -61,7 +61,11 @@ class Cron:
             raise MessageFormatError(f"the time {after_ms} is outside the calendar")
         start = (EPOCH + timedelta(milliseconds=after_ms)).astimezone(zone).replace(tzinfo=None)
         day = start.date()
-        for _ in range(MAX_DAYS):
+        last = day + timedelta(days=MAX_DAYS)
+        while day < last:
+            if day.month not in self._months:
+                day = _next_month(day)
+                continue
             if self._fits(day):
                 found = self._first_in(day, after_ms, zone)
                 if found > 0:
@@ -70,8 +74,6 @@ class Cron:
         raise MessageFormatError(f"no day fits the cron entry {self.text!r}")
 
     def _fits(self, day: date) -> bool:
-        if day.month not in self._months:
-            return False
         in_month = day.day in self._days
         in_week = day.isoweekday() % SUNDAY in self._weekdays
         if self._any_day or self._any_weekday:
@@ -80,13 +82,35 @@ class Cron:
 
     def _first_in(self, day: date, after_ms: int, zone: tzinfo) -> int:
         """Return the first time in ``day`` after ``after_ms``, 0 if none fits."""
-        for hour in self._hours:
-            for minute in self._minutes:
-                local = datetime.combine(day, time(hour, minute))
-                wall_ms = (local.replace(tzinfo=zone) - EPOCH) // timedelta(milliseconds=1)
-                if wall_ms > after_ms and _is_real(local, wall_ms, zone):
-                    return wall_ms
+        low = 0
+        high = len(self._hours) * len(self._minutes)
+        while low < high:  # no time up to one that is too early, real or not, is late enough
+            middle = (low + high) // 2
+            if _wall_ms(self._time_of(day, middle), zone) <= after_ms:
+                low = middle + 1
+            else:
+                high = middle
+        for place in range(low, len(self._hours) * len(self._minutes)):
+            local = self._time_of(day, place)
+            wall_ms = _wall_ms(local, zone)
+            if wall_ms > after_ms and _is_real(local, wall_ms, zone):
+                return wall_ms
         return 0
+
+    def _time_of(self, day: date, place: int) -> datetime:
+        """Return the fitting time number ``place`` of ``day``, by local clocks."""
+        count = len(self._minutes)
+        return datetime.combine(day, time(self._hours[place // count], self._minutes[place % count]))
+
+
+def _next_month(day: date) -> date:
+    """Return the first day of the next month."""
+    return date(day.year + day.month // 12, day.month % 12 + 1, 1)
+
+
+def _wall_ms(local: datetime, zone: tzinfo) -> int:
+    """Return milliseconds since 1970; a time that a clock change skips counts by the clocks before the change."""
+    return (local.replace(tzinfo=zone) - EPOCH) // timedelta(milliseconds=1)
 
 
 def _is_real(local: datetime, wall_ms: int, zone: tzinfo) -> bool:

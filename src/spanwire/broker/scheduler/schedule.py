@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Final
 
-from spanwire.broker.connections.transaction import TransactedSend
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination
@@ -45,6 +44,7 @@ MAX_JOBS: Final = 100_000  # jobs of one broker: each takes some 1 KiB of memory
 MAX_DELAY_MS: Final = 100 * 366 * 24 * 3_600_000  # milliseconds; a delay above a century is a mistake
 MIN_ENDLESS_PERIOD_MS: Final = 100  # milliseconds; the least period of an endless series
 MAX_REPEATED_BYTES_PER_SECOND: Final = 4 * 1024 * 1024  # bytes that one series may write: the disk serves many
+CRON_STEPS: Final = 8  # a step plans a delay in some 10 µs; the calendar takes up to 80 µs
 STALE_TIMES: Final = 64  # times of removed jobs in the heap before it is rebuilt
 
 
@@ -197,6 +197,7 @@ class Schedule(BrokerDestination):
         self._by_id: Final[dict[str, Job]] = {}
         self._times: list[tuple[int, int]] = []  # time and number of each job, and of some removed jobs
         self._last_number = 0
+        self.planned = 0  # jobs of transactions that are being committed
         self._answers: list[tuple[int, list[Message | None]]] = []
 
     def plan(self, message: Message, principal: Principal, wall_ms: int) -> Job:
@@ -249,10 +250,11 @@ class Schedule(BrokerDestination):
         Raises:
             ResourceAllocationError: the broker has too many jobs.
         """
-        if len(self.jobs) + count >= self._settings.max_jobs:
+        there = len(self.jobs) + self.planned + count
+        if there >= self._settings.max_jobs:
             raise ResourceAllocationError(
-                f"the broker holds {len(self.jobs)} scheduled messages, its maximum: wait until some are delivered, "
-                f"or remove some"
+                f"the broker holds {there} scheduled messages, its maximum: wait until some are delivered, or remove "
+                f"some"
             )
 
     def next_due(self, job: Job, wall_ms: int, written: int) -> int:
@@ -370,50 +372,40 @@ class Schedule(BrokerDestination):
         return answers
 
 
-class Plans:
-    """The jobs for the scheduled messages of one transaction, with times counted from the commit."""
+class Plans(BrokerDestination):
+    """The jobs for the scheduled messages of one transaction, with times counted from the commit.
 
-    def __init__(self, sends: list[TransactedSend], principal: Principal, wall_ms: int) -> None:
-        """Plan all jobs.
+    A destination without a name for clients: messages are dispatched here, as those of the transaction are to queues,
+    once the store has them. Only then does a job begin to wait, for the store could not give its message before.
+    """
+
+    def __init__(self, schedule: Schedule, principal: Principal) -> None:
+        super().__init__(LINE, schedule.policy, schedule.usage)
+        self._schedule: Final[Schedule] = schedule
+        self._principal: Final[Principal] = principal
+        self._jobs: Final[dict[int, tuple[Job, Message]]] = {}
+
+    def plan(self, message: Message, wall_ms: int) -> Job:
+        """Return the job for ``message``, which counts towards the limit of the schedule.
 
         Raises:
             JmsError: as `Schedule.plan`.
         """
-        self._homes: Final[list[Schedule]] = []
-        self._jobs: Final[list[Job]] = []
-        self._messages: Final[list[Message]] = []
-        for send in sends:
-            home = send.home
-            if isinstance(home, Schedule):
-                home.check_room(len(self._jobs))
-                self._jobs.append(home.plan(send.message, principal, wall_ms))
-                self._homes.append(home)
-                self._messages.append(send.message)
+        job = self._schedule.plan(message, self._principal, wall_ms)
+        self._jobs[job.number] = (job, message)
+        self._schedule.planned += 1
+        return job
 
-    @property
-    def count(self) -> int:
-        """Number of jobs."""
-        return len(self._jobs)
+    def accept(self, message: Message, sequence: int) -> None:
+        """Enter the job of ``message``, which has the form for the store."""
+        job, original = self._jobs.pop(message.expiration_ms)
+        self._schedule.planned -= 1
+        self._schedule.enter(job, sequence, None if sequence > 0 else original)
 
-    def additions(self) -> list[tuple[Destination, Message]]:
-        """Return the messages for the store."""
-        return [(LINE, stored_form(self._messages[place], job.number)) for place, job in enumerate(self._jobs)]
-
-    def facts(self) -> list[Fact]:
-        """Return the records for the store."""
-        return [job.fact(job.due_ms, job.repeat) for job in self._jobs]
-
-    def size(self) -> int:
-        """Return the bytes of all messages."""
-        return sum([job.size for job in self._jobs])
-
-    def enter(self, sequences: list[int]) -> None:
-        """Add the jobs after the commit; ``sequences`` belong to the messages and are empty without a store."""
-        for place, job in enumerate(self._jobs):
-            if sequences:
-                self._homes[place].enter(job, sequences[place], None)
-            else:
-                self._homes[place].enter(job, 0, self._messages[place])
+    def drop(self) -> None:
+        """Forget all jobs after a commit without effect."""
+        self._schedule.planned -= len(self._jobs)
+        self._jobs.clear()
 
 
 def stored_form(message: Message, number: int) -> Message:
@@ -437,6 +429,11 @@ def stored_form(message: Message, number: int) -> Message:
     copy.tail = message.tail
     copy.broker_path = message.broker_path
     return copy
+
+
+def steps_of(job: Job) -> int:
+    """Return the steps of planning ``job``."""
+    return 1 + CRON_STEPS if job.cron else 1
 
 
 def asks(properties: dict[str, PropertyValue]) -> bool:

@@ -40,6 +40,7 @@ from spanwire.broker.scheduler.schedule import (
     Schedule,
     SchedulerSettings,
     asks,
+    steps_of,
     stored_form,
 )
 from spanwire.broker.scheduler.scheduler_requests import SchedulerRequests, is_request
@@ -149,7 +150,8 @@ class Scheduler(DelayedSender):
             self._requests.handle(state, message, self._own_state(state.principal))
             return None
         self._router.targets(state, message)
-        self._schedule.plan(message, state.principal, self._context.wall_ms)  # raises if the properties are invalid
+        job = self._schedule.plan(message, state.principal, self._context.wall_ms)  # raises if something is invalid
+        self._context.steps += steps_of(job) - 1
         return self._schedule
 
     def keep(self, state: ConnectionState, message: Message, token: int) -> bool:
@@ -159,6 +161,7 @@ class Scheduler(DelayedSender):
             The result of `MessageRouter.send`.
         """
         job = self._schedule.plan(message, state.principal, self._context.wall_ms)
+        self._context.steps += steps_of(job) - 1
         store = self._context.store
         if store is None:
             self._schedule.enter(job, 0, message)

@@ -16,8 +16,8 @@ from spanwire.broker.dispatch.message_reference import BrokerDestination, Messag
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.reply_queue import WithheldMessage
 from spanwire.broker.persistence.store_unit import StoreUnit
+from spanwire.broker.scheduler.schedule import Plans, Schedule
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
-from spanwire.model.destination import SCHEDULE
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from spanwire.model.ids import MessageId
 from spanwire.model.message import Message
@@ -76,6 +76,14 @@ class Commits(Protocol):
         """Return True if the message goes to the store."""
         ...
 
+    def plan(self, work: CommitWork, schedule: Schedule, message: Message) -> WithheldMessage:
+        """Plan a scheduled message, and add its record for the store to ``work``.
+
+        Raises:
+            JmsError: the message cannot be scheduled.
+        """
+        ...
+
     def letters_of(self, ack: TransactedAck, reference: MessageReference) -> list[WithheldMessage]:
         """Return the dead letters of one message that a consumer gave up."""
         ...
@@ -131,7 +139,7 @@ class CommitWork(SlicedWork):
         self.stored_bytes = 0
         self.is_stored = False
         self.is_answered = True
-        self.scheduled: Final[list[TransactedSend]] = []
+        self.plans: Plans | None = None  # of scheduled messages
         self._stage = GATHERING
         self._repetitions = 0
         self._send = 0  # index of the next send
@@ -202,10 +210,10 @@ class CommitWork(SlicedWork):
 
     def _gather_send(self, send: TransactedSend, is_counted: bool) -> None:
         home: BrokerDestination | None = send.home
-        if send.home.destination.kind == SCHEDULE:
-            home = None  # scheduled messages are delivered later
-            self.scheduled.append(send)
-        elif send.home.removed:
+        if isinstance(send.home, Schedule):
+            self._add(self._commits.plan(self, send.home, send.message), send.usage if is_counted else None)
+            return
+        if send.home.removed:
             home = self._commits.home_now(self, send.home)
         if home is None:
             if is_counted:
@@ -290,13 +298,15 @@ class CommitWork(SlicedWork):
         self.unit = StoreUnit()
         self.stored_bytes = 0
         self._unsent.clear()
-        self.scheduled.clear()
         self._send = 0
         self._removal = 0
         self._ack = 0
         self._reference = 0
 
     def _forget_own(self) -> None:
+        if self.plans is not None:
+            self.plans.drop()
+            self.plans = None
         for entry in self._own:
             if entry.usage is not None:
                 entry.usage.add(-entry.message.size)

@@ -11,7 +11,7 @@ from spanwire.broker.connections.connection_job import (
     SlicedWork,
 )
 from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CONNECTION, ConnectionState
-from spanwire.broker.connections.transaction import LocalTransaction, Stager, TransactedAck, TransactedSend, Transaction
+from spanwire.broker.connections.transaction import LocalTransaction, Stager, TransactedAck, Transaction
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
@@ -21,13 +21,13 @@ from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.ports import NO_TOKEN, MessageStore, Principal
+from spanwire.broker.ports import NO_TOKEN, MessageStore
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import LIMIT, ControlRefusal, refusal
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.routing.flow_control import FlowControl, tell
 from spanwire.broker.routing.message_router import MessageRouter
-from spanwire.broker.scheduler.schedule import Plans
+from spanwire.broker.scheduler.schedule import Plans, Schedule, steps_of, stored_form
 from spanwire.broker.transactions.commit_work import Commits, CommitWork, Run
 from spanwire.broker.transactions.undo_work import UndoWork
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
@@ -214,7 +214,22 @@ class LocalTransactions(Commits):
 
     def is_stored(self, home: BrokerDestination, message: Message) -> bool:
         """Return True if the message goes to the store; see `Commits.is_stored`."""
+        if isinstance(home, Plans):
+            return self._context.store is not None
         return self._router.is_stored(home, message)
+
+    def plan(self, work: CommitWork, schedule: Schedule, message: Message) -> WithheldMessage:
+        """Plan a scheduled message; see `Commits.plan`."""
+        plans = work.plans
+        if plans is None:
+            sender = work.transaction.sender
+            plans = Plans(schedule, sender if sender is not None else work.state.principal)
+            work.plans = plans
+        job = plans.plan(message, self._context.wall_ms)
+        work.steps += steps_of(job) - 1
+        if self._context.store is not None:
+            work.unit.add_fact(job.fact(job.due_ms, job.repeat))
+        return WithheldMessage(plans, stored_form(message, job.number), 0)
 
     def letters_of(self, ack: TransactedAck, reference: MessageReference) -> list[WithheldMessage]:
         """Return the dead letters of a message; see `Commits.letters_of`."""
@@ -244,24 +259,19 @@ class LocalTransactions(Commits):
     def _store(self, state: ConnectionState, work: CommitWork) -> None:
         """Hand the transaction to the store as one unit, unless no part goes to the store."""
         transaction = work.transaction
-        plans = self.plans(transaction, work.scheduled, state.principal)
-        lines = [work.unit.add(line, message) for line, message in plans.additions()]
         store = self._context.store
         if store is None or (work.unit.is_empty() and not transaction.facts):
-            plans.enter([])
             return
         known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
         facts = transaction.facts if known is None else self._audit.committed(known.transaction_id)
         try:
-            take_unit(store, work.unit, facts + plans.facts())
+            take_unit(store, work.unit, facts)
         except JmsError:
             if known is not None:
                 self._audit.withdrawn(known.transaction_id)
             raise
         work.is_stored = True
-        first = lines[0].first + lines[0].count - len(lines) if lines else 0
-        plans.enter(list(range(first, first + len(lines))))
-        self._unsynced.add(work.stored_bytes + plans.size())
+        self._unsynced.add(work.stored_bytes)
 
     def settle(self, ack: TransactedAck, reference: MessageReference) -> None:
         """Forget an acknowledged message; see `Commits.settle`."""
@@ -299,14 +309,6 @@ class LocalTransactions(Commits):
         assert self.end is not None
         return self.end
 
-    def plans(self, transaction: Transaction, scheduled: list[TransactedSend], principal: Principal) -> Plans:
-        """Return the scheduled messages of ``transaction`` as jobs of the sender, by default of ``principal``.
-
-        Raises as `Schedule.plan`.
-        """
-        sender = transaction.sender if transaction.sender is not None else principal
-        return Plans(scheduled, sender, self._context.wall_ms)
-
     def kept(self, size: int, runs: list[Run]) -> None:
         """Count the bytes of a prepared branch in the store, and note messages that a client may send again."""
         self._unsynced.add(size)
@@ -337,7 +339,7 @@ def take_unit(store: MessageStore, unit: StoreUnit, facts: list[Fact]) -> None:
     if unit.size > JOB_STEPS:
         store.append_gathered(unit, facts)
     else:
-        unit.take(store.append_unit(unit.additions(), unit.removed(), facts))
+        unit.take(store.append_unit(unit.additions(), unit.removed(), facts + unit.facts))
 
 
 def check_staged(transaction: Transaction) -> None:

@@ -26,11 +26,11 @@ class Prepares(Protocol):
         """Return the dead letters of one message that a consumer gave up."""
         ...
 
-    def check_kept(self, home: BrokerDestination, message: Message) -> bool:
+    def check_kept(self, work: PrepareWork, home: BrokerDestination, message: Message) -> bool:
         """Return True if the store is to keep the message.
 
         Raises:
-            ResourceAllocationError: the store has no room.
+            JmsError: the store or the schedule has no room, or the message cannot be scheduled.
         """
         ...
 
@@ -71,6 +71,7 @@ class PrepareWork(SlicedWork):
         self.targets: Final[list[Destination]] = []
         self.runs: Final[list[Run]] = []
         self.stored_bytes = 0
+        self.scheduled = 0  # messages that the commit will schedule
         self.homes: Final[dict[str, BrokerDestination]] = {}
         self.sequences: Final[dict[str, list[int]]] = {}
         self._line: Final[Destination] = line
@@ -126,7 +127,7 @@ class PrepareWork(SlicedWork):
             send = sends[self._send]
             self._send += 1
             message = send.message
-            if self._owner.check_kept(send.home, message):
+            if self._owner.check_kept(self, send.home, message):
                 self.unit.add(self._line, message)
                 self.draft.send(send.home.destination)
                 self.targets.append(send.home.destination)

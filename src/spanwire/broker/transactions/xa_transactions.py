@@ -23,6 +23,7 @@ from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.routing.consumers import ConsumerRegistry
 from spanwire.broker.routing.flow_control import FlowControl, tell
 from spanwire.broker.routing.message_router import MessageRouter
+from spanwire.broker.scheduler.schedule import Schedule, steps_of
 from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.transactions.branch_rollback import BranchEnd, BranchRollback
 from spanwire.broker.transactions.local_transactions import (
@@ -36,7 +37,6 @@ from spanwire.broker.transactions.local_transactions import (
 from spanwire.broker.transactions.prepare_work import Prepares, PrepareWork
 from spanwire.broker.transactions.undo_work import UndoWork
 from spanwire.broker.transactions.xa_recovery import COMMIT, ROLLBACK, Finisher, RecoveredBranches
-from spanwire.model.destination import SCHEDULE
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, JmsError, ResourceAllocationError, SpanwireError, xa_error
 from spanwire.model.ids import AnyTransactionId, XaTransactionId
@@ -291,8 +291,6 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         branch.finishing = True
         try:
             check_refusal(branch)
-            if branch.sender is not None:  # raise the error that would refuse the commit
-                self._local_transactions.plans(branch, branch.sends, branch.sender)
             work.is_sliced = branch.size > JOB_STEPS
             while not (work.is_sliced or work.go_on(ALL_STEPS)):
                 pass
@@ -313,9 +311,13 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             found.append(TransactedSend(letter.home, letter.message, usage))
         return found
 
-    def check_kept(self, home: BrokerDestination, message: Message) -> bool:
+    def check_kept(self, work: PrepareWork, home: BrokerDestination, message: Message) -> bool:
         """Return True if the store is to keep the message; see `Prepares.check_kept`."""
-        if home.destination.kind == SCHEDULE:
+        if isinstance(home, Schedule):  # raise the error that would refuse the commit
+            home.check_room(work.scheduled)
+            sender = work.branch.sender
+            work.steps += steps_of(home.plan(message, sender or work.state.principal, self._context.wall_ms)) - 1
+            work.scheduled += 1
             return True
         self._flow.check_commit(home, message)
         return self._router.is_stored(home, message)

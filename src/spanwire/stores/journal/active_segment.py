@@ -264,8 +264,12 @@ class ActiveSegment:
 
     def encode_unit(self, gathered: GatheredUnit, records: int, size: int, copied_bytes: int) -> bool:
         """Encode at most so many records and bytes of a unit, and one message; False when there is more of it."""
-        left = self._encode_messages(gathered, records, self.end + size, copied_bytes)
-        return gathered.place == len(gathered.unit.messages) and self._encode_removals(gathered, left)
+        end = self.end + size
+        left = self._encode_messages(gathered, records, end, copied_bytes)
+        if gathered.place < len(gathered.unit.messages):
+            return False
+        left = self._encode_removals(gathered, left)
+        return not gathered.removals and self._encode_facts(gathered, left, end)
 
     def _encode_messages(self, gathered: GatheredUnit, records: int, end: int, copied_bytes: int) -> int:
         """Messages of a unit up to the byte ``end``; how many of the ``records`` are left."""
@@ -315,8 +319,36 @@ class ActiveSegment:
         gathered.place = place
         return left
 
-    def _encode_removals(self, gathered: GatheredUnit, at_most: int) -> bool:
-        """Removals of a unit, ``at_most`` so many; whether that were all."""
+    def _encode_facts(self, gathered: GatheredUnit, at_most: int, end: int) -> bool:
+        """Facts of a unit, ``at_most`` so many, up to the byte ``end``; whether that were all."""
+        facts = gathered.unit.facts
+        place = gathered.fact
+        stop = min(len(facts), place + at_most)
+        parts: list[bytes] = []
+        while place < stop and self.end < end:
+            fact = facts[place]
+            place += 1
+            value = fact.value
+            kind = FACT_DISCARDED if value is None else FACT
+            payload = fact.key if value is None else fact.key + value
+            header = encode_header(self.seed, self.end, kind, 0, 0, fact.table, len(fact.key), payload)
+            parts.append(header)
+            add_payload(parts, kind, 0, payload)
+            if value is None:
+                self._index.written_fact_discard(fact.table, fact.key, self.number)
+            else:
+                self._index.written_fact(fact.table, fact.key, self.number, self.end, len(payload))
+            self._last_head = header
+            self._last = self.end
+            self.end += record_size(len(payload))
+        gathered.fact = place
+        records_of_facts = b"".join(parts)
+        self._parts.append(records_of_facts)
+        self._heads.append(records_of_facts)
+        return place == len(facts)
+
+    def _encode_removals(self, gathered: GatheredUnit, at_most: int) -> int:
+        """Removals of a unit, ``at_most`` so many; how many more could be."""
         small: list[bytes] = []
         while gathered.removals and at_most > 0:
             removals = gathered.removals[-1]
@@ -342,7 +374,7 @@ class ActiveSegment:
         records = b"".join(small)
         self._parts.append(records)
         self._heads.append(records)
-        return not gathered.removals
+        return at_most
 
     def _written(self, entry: Entry, offset: int, length: int) -> None:
         index = self._index

@@ -197,12 +197,12 @@ class Journal(MessageStore):
         if unit.messages and not self._space.has_room:
             raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
         owners = self._owners([line.destination for line in unit.targets()])
-        if not (unit.messages or removals or facts):
+        if not (unit.messages or removals or unit.facts or facts):
             return
         self._begin_unit()
         for fact in facts:
             self._outbox.fact(fact.table, fact.key, fact.value)
-        if unit.messages or removals:
+        if unit.messages or removals or unit.facts:
             self._outbox.unit(unit, owners, removals)
 
     def transfer_unit(

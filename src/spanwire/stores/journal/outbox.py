@@ -317,6 +317,7 @@ def check_unit(
 def unit_bytes(unit: StoreUnit, removals: list[OwnedRemovals]) -> int:
     """The bytes of the records of a gathered unit."""
     size = len(unit.messages) * HEADER_SIZE + unit.message_bytes + unit.expiring * EXPIRATION_SIZE
+    size += len(unit.facts) * HEADER_SIZE + unit.fact_bytes
     for own in removals:
         size += len(own.sequences) * HEADER_SIZE
     return size

@@ -105,7 +105,7 @@ class DiskSpace:
             going.extend(call)
             return
         for entry in call:
-            if entry.kind == FACT or entry.kind == FACT_DISCARDED:
+            if entry.kind == FACT or entry.kind == FACT_DISCARDED or (entry.unit is not None and entry.unit.unit.facts):
                 self._holds_facts = True
         self._held.extend(call)
 

@@ -40,13 +40,23 @@ def messages_of(destination: Destination, count: int) -> list[Message]:
     return messages
 
 
-def gathered(additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]]) -> StoreUnit:
+def gathered(
+    additions: list[tuple[Destination, Message]], removals: list[tuple[Destination, int]], facts: int = 0
+) -> StoreUnit:
     unit = StoreUnit()
+    for fact in facts_of(facts):
+        unit.add_fact(fact)
     for destination, message in additions:
         unit.add(destination, message)
     for destination, sequence in removals:
         unit.remove(destination, sequence)
     return unit
+
+
+def facts_of(count: int) -> list[Fact]:
+    """Facts of single messages, of several lengths; one ends what is not there."""
+    facts = [Fact(SCHEDULES, str(number).encode(), bytes(number % 9)) for number in range(count)]
+    return [*facts, Fact(SCHEDULES, b"none", None)] if facts else []
 
 
 def batch_of(driver: JournalDriver) -> tuple[Batch, int]:
@@ -85,13 +95,13 @@ def test_a_gathered_unit_is_what_a_unit_is_on_the_disk(count: int) -> None:
     for is_gathered in (False, True):
         driver, additions, removals = begun(count)
         if is_gathered:
-            unit = gathered(additions, removals)
+            unit = gathered(additions, removals, count)
             driver.store.append_gathered(unit, [])
             assert [(line.destination, line.first) for line in unit.targets()] == [(B, 1), (C, 1)][
                 : len(unit.targets())
             ]
         else:
-            driver.store.append_unit(additions, removals, [])
+            driver.store.append_unit(additions, removals, facts_of(count))
         driver.turn()
         contents.append(driver.disk.contents())
         books.append(driver.books())
@@ -102,9 +112,9 @@ def test_a_gathered_unit_is_what_a_unit_is_on_the_disk(count: int) -> None:
 def test_each_turn_encodes_some_records_of_a_unit() -> None:
     count = 2 * MAX_SLICE_RECORDS + 5
     driver, additions, removals = begun(count)
-    driver.store.append_gathered(gathered(additions, removals), [FACT])
+    driver.store.append_gathered(gathered(additions, removals, count), [FACT])
     batch, slices = batch_of(driver)
-    assert slices == 2 * count // MAX_SLICE_RECORDS + 1
+    assert slices == 3 * count // MAX_SLICE_RECORDS + 1
     assert batch.size == sum([len(part) for part in batch.parts])
     driver.end_one(batch)
     assert driver.store.stored_position == driver.store.position()

@@ -190,7 +190,7 @@ class GatheredUnit:
     that was appended before is in the index then.
     """
 
-    __slots__ = ("nexts", "owners", "place", "removals", "removed", "unit")
+    __slots__ = ("fact", "nexts", "owners", "place", "removals", "removed", "unit")
 
     def __init__(self, unit: StoreUnit, owners: list[StoredDestination], removals: list[OwnedRemovals]) -> None:
         self.unit: Final[StoreUnit] = unit
@@ -198,11 +198,12 @@ class GatheredUnit:
         self.removals: Final[list[OwnedRemovals]] = removals
         self.nexts: Final[list[int]] = [line.first for line in unit.targets()]
         self.place = 0  # so many messages are encoded
+        self.fact = 0  # so many facts
         self.removed = 0  # and so many of the last of ``removals``
 
     def frees_room(self) -> bool:
         """Return True if it adds nothing, and all that it removes is written."""
-        if self.unit.messages:
+        if self.unit.messages or self.unit.facts:
             return False
         for own in self.removals:
             unwritten = own.owner.unwritten
