@@ -40,7 +40,7 @@ class Play:
                 self.listeners.remove(listener)
                 listener.leaves()
             elif listener.subscription.dispatched_count > 0:
-                first = listener.subscription.dispatched[listener.subscription.first]
+                first = listener.subscription.in_flight.all_out()[0]
                 text = next(d.text for d in listener.deliveries if d.message.message_id == first.message.message_id)
                 listener.acknowledges_one(text)
                 self.there.discard(text)

@@ -5,31 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.dispatch.connection_output import ConnectionOutput
-from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
+from spanwire.broker.dispatch.in_flight import TRIM_AT, InFlight
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
-from spanwire.broker.dispatch.subscription import TRIM_AT, Subscription
 from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.ports import Principal
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.ids import ConsumerId, MessageId, ProducerId
-from spanwire.model.info import ConsumerInfo
 from spanwire.model.message import Message
-from tests.unit.broker.test_subscription import SilentConnection, SilentConsumer
 
 ORDERS = Destination(QUEUE, "ORDERS")
 PRODUCER = ProducerId("ID:p", 1, 1)
 HOME = BrokerDestination(ORDERS, PolicyEntry(ORDERS), MemoryUsage(0))
 COUNT = 2 * TRIM_AT + 600
-
-
-def window() -> Subscription:
-    values = MessageEvaluationContext(MessageFormats({}))
-    output = ConnectionOutput(SilentConnection(), [], MemoryUsage(0))
-    info = ConsumerInfo(ConsumerId("ID:c", 1, 1), ORDERS, prefetch_size=COUNT)
-    return Subscription(info, SilentConsumer(), output, Principal("p"), None, values, False)
 
 
 def reference(number: int, sequence: int) -> MessageReference:
@@ -52,7 +39,7 @@ STEPS = st.lists(
 def test_a_window_agrees_with_a_list_whatever_is_acknowledged(
     start: int, twins: int, steps: list[tuple[str, float]]
 ) -> None:
-    subject = window()
+    subject = InFlight(ConsumerId("ID:c", 1, 1))
     model: list[MessageReference] = []
     undone: list[tuple[list[MessageReference], list[int], int]] = []
     made = 0
@@ -62,7 +49,7 @@ def test_a_window_agrees_with_a_list_whatever_is_acknowledged(
         for _ in range(count):
             made += 1
             model.append(reference(made, made // twins))
-            subject.dispatch(model[-1])
+            subject.references.append(model[-1])
 
     def first_of(entry: MessageReference, begin: int = 0) -> int:
         return next(place for place in range(begin, len(model)) if message_id(model[place]) == message_id(entry))
@@ -100,7 +87,7 @@ def test_a_window_agrees_with_a_list_whatever_is_acknowledged(
             model.extend([one[0][0] for one in undone])
             model.sort(key=lambda entry: entry.order)
             undone = []
-        assert subject.dispatched_count == len(model)
+        assert subject.count == len(model)
     assert subject.all_out() == model
     assert subject.out_of_last(made) == model
     assert all(subject.find(message_id(entry)) is not None for entry in model[:: max(1, len(model) // 20)])

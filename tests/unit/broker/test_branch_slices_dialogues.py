@@ -101,7 +101,7 @@ def test_a_prepared_branch_is_rolled_back_in_slices_and_as_a_whole(after: int) -
     assert left(stage.restarts()) == (MANY, 0, 0 if is_over else 1)
     settles(stage)
     assert manager.peer.is_answered(token)
-    assert [text_of(reference.message) for reference in listener.subscription.all_out()] == TEXTS
+    assert [text_of(reference.message) for reference in listener.subscription.in_flight.all_out()] == TEXTS
     listener.acknowledges(TEXTS[-1], count=MANY)
     settles(stage)
     assert stage.memory() == 0
@@ -261,7 +261,7 @@ def test_a_large_branch_that_cannot_be_prepared_is_rolled_back() -> None:
     stage.store.refused = None
     assert fails_with(manager.peer, token) == "no"
     assert left(stage) == (MANY, 0, 0)
-    assert [text_of(reference.message) for reference in listener.subscription.all_out()] == TEXTS
+    assert [text_of(reference.message) for reference in listener.subscription.in_flight.all_out()] == TEXTS
     listener.acknowledges(TEXTS[-1], count=MANY)
     settles(stage)
     assert stage.memory() == 0

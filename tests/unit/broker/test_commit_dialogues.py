@@ -331,7 +331,7 @@ def test_a_commit_that_the_store_refuses_is_undone_as_a_whole() -> None:
     stage.store.refused = None
     assert fails_with(peer, token) == "no"
     assert stage.view(QUEUE).enqueued == 0
-    assert [text_of(reference.message) for reference in listener.subscription.all_out()] == TEXTS
+    assert [text_of(reference.message) for reference in listener.subscription.in_flight.all_out()] == TEXTS
     assert stage.memory() < before
     assert peer.state.uncommitted.count == 0
     listener.acknowledges(TEXTS[-1], count=MANY)
@@ -411,7 +411,7 @@ def test_after_a_failure_of_the_store_a_commit_under_way_gets_its_error() -> Non
     assert "the disk is gone" in fails_with(peer, token)
     turns(stage)
     assert pending(stage, QUEUE) == 0
-    assert len(listener.subscription.all_out()) == MANY
+    assert len(listener.subscription.in_flight.all_out()) == MANY
 
 
 def test_memory_is_counted_until_the_messages_are_handed_on() -> None:

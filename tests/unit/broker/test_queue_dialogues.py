@@ -117,7 +117,7 @@ def test_many_messages_that_are_acknowledged_at_once_leave_queue_store_and_memor
     for text in texts:
         producer.sends(QUEUE, text, persistent=text != "07")
     assert listener.takes() == texts
-    sizes = [reference.message.size for reference in listener.subscription.dispatched]
+    sizes = [reference.message.size for reference in listener.subscription.in_flight.references]
     assert stage.memory() == empty + sum(sizes)
     listener.acknowledges("24", first="00", count=25)
     removed = [change.sequence for change in stage.store.log if change.kind == "remove"]

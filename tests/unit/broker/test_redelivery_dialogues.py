@@ -429,7 +429,7 @@ def test_whatever_fails_waits_and_crashes_each_message_is_in_one_place(steps: li
 def out_at(listener: Listener) -> list[str]:
     """What the consumer has and did not acknowledge."""
     subscription = listener.subscription
-    return [text_of(reference.message) for reference in subscription.dispatched[subscription.first :]]
+    return [text_of(reference.message) for reference in subscription.in_flight.all_out()]
 
 
 def places(stage: Stage) -> list[str]:

@@ -38,11 +38,11 @@ def test_a_rollback_looks_at_each_acknowledged_message_once(order: str) -> None:
     listener.peer.begins(1)
     for text in texts:
         listener.acknowledges_one(text, transaction=1)
-    before = listener.subscription.steps
+    before = listener.subscription.in_flight.steps
     listener.peer.rolls_back(1)
     gathers(stage, listener.peer)
-    assert listener.subscription.steps - before <= 2 * MANY
-    assert [text_of(reference.message) for reference in listener.subscription.all_out()] == TEXTS
+    assert listener.subscription.in_flight.steps - before <= 2 * MANY
+    assert [text_of(reference.message) for reference in listener.subscription.in_flight.all_out()] == TEXTS
     listener.acknowledges(TEXTS[-1], count=MANY)
     settles(stage)
     assert (stage.view(QUEUE).in_flight, stage.memory()) == (0, 0)
@@ -65,7 +65,7 @@ def test_messages_between_which_many_were_acknowledged_are_put_back_in_order() -
     producer.sends(QUEUE, "new")
     settles(stage)
     listener.peer.rolls_back(1)
-    assert [text_of(reference.message) for reference in listener.subscription.all_out()] == ["old", "new"]
+    assert [text_of(reference.message) for reference in listener.subscription.in_flight.all_out()] == ["old", "new"]
     listener.acknowledges("old", count=1)
     listener.acknowledges("new", count=1)
     settles(stage)
@@ -86,7 +86,7 @@ def test_a_large_rollback_takes_slices_and_puts_all_back_in_order() -> None:
         before = job.steps
         stage.runs()
         assert job.steps - before <= JOB_STEPS + MANY, "one consumer has all of its messages back at once"
-    assert [text_of(reference.message) for reference in listener.subscription.all_out()] == TEXTS
+    assert [text_of(reference.message) for reference in listener.subscription.in_flight.all_out()] == TEXTS
     assert peer.state.uncommitted.count == 0
     listener.acknowledges(TEXTS[-1], count=MANY)
     settles(stage)

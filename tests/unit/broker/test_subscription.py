@@ -56,7 +56,7 @@ def test_an_acknowledged_message_is_not_kept_by_the_slot_it_left() -> None:
     before = [sys.getrefcount(entry) for entry in references]
     for number in range(5):
         subscription.dispatch(references[number])
-    subscription.take_front(3, None, references[2].message.message_id)
+    subscription.in_flight.take_front(3, None, references[2].message.message_id)
     assert subscription.dispatched_count == 2
     after = [sys.getrefcount(entry) for entry in references]
     assert after[:3] == before[:3]
@@ -73,14 +73,14 @@ def test_what_the_client_was_told_of_before_does_not_move_the_window_back() -> N
         subscription.dispatch(one)
     extensions = []
     for number in (2, 4, 1, 4):
-        subscription.delivered(references[number].message.message_id)
-        extensions.append(subscription.extension)
+        subscription.in_flight.delivered(references[number].message.message_id)
+        extensions.append(subscription.in_flight.extension)
     assert extensions == [3, 5, 5, 5]
-    subscription.take_front(3, None, references[2].message.message_id)
-    subscription.delivered(references[5].message.message_id)
-    assert subscription.extension == 3
+    subscription.in_flight.take_front(3, None, references[2].message.message_id)
+    subscription.in_flight.delivered(references[5].message.message_id)
+    assert subscription.in_flight.extension == 3
     with pytest.raises(IllegalStateError):
-        subscription.delivered(MessageId(PRODUCER, 99))
+        subscription.in_flight.delivered(MessageId(PRODUCER, 99))
 
 
 @pytest.mark.parametrize("undo", [False, True])
@@ -95,10 +95,10 @@ def test_acknowledgements_in_reverse_order_look_at_each_message_a_few_times(undo
         subscription.dispatch(one)
     numbers = []
     for one in reversed(references):
-        assert subscription.take_one(one.message.message_id) is one
-        numbers.append(subscription.taken_at)
+        assert subscription.in_flight.take_one(one.message.message_id) is one
+        numbers.append(subscription.in_flight.taken_at)
     assert subscription.dispatched_count == 0
     if undo:
-        subscription.put_back(list(reversed(references)), numbers)
-        assert subscription.all_out() == references
-    assert subscription.steps < 6 * count
+        subscription.in_flight.put_back(list(reversed(references)), numbers)
+        assert subscription.in_flight.all_out() == references
+    assert subscription.in_flight.steps < 6 * count

@@ -179,7 +179,7 @@ def consumer_view(state: ConnectionState, subscription: Subscription) -> Consume
         prefetch_size=subscription.prefetch_size,
         in_flight=subscription.dispatched_count,
         dispatched=subscription.dispatched_total,
-        dequeued=subscription.acknowledged_total,
+        dequeued=subscription.in_flight.acknowledged_total,
         browser=info.browser,
     )
 

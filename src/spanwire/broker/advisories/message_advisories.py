@@ -260,7 +260,7 @@ class ToldConsumer(MessageConsumer):
         subscription = self.subscription
         if subscription is None:
             return
-        home = subscription.newest().home
+        home = subscription.in_flight.newest().home
         if home.policy.advisories.dispatched:
             more: dict[str, object] = {CONSUMER_ID: str(subscription.info.consumer_id)}
             tell_of_traffic(self._news, DISPATCHED_NEWS, home, message, more)

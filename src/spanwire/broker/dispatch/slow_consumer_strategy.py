@@ -165,7 +165,7 @@ class SlowConsumerWatch(BrokerDestination):
             watched.since = self._context.monotonic  # a consumer without messages owes no acknowledgement
         line = watched.line
         if line is not None and not self._by_acks and not subscription.pulls:
-            room = subscription.prefetch_size + subscription.extension - subscription.dispatched_count
+            room = subscription.prefetch_size + subscription.in_flight.extension - subscription.dispatched_count
             if room > 0:
                 watched.is_slow = False
             elif not watched.is_slow and line.waiting() > 0:
@@ -236,4 +236,4 @@ class SlowConsumerWatch(BrokerDestination):
 def progress_of(subscription: Subscription) -> int:
     """Return a number that changes with each acknowledgement of the consumer, also in a transaction."""
     settled = subscription.dispatched_total - subscription.dispatched_count
-    return settled * MAX_WINDOW + subscription.extension
+    return settled * MAX_WINDOW + subscription.in_flight.extension

@@ -27,7 +27,8 @@ from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.request_errors import LIMIT, MALFORMED, ControlRefusal, refusal, told, word_of
 from spanwire.broker.reserved_destinations import CONTROL, check_apart, is_control
-from spanwire.broker.routing.message_router import ControlTaker, MessageRouter
+from spanwire.broker.routing.message_router import MessageRouter
+from spanwire.broker.routing.message_takers import ControlTaker
 from spanwire.broker.security.access_control import AccessControl
 from spanwire.model.destination import MAX_NAME_BYTES, QUEUE, Destination, check_name, parse_destination
 from spanwire.model.environment import IdGenerator

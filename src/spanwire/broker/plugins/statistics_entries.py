@@ -126,7 +126,7 @@ def subscription_entries(start: DestinationEntries, subscription: Subscription, 
     found["selector"] = _text(info.selector)
     out = subscription.dispatched_count
     found["enqueueCounter"] = (LONG_VALUE, subscription.dispatched_total + len(subscription.pending))
-    found["dequeueCounter"] = (LONG_VALUE, subscription.acknowledged_total)
+    found["dequeueCounter"] = (LONG_VALUE, subscription.in_flight.acknowledged_total)
     found["dispatchedCounter"] = (LONG_VALUE, subscription.dispatched_total)
     found["dispatchedQueueSize"] = (LONG_VALUE, out)
     found["prefetchSize"] = (INT_VALUE, subscription.prefetch_size)

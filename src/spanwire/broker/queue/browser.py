@@ -194,7 +194,7 @@ class Browse(BrowserDestination):
             if new == 0:
                 continue
             self._dispatched[subscription] = total
-            for reference in subscription.out_of_last(new):
+            for reference in subscription.in_flight.out_of_last(new):
                 if reference.home is self._queue:
                     self._note_dispatched(reference)
 

@@ -1,8 +1,12 @@
-"""Pages of a pending list: some hundred consecutive messages, in memory or paged out to eight bytes each."""
+"""Pages of a pending list, and the positions of its readers.
+
+A page has some hundred consecutive messages, in memory or paged out to eight bytes each.
+"""
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from typing import Final
 
 from spanwire.broker.dispatch.message_reference import MessageReference
@@ -90,6 +94,27 @@ class PagedOut:
         return len(self.numbers) - self.numbers.count(REMOVED)
 
 
+def recovered(numbers: array[int], expiring: array[int], dues: array[int]) -> PagedOut:
+    """Return messages of these sequences, ascending, that the store had at the start of the broker.
+
+    Args:
+        numbers: sequences of the messages.
+        expiring: sequences of messages with an expiration, ascending, of these and other messages.
+        dues: expirations of the ``expiring`` messages in wall milliseconds.
+    """
+    paged_out = PagedOut(numbers)
+    first = bisect_left(expiring, numbers[0])
+    last = bisect_left(expiring, numbers[-1] + 1)
+    if first < last:
+        paged_out.dues = array("q", bytes(8 * len(numbers)))
+        for source in range(first, last):
+            index = bisect_left(numbers, expiring[source])
+            if index < len(numbers) and numbers[index] == expiring[source]:
+                paged_out.dues[index] = dues[source]
+        paged_out.note_earliest()
+    return paged_out
+
+
 class Page:
     """Consecutive messages: either ``items`` in memory, None for a removed message, or ``paged_out``.
 
@@ -168,6 +193,31 @@ class Page:
         self.start = 0
         return left
 
+    def split_paged_out(self, count: int) -> Page:
+        """Keep the first ``count`` messages of a paged-out page and return a page with the others."""
+        paged_out = self.paged_out
+        assert paged_out is not None
+        is_whole = self.live == len(paged_out.numbers)
+        rest = Page()
+        rest.paged_out = paged_out.split(count)
+        rest.live = len(rest.paged_out.numbers) if is_whole else rest.paged_out.live()
+        rest.epoch = self.epoch
+        self.live -= rest.live
+        return rest
+
+    def split_at(self, order: int) -> Page:
+        """Keep the messages below ``order`` of a page in memory and return a page with the others."""
+        count = 0
+        for offset, item in enumerate(self.items):
+            if item is not None and item.order < order:
+                count = offset + 1
+        rest = Page()
+        rest.load(self.items[count:])
+        rest.epoch = self.epoch
+        self.items = self.items[:count]
+        self.live -= rest.live
+        return rest
+
     def load(self, items: list[MessageReference | None]) -> None:
         """Take the messages read from the store; None stands for a missing message."""
         self.paged_out = None
@@ -204,3 +254,104 @@ class ScanPosition:
         self.page_number = mark.page_number
         self.offset = mark.offset
         self.seen = -1
+
+
+class ScanPositions:
+    """The positions of all readers of one pending list; moves them as pages come and go.
+
+    Pages are named by their number since the creation of the list.
+    """
+
+    __slots__ = ("_positions",)
+
+    def __init__(self) -> None:
+        self._positions: list[ScanPosition] = []
+
+    def open(self, page_number: int, revisits: bool) -> ScanPosition:
+        """Return a new position at the start of a page."""
+        position = ScanPosition(page_number, revisits)
+        self._positions.append(position)
+        return position
+
+    def open_beside(self, position: ScanPosition) -> ScanPosition:
+        """Return a new position equal to another."""
+        other = self.open(position.page_number, position.revisits)
+        other.offset = position.offset
+        other.seen = position.seen
+        other.epoch = position.epoch
+        return other
+
+    def close(self, position: ScanPosition) -> None:
+        """Forget a position."""
+        if position in self._positions:
+            self._positions.remove(position)
+
+    def page_numbers(self) -> list[int]:
+        """Return the distinct pages that have a position, ascending."""
+        return sorted({position.page_number for position in self._positions})
+
+    def revisit(self, page_number: int) -> None:
+        """Move readers that revisit messages back to a page, if they are beyond it."""
+        for position in self._positions:
+            if position.revisits and position.page_number >= page_number:
+                position.page_number = page_number
+                position.offset = 0
+
+    def page_inserted(self, page_number: int) -> None:
+        """Follow the insertion of a page before the page of this number."""
+        for position in self._positions:
+            if position.page_number >= page_number:
+                position.page_number += 1
+
+    def page_cut(self, page_number: int, count: int) -> None:
+        """Follow a cut of a page to ``count`` messages, with the rest in a page of its own behind it."""
+        for position in self._positions:
+            if position.page_number > page_number:
+                position.page_number += 1
+            elif position.page_number == page_number and position.offset >= count:
+                position.page_number += 1
+                position.offset -= count
+
+    def follow(self, page_number: int, old: list[MessageReference | None], new: list[MessageReference | None]) -> None:
+        """Keep positions in a page at the same message while ``new`` items replace ``old`` ones."""
+        for position in self._positions:
+            if position.page_number == page_number:
+                position.offset = _moved(old, position.offset, new)
+
+    def pages_dropped(self, base: int, pages: list[Page], new_indexes: list[int]) -> None:
+        """Follow the removal of empty pages.
+
+        Args:
+            base: number of the first page.
+            pages: the pages before the removal.
+            new_indexes: index of each page after the removal, for an empty page of the next remaining one.
+        """
+        for position in self._positions:
+            index = position.page_number - base
+            if index >= 0:
+                if pages[index].live == 0 and index < len(pages) - 1:
+                    position.offset = 0
+                position.page_number = base + new_indexes[index]
+
+
+def merged_by_order(
+    items: list[MessageReference | None], references: list[MessageReference]
+) -> list[MessageReference | None]:
+    """Return ``references`` and the remaining ``items`` of a page by ascending order."""
+    merged: list[MessageReference | None] = list(references)
+    merged.extend([item for item in items if item is not None])
+    merged.sort(key=_order_of)
+    return merged
+
+
+def _moved(old: list[MessageReference | None], offset: int, new: list[MessageReference | None]) -> int:
+    """Return the index in ``new`` of the first message of ``old`` from ``offset`` on."""
+    for index in range(offset, len(old)):
+        if old[index] is not None:
+            return new.index(old[index])
+    return len(new)
+
+
+def _order_of(reference: MessageReference | None) -> int:
+    assert reference is not None
+    return reference.order

@@ -20,6 +20,9 @@ from spanwire.broker.queue.page import (
     Page,
     PagedOut,
     ScanPosition,
+    ScanPositions,
+    merged_by_order,
+    recovered,
 )
 
 MIN_PAGES_COMPACTED: Final = 64  # pages of a list before empty pages in the middle are dropped
@@ -40,7 +43,7 @@ class PendingList:
         self._pages: list[Page] = [Page()]
         self._base = 0
         self._compact_at = MIN_PAGES_COMPACTED
-        self._positions: list[ScanPosition] = []
+        self._positions: Final[ScanPositions] = ScanPositions()
         self.count = 0
         self.loaded = 0
         self.epoch = 0
@@ -94,22 +97,11 @@ class PendingList:
             dues: expirations of the ``expiring`` messages in wall milliseconds.
         """
         for start in range(0, len(sequences), MAX_PAGED_OUT_MESSAGES):
-            paged_out = PagedOut(sequences[start : start + MAX_PAGED_OUT_MESSAGES])
-            numbers = paged_out.numbers
-            first = bisect_left(expiring, numbers[0])
-            last = bisect_left(expiring, numbers[-1] + 1)
-            if first < last:
-                paged_out.dues = array("q", bytes(8 * len(numbers)))
-                for source in range(first, last):
-                    index = bisect_left(numbers, expiring[source])
-                    if index < len(numbers) and numbers[index] == expiring[source]:
-                        paged_out.dues[index] = dues[source]
-                paged_out.note_earliest()
             page = Page()
-            page.paged_out = paged_out
-            page.live = len(numbers)
+            page.paged_out = recovered(sequences[start : start + MAX_PAGED_OUT_MESSAGES], expiring, dues)
+            page.live = len(page.paged_out.numbers)
             self._add(page)
-            self.count += len(numbers)
+            self.count += page.live
 
     def _add(self, page: Page) -> None:
         self._pages.append(page)
@@ -150,11 +142,7 @@ class PendingList:
 
     def _revisit(self, lowest: int) -> None:
         """Move scan positions back to the page at index ``lowest``, the first page with returned messages."""
-        first = self._base + lowest
-        for position in self._positions:
-            if position.revisits and position.page_number >= first:
-                position.page_number = first
-                position.offset = 0
+        self._positions.revisit(self._base + lowest)
         self._drop_empty_head()
 
     def put_back_paged_out(self, numbers: array[int], orders: array[int], dues: array[int]) -> None:
@@ -193,16 +181,8 @@ class PendingList:
         page = self._pages[index]
         if page.paged_out is not None:
             return self._split_paged_out(index, order)
-        count = 0
-        for offset, item in enumerate(page.items):
-            if item is not None and item.order < order:
-                count = offset + 1
-        rest = Page()
-        rest.load(page.items[count:])
-        rest.epoch = page.epoch
-        page.items = page.items[:count]
-        page.live -= rest.live
-        self._insert_rest(index, count, rest)
+        rest = page.split_at(order)
+        self._insert_rest(index, len(page.items), rest)
         return index + 1
 
     def _split_paged_out(self, index: int, order: int) -> int:
@@ -219,19 +199,15 @@ class PendingList:
             page.returned.extend(references)
             page.live += len(references)
         else:
-            page.load(self._merged(index, page.items, references))
+            self._load_merged(index, page.items, references)
 
-    def _merged(
+    def _load_merged(
         self, index: int, items: list[MessageReference | None], references: list[MessageReference]
-    ) -> list[MessageReference | None]:
-        """Return ``references`` and the items of the page at ``index``, merged by order."""
-        merged: list[MessageReference | None] = list(references)
-        merged.extend([item for item in items if item is not None])
-        merged.sort(key=_order_of)
-        for position in self._positions:
-            if position.page_number == self._base + index:
-                position.offset = _moved(items, position.offset, merged)
-        return merged
+    ) -> None:
+        """Load the page at ``index`` with ``items`` and ``references``, merged by order."""
+        merged = merged_by_order(items, references)
+        self._positions.follow(self._base + index, items, merged)
+        self._pages[index].load(merged)
 
     def peek(self) -> MessageReference | None:
         """Return the oldest message, None if the list is empty or the oldest message is paged out."""
@@ -316,9 +292,7 @@ class PendingList:
 
     def open(self, revisits: bool) -> ScanPosition:
         """Return a new scan position at the front."""
-        position = ScanPosition(self._base, revisits)
-        self._positions.append(position)
-        return position
+        return self._positions.open(self._base, revisits)
 
     def open_end(self) -> ScanPosition:
         """Return a new position behind the youngest message."""
@@ -329,17 +303,11 @@ class PendingList:
 
     def open_beside(self, position: ScanPosition) -> ScanPosition:
         """Return a new scan position equal to another."""
-        other = self.open(position.revisits)
-        other.page_number = position.page_number
-        other.offset = position.offset
-        other.seen = position.seen
-        other.epoch = position.epoch
-        return other
+        return self._positions.open_beside(position)
 
     def close(self, position: ScanPosition) -> None:
         """Forget a scan position."""
-        if position in self._positions:
-            self._positions.remove(position)
+        self._positions.close(position)
 
     def page_at(self, position: ScanPosition) -> Page | None:
         """Return the page with the next message for ``position``, at its offset; None at the end."""
@@ -412,26 +380,11 @@ class PendingList:
             self._cut(self._pages.index(page), count)
 
     def _cut(self, index: int, count: int) -> None:
-        page = self._pages[index]
-        paged_out = page.paged_out
-        assert paged_out is not None
-        is_whole = page.live == len(paged_out.numbers)
-        rest = Page()
-        rest.paged_out = paged_out.split(count)
-        rest.live = len(rest.paged_out.numbers) if is_whole else rest.paged_out.live()
-        rest.epoch = page.epoch
-        page.live -= rest.live
-        self._insert_rest(index, count, rest)
+        self._insert_rest(index, count, self._pages[index].split_paged_out(count))
 
     def _insert_rest(self, index: int, count: int, rest: Page) -> None:
         """Insert ``rest`` behind the page at ``index``, after a cut of the page to ``count`` messages."""
-        page_number = self._base + index
-        for position in self._positions:
-            if position.page_number > page_number:
-                position.page_number += 1
-            elif position.page_number == page_number and position.offset >= count:
-                position.page_number += 1
-                position.offset -= count
+        self._positions.page_cut(self._base + index, count)
         self._pages.insert(index + 1, rest)
 
     def _insert(self, index: int, references: list[MessageReference]) -> None:
@@ -441,10 +394,7 @@ class PendingList:
 
     def _insert_page(self, index: int, page: Page) -> None:
         page.epoch = self.epoch
-        page_number = self._base + index
-        for position in self._positions:
-            if position.page_number >= page_number:
-                position.page_number += 1
+        self._positions.page_inserted(self._base + index)
         self._pages.insert(index, page)
 
     def load(self, page: Page, items: list[MessageReference | None]) -> None:
@@ -453,8 +403,9 @@ class PendingList:
         returned = page.returned
         if returned:
             page.returned = []
-            items = self._merged(self._pages.index(page), items, returned)
-        page.load(items)
+            self._load_merged(self._pages.index(page), items, returned)
+        else:
+            page.load(items)
         self.loaded += page.live - len(returned)
         self.count += page.live - before
         self._drop_empty_head()
@@ -468,7 +419,8 @@ class PendingList:
         left: list[MessageReference] = []
         before = -1
         examinable = MAX_PAGES_EXAMINED
-        for end in sorted({position.page_number - self._base for position in self._positions}):
+        for page_number in self._positions.page_numbers():
+            end = page_number - self._base
             index = min(end, len(self._pages) - 1) - 1
             while index > before and examinable > 0 and at_most > 0:
                 page = self._pages[index]
@@ -489,12 +441,7 @@ class PendingList:
             new_indexes.append(len(kept))
             if page.live > 0 or page is self._pages[-1]:
                 kept.append(page)
-        for position in self._positions:
-            index = position.page_number - self._base
-            if index >= 0:
-                if self._pages[index].live == 0 and index < len(self._pages) - 1:
-                    position.offset = 0
-                position.page_number = self._base + new_indexes[index]
+        self._positions.pages_dropped(self._base, self._pages, new_indexes)
         self._pages = kept
         self._compact_at = max(MIN_PAGES_COMPACTED, 2 * len(kept))
 
@@ -525,16 +472,3 @@ class PendingList:
         self.count = 0
         self.loaded = 0
         return found
-
-
-def _moved(old: list[MessageReference | None], offset: int, new: list[MessageReference | None]) -> int:
-    """Return the index in ``new`` of the first message of ``old`` from ``offset`` on."""
-    for index in range(offset, len(old)):
-        if old[index] is not None:
-            return new.index(old[index])
-    return len(new)
-
-
-def _order_of(reference: MessageReference | None) -> int:
-    assert reference is not None
-    return reference.order

@@ -439,7 +439,7 @@ class Queue(BrokerDestination):
         """Return at most ``at_most`` messages in flight, without an acknowledgement so far."""
         in_flight: list[MessageReference] = []
         for consumer in self._consumers.all:
-            for reference in consumer.subscription.all_out():
+            for reference in consumer.subscription.in_flight.all_out():
                 if len(in_flight) >= at_most:
                     return in_flight
                 if reference.home is self:

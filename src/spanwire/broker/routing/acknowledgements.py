@@ -71,7 +71,7 @@ class Acknowledgements:
 
     def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, sequences: list[int]) -> int:
         """Carry out `Broker.acknowledge_run`."""
-        references = subscription.take_run(producer_id, sequences)
+        references = subscription.in_flight.take_run(producer_id, sequences)
         if references:
             settle_all(references)
             self._consumer_registry.refill(subscription)
@@ -86,7 +86,7 @@ class Acknowledgements:
         error.
         """
         if ack_type != REDELIVERED_ACK:
-            for reference in subscription.take_shown(last if ack_type == INDIVIDUAL_ACK else first, last):
+            for reference in subscription.in_flight.take_shown(last if ack_type == INDIVIDUAL_ACK else first, last):
                 reference.home.settled(reference)
             self._consumer_registry.refill(subscription)
             if self._flow.parked:
@@ -105,14 +105,15 @@ class Acknowledgements:
     ) -> None:
         transaction.check_full()
         references = self._take(subscription, ack_type, first, last, count)
-        ack = TransactedAck(subscription, references, ack_type, subscription.taken_at, subscription.taken_apart, cause)
+        in_flight = subscription.in_flight
+        ack = TransactedAck(subscription, references, ack_type, in_flight.taken_at, in_flight.taken_apart, cause)
         try:
             transaction.add_ack(ack)
         except JmsError as error:
-            subscription.put_back(references, ack.numbers())
+            in_flight.put_back(references, ack.numbers())
             transaction.spoil(error)
             raise
-        subscription.acknowledged_later(len(references))
+        in_flight.acknowledged_later(len(references))
         self._consumer_registry.refill(subscription)
 
     def _note(self, subscription: Subscription, ack_type: int, first: MessageId | None, last: MessageId) -> bool:
@@ -122,10 +123,10 @@ class Acknowledgements:
             False for all other types.
         """
         if ack_type == DELIVERED_ACK:
-            subscription.delivered(last)
+            subscription.in_flight.delivered(last)
             return True
         if ack_type == REDELIVERED_ACK:
-            for reference in subscription.in_range(first, last):
+            for reference in subscription.in_flight.in_range(first, last):
                 home = reference.home
                 if isinstance(home, Queue):
                     home.note_told(reference)
@@ -141,11 +142,11 @@ class Acknowledgements:
             IllegalStateError: the type is unknown, or a message is not in flight at the consumer.
         """
         if ack_type == INDIVIDUAL_ACK:
-            return [subscription.take_one(last)]
+            return [subscription.in_flight.take_one(last)]
         if ack_type not in (STANDARD_ACK, POISON_ACK, EXPIRED_ACK, UNMATCHED_ACK):
             raise IllegalStateError(f"acknowledgement type {ack_type} is unknown")
-        taken = subscription.take_front(count, first, last)
-        return taken if taken is not None else subscription.take_range(first, last)
+        taken = subscription.in_flight.take_front(count, first, last)
+        return taken if taken is not None else subscription.in_flight.take_range(first, last)
 
     def _settle(self, references: list[MessageReference], ack_type: int, cause: str) -> None:
         """Remove acknowledged messages from queue and store; poisoned or expired messages become dead letters."""

@@ -94,7 +94,7 @@ class Leaving(BrokerDestination):
         subscription = self._subscriptions[self._returned]
         returning = self._returning
         if returning is None:
-            references = subscription.take_all()
+            references = subscription.in_flight.take_all()
             seen = _delivered_count(references, self._last_delivered)
             returning = Returning(references, seen, True, subscription.info.network_subscription)
             self._returning = returning

@@ -151,7 +151,7 @@ class ConsumerRegistry(ConsumerRemover):
         """Use the policy's prefetch for a consumer without a prefetch of its own choice."""
         asked = subscription.info.prefetch_size
         if not subscription.info.browser:
-            subscription.keeps_window = not self._policies.entry_for(destination).prefetch_extension
+            subscription.in_flight.keeps_window = not self._policies.entry_for(destination).prefetch_extension
         if asked < 0:
             subscription.pulls = False
             subscription.prefetch_size = CLIENT_QUEUE_PREFETCH
@@ -314,7 +314,7 @@ class ConsumerRegistry(ConsumerRemover):
     def acknowledge_flushed(self, state: ConnectionState) -> None:
         """Acknowledge the messages of automatic subscriptions: the kernel has all output of the connection."""
         for subscription in state.automatic:
-            settle_all(subscription.take_all())
+            settle_all(subscription.in_flight.take_all())
         for subscription in state.automatic:  # only now, since newly dispatched messages are not flushed
             self.refill(subscription)
 

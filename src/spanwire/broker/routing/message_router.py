@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from spanwire.broker.connections.connection_state import ConnectionState, ParkedSend
 from spanwire.broker.connections.transaction import TransactedSend, Transaction
@@ -21,6 +21,7 @@ from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.reserved_destinations import check_apart, is_control
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.routing.flow_control import MEMORY, ROOM, TURN, FlowControl, ParkedSender, tell
+from spanwire.broker.routing.message_takers import ControlTaker, DelayedSender
 from spanwire.broker.routing.unscheduled import LOOKED_AT, Unscheduled
 from spanwire.broker.routing.virtual_destinations import Target, VirtualDestinations
 from spanwire.broker.security.access_control import AccessControl
@@ -31,40 +32,6 @@ from spanwire.model.message import Message
 from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
 
 MAX_WILDCARD_TARGETS: Final = 5_000  # destinations of one message to wildcards, 2 microseconds each
-
-
-class DelayedSender(Protocol):
-    """Takes messages for later delivery."""
-
-    def concerns(self, message: Message) -> bool:
-        """Return True if ``message`` asks for later delivery, or is a request to the scheduler."""
-        ...
-
-    def take(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """Take ``message`` in place of `Sending.send`, with the same result."""
-        ...
-
-    def home_of(self, state: ConnectionState, message: Message) -> BrokerDestination | None:
-        """Return the destination that keeps ``message`` until the commit, None if the message takes no part in the
-        transaction.
-        """
-        ...
-
-    def keep(self, state: ConnectionState, message: Message, token: int) -> bool:
-        """Take a message that has waited for room."""
-        ...
-
-
-class ControlTaker(Protocol):
-    """Takes requests to the control destination."""
-
-    def take(self, state: ConnectionState, message: Message, transaction: Transaction | None) -> None:
-        """Carry out, or begin, the request of ``message`` and answer it.
-
-        Raises:
-            JmsError: no answer can be sent.
-        """
-        ...
 
 
 class MessageRouter(ParkedSender, Dispatcher):
@@ -338,7 +305,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         return self._destinations.ensure_all(state, list(wanted.values()), True)
 
     def go_on(self, state: ConnectionState, parked: ParkedSend) -> None:
-        """Take a send that had waited. Rights and the existence of the destination are checked again."""
+        """Take a send that had waited. AccessControl and the existence of the destination are checked again."""
         error: JmsError | None = None
         done = True
         try:

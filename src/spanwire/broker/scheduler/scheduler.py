@@ -27,7 +27,8 @@ from spanwire.broker.policy.policy_entry import PolicyMap
 from spanwire.broker.ports import NO_TOKEN, ClientConnection, Principal
 from spanwire.broker.routing.dead_letters import DeadLetters
 from spanwire.broker.routing.flow_control import ROOM, FlowControl
-from spanwire.broker.routing.message_router import DelayedSender, MessageRouter
+from spanwire.broker.routing.message_router import MessageRouter
+from spanwire.broker.routing.message_takers import DelayedSender
 from spanwire.broker.scheduler.schedule import (
     CRON,
     DELAY,

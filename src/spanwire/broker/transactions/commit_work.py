@@ -321,7 +321,7 @@ class CommitWork(SlicedWork):
             ack = acks[self._ack]
             subscription = ack.subscription
             if self._reference == 0 and subscription is not None:
-                subscription.transaction_ended(len(ack.references))
+                subscription.in_flight.transaction_ended(len(ack.references))
                 self._consumers[subscription] = None
             while self._reference < len(ack.references):
                 if self.steps >= end:

@@ -84,10 +84,10 @@ class UndoWork(SlicedWork):
         if subscription.removed:  # removed meanwhile
             self._left.extend(own.references)
         elif subscription.leaving:
-            subscription.take_back(own.references)
+            subscription.in_flight.take_back(own.references)
         else:
-            subscription.put_back(own.references, own.numbers)
-            subscription.transaction_ended(len(own.references))
+            subscription.in_flight.put_back(own.references, own.numbers)
+            subscription.in_flight.transaction_ended(len(own.references))
 
     def _forget(self, end: int) -> bool:
         """Forget the sends and free their memory slice by slice. Return True at the end."""

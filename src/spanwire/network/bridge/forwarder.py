@@ -229,7 +229,7 @@ class Forwarder(DemandBridge):
         subscription = entry.demand.subscription
         if subscription is None or subscription.removed:
             return None
-        return subscription.find(entry.message_id)
+        return subscription.in_flight.find(entry.message_id)
 
     def _forget_refusal(self, entry: InFlightMessage) -> None:
         if self._retries.forget(entry):

@@ -112,7 +112,7 @@ class DemandSubscription(MessageConsumer):
         """Forward ``message``."""
         subscription = self.subscription
         assert subscription is not None
-        self._bridge.forward(self, message, subscription.newest(), redelivery_count)
+        self._bridge.forward(self, message, subscription.in_flight.newest(), redelivery_count)
 
     def dispatch_end(self) -> None:
         """Do nothing: a bridge neither pulls nor browses."""

@@ -223,7 +223,7 @@ class ClientCommands(wire.CommandVisitor):
         subscription = self._subscription_of(run.pattern)
         if subscription is None:
             return 0
-        front = subscription.front_producer()
+        front = subscription.in_flight.front_producer()
         if front is not None and front is not self._run_producer and front == self._run_producer:
             self._run_producer = front  # comparing with the object that the messages share is faster
         return self._broker.acknowledge_run(subscription, self._run_producer, run.sequences, self.now)
