@@ -35,7 +35,7 @@ A: Final = Destination(QUEUE, "A")
 T: Final = Destination(TOPIC, "T")
 U: Final = Destination(TOPIC, "U")
 TOO_WILD: Final = "name topics, or use fewer wildcards"
-HEAVY: Final = "a = 1 OR b = '" + "x" * (8_000 - 15) + "'"
+HEAVY: Final = "a = 1 OR b = '" + "x" * (120 * CHARACTERS_PER_STEP - 15) + "'"
 
 
 def crowd(stage: Stage, destination: str, count: int = MAX_FAN_OUT) -> list[Listener]:
@@ -103,6 +103,7 @@ def test_a_selector_weighs_as_much_as_it_is_long() -> None:
     assert selector_steps(None) == 0
     assert selector_steps("a = 1") == 1
     assert selector_steps("x" * CHARACTERS_PER_STEP) == 2
+    assert selector_steps("a + b > -c AND d = '1+2''-''3*4' OR e / 2 = 1") == 1 + 3
     stage = Stage()
     listeners = heavy_crowd(stage, "topic://T")
     late = stage.peer("late")
@@ -113,6 +114,16 @@ def test_a_selector_weighs_as_much_as_it_is_long() -> None:
     listeners[0].peer.leaves()
     runs(stage)
     late.consumes("topic://T", selector=HEAVY)
+
+
+def test_half_as_many_consumers_have_room_with_a_selector_of_usual_length_as_without() -> None:
+    stage = Stage()
+    peers = [stage.peer(str(number)) for number in range(MAX_FAN_OUT // 2 // MAX_CONSUMERS_PER_CONNECTION)]
+    for peer in peers:
+        for _ in range(MAX_CONSUMERS_PER_CONNECTION):
+            peer.consumes("topic://T", selector="colour = 'red' AND price BETWEEN 10 AND 99")
+    with pytest.raises(ResourceAllocationError, match=FULL):
+        stage.peer("late").consumes("topic://T")
 
 
 def test_durable_subscriptions_of_a_topic_have_room_for_so_many_and_those_that_exist_can_be_used() -> None:

@@ -134,7 +134,7 @@ def test_a_selector_chooses_from_what_is_kept_and_makes_slices_smaller() -> None
     producer = stage.peer("p")
     for number in range(100):
         producer.sends(T, str(number), properties={"n": number % 2})
-    selector = "n = 1 OR n = " + "2" * 90 + " OR b = '" + "x" * 3_000 + "'"
+    selector = "n = 1 OR n = " + "2" * 90 + " OR b = '" + "x" * 6_000 + "'"
     late = stage.peer("a").consumes(T, retroactive=True, selector=selector)
     assert 0 < len(late.out) <= 3
     assert runs(stage, late) >= 15

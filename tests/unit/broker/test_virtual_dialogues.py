@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND
+from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND, selector_steps
 from spanwire.broker.dispatch.virtual_route import awaited
 from spanwire.broker.dispatch.virtual_settings import (
     CompositeDestination,
@@ -461,7 +461,7 @@ def test_a_selector_aware_virtual_topic_asks_only_so_many_consumers() -> None:
     stage = Stage(virtual=VirtualSettings((VirtualTopic(selector_aware=True),)))
     peer = stage.peer("c")
     selector = "a = '" + "x" * 8_000 + "'"
-    count = MAX_STEPS_OF_SEND // (2 + len(selector) // 32)
+    count = MAX_STEPS_OF_SEND // (1 + selector_steps(selector))
     for number in range(count + 1):
         if number == count:
             stage.peer("p").sends(ORDERS, "1")

@@ -19,7 +19,7 @@ from spanwire.model.errors import ResourceAllocationError
 
 _COUNTED: Final = (
     f"{MAX_FAN_OUT} steps, 1 for a consumer, {COPY_STEPS} for a durable subscription, "
-    f"1 more for each {CHARACTERS_PER_STEP} characters of a selector"
+    f"1 more for each {CHARACTERS_PER_STEP} characters and each arithmetic operator of a selector"
 )
 
 

@@ -15,10 +15,18 @@ COPY_STEPS: Final = 4  # steps of a copy for a queue or durable subscription, pe
 TOPIC_STEPS: Final = 2  # steps for each of several topics, without the topic's consumers
 MAX_WILD_FAN_OUT: Final = MAX_FAN_OUT // 2  # steps for wildcard consumers; a new topic's first message attaches them
 MAX_STEPS_OF_SEND: Final = MAX_FAN_OUT + MAX_COMPOSITE_PARTS * COPY_STEPS  # a full topic may be one of the parts
-CHARACTERS_PER_STEP: Final = 32  # characters of a selector; each message evaluates the selector
+CHARACTERS_PER_STEP: Final = 64  # characters of a selector without arithmetic; 0.9 microseconds at most
+OPERATORS: Final = "+-*/%"  # arithmetic operators of a selector, a step each
 STEPS_OF_REQUEST: Final = 16  # steps of fan-out that count as one step of a connection's requests
 
 
 def selector_steps(selector: str | None) -> int:
     """Return the steps that one evaluation of ``selector`` takes, 0 without a selector."""
-    return 0 if selector is None else 1 + len(selector) // CHARACTERS_PER_STEP
+    if selector is None:
+        return 0
+    steps = 1 + len(selector) // CHARACTERS_PER_STEP
+    for place, part in enumerate(selector.split("'")):
+        if place % 2 == 0:  # the other parts are between quotes
+            for operator in OPERATORS:
+                steps += part.count(operator)
+    return steps
