@@ -6,13 +6,13 @@ from typing import Final
 
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
-from spanwire.broker.policy.topic_policy import LOWEST_PRIORITY, OLDEST, EvictionPolicy
+from spanwire.broker.policy.topic_policy import LOWEST_PRIORITY, OLDEST, UNIQUE_PROPERTY, EvictionPolicy
 from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.message import Message
 
 MAX_CANDIDATES: Final = 1_000  # oldest messages to choose from, as in ActiveMQ
 
-OLDEST_ALONE: Final[list[int]] = [0]
+PROPERTY_LOOKS: Final = 5  # looks that one message counts for where a property decides
 
 
 class Eviction:
@@ -22,19 +22,28 @@ class Eviction:
         self._policy: Final[EvictionPolicy] = policy
         self._formats: Final[MessageFormats | None] = formats
         self.takes_oldest: Final[bool] = policy.kind == OLDEST
+        self.looks: Final[int] = PROPERTY_LOOKS if policy.kind == UNIQUE_PROPERTY else 1  # for one candidate
 
-    def victims(self, candidates: list[MessageReference]) -> list[int]:
-        """Return the ascending indexes of the messages to discard, at least one index; ``candidates`` is not empty."""
+    def read(self, reference: MessageReference) -> None:
+        """Decode the property of a message that arrives, so that no choice has to decode a thousand."""
+        if self._policy.kind == UNIQUE_PROPERTY:
+            self._key(reference)
+
+    def victims(self, candidates: list[MessageReference], at_most: int) -> list[int]:
+        """Return the ascending indexes of the messages to discard, at least one index; ``candidates`` is not empty.
+
+        At most ``at_most`` messages are returned, unless a newer message with the same property supersedes others.
+        """
         if self.takes_oldest:
-            return OLDEST_ALONE
+            return list(range(min(at_most, len(candidates))))
         if self._policy.kind == LOWEST_PRIORITY:
-            return [_lowest(candidates)]
-        return self._superseded(candidates)
+            return _lowest(candidates, at_most)
+        return self._superseded(candidates, at_most)
 
-    def _superseded(self, candidates: list[MessageReference]) -> list[int]:
+    def _superseded(self, candidates: list[MessageReference], at_most: int) -> list[int]:
         """Return all but the newest message of each value of the property; messages without the property are included.
 
-        Only the oldest message is returned if no message has the property, or if all values differ.
+        Only the oldest messages are returned if no message has the property, or if all values differ.
         """
         newest: dict[tuple[int, str], int] = {}
         for place, reference in enumerate(candidates):
@@ -45,7 +54,7 @@ class Eviction:
             if known is None or reference.message.timestamp_ms > candidates[known].message.timestamp_ms:
                 newest[key] = place
         if not newest or len(newest) == len(candidates):
-            return OLDEST_ALONE
+            return list(range(min(at_most, len(candidates))))
         kept = set(newest.values())
         return [place for place in range(len(candidates)) if place not in kept]
 
@@ -64,10 +73,13 @@ class Eviction:
         return None if found is None or found[1] is None else (found[0], str(found[1]))
 
 
-def _lowest(candidates: list[MessageReference]) -> int:
-    """Return the index of the oldest message with the lowest priority."""
+def _lowest(candidates: list[MessageReference], at_most: int) -> list[int]:
+    """Return the ascending indexes of the messages with the lowest priorities, the oldest of equal ones first."""
+    if at_most > 1:
+        order = sorted([(reference.message.priority, place) for place, reference in enumerate(candidates)])
+        return sorted([place for _, place in order[:at_most]])
     found = 0
     for place in range(1, len(candidates)):
         if candidates[place].message.priority < candidates[found].message.priority:
             found = place
-    return found
+    return [found]

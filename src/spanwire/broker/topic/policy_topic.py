@@ -8,7 +8,6 @@ from __future__ import annotations
 import heapq
 import logging
 from collections import deque
-from itertools import islice
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
@@ -18,23 +17,23 @@ from spanwire.broker.dispatch.message_reference import BrokerDestination, Messag
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.policy.topic_policy import DispatchPolicy, PendingLimit, TopicPolicy
+from spanwire.broker.policy.topic_policy import DispatchPolicy, TopicPolicy
 from spanwire.broker.topic.client_id_filter import ClientIdFilter
 from spanwire.broker.topic.dispatch_policies import recipients
-from spanwire.broker.topic.message_eviction import MAX_CANDIDATES, Eviction
+from spanwire.broker.topic.pending_eviction import LOOKS_PER_STEP, MAX_LOOKS, NO_LIMIT, Discarding, PendingEviction
 from spanwire.broker.topic.subscription_recovery import KeptMessages, RecoveryMemory
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 
-NO_LIMIT: Final = -1
 RECOVERY_STEPS: Final = 500  # retained messages for a new consumer in one slice, fewer with a selector
+LOOKS_PER_RECOVERY_STEP: Final = MAX_LOOKS // RECOVERY_STEPS
 ROOM_ROUNDS: Final = 500  # messages discarded at most to make room for one message
 
 logger = logging.getLogger(__name__)
 
 
-class TunedTopic(Topic):
+class TunedTopic(Topic, Discarding):
     """`Topic` with a `TopicPolicy`. Discarded messages become dead letters if the policy asks for dead letters."""
 
     def __init__(
@@ -48,9 +47,8 @@ class TunedTopic(Topic):
     ) -> None:
         super().__init__(destination, policy, usage, context)
         tuning: TopicPolicy = policy.topic
-        self._limit: Final[PendingLimit | None] = tuning.pending_limit
-        self._eviction: Final[Eviction] = Eviction(tuning.eviction, context.formats)
-        self._expired_mark: Final[int] = tuning.eviction.expired_mark
+        self._is_limited: Final[bool] = tuning.pending_limit is not None
+        self._eviction: Final[PendingEviction] = PendingEviction(self, tuning, self, context)
         self._always_retroactive: Final[bool] = tuning.always_retroactive
         self._kept: Final[KeptMessages | None] = (
             None if tuning.recovery is None else KeptMessages(destination, tuning.recovery, memory, context)
@@ -60,7 +58,6 @@ class TunedTopic(Topic):
         self._recipients: list[Subscription] = self.subscriptions
         self._recoveries: Final[dict[Subscription, KeptRecovery]] = {}
         self._wanted = False  # True if a subscription got the last message
-        self._perishable = False  # True after a message with an expiration
         self.discarded = 0
 
     def accept(self, message: Message, sequence: int = 0) -> None:
@@ -77,7 +74,7 @@ class TunedTopic(Topic):
             return
         self._context.steps += self._steps
         if message.expiration_ms > 0:
-            self._perishable = True
+            self._eviction.perishable = True
         reference = MessageReference(self, message, 0, self._context.next_order(), 0)
         self.hold(message)
         wanted = False
@@ -89,6 +86,8 @@ class TunedTopic(Topic):
             self._give(subscription, reference)
         self.release(message)
         self._wanted = wanted
+        if self._is_limited:
+            self._context.steps += self._eviction.take_looks() // LOOKS_PER_STEP
 
     def _give(self, subscription: Subscription, reference: MessageReference) -> None:
         if self._takes_now(subscription):
@@ -117,7 +116,7 @@ class TunedTopic(Topic):
             self._recoveries[subscription] = recovery
             self._context.schedule(recovery)
 
-    def give_kept(self, subscription: Subscription, reference: MessageReference, taken: int, later_bytes: int) -> None:
+    def give_kept(self, subscription: Subscription, reference: MessageReference, taken: int, later_bytes: int) -> int:
         """Add a retained message to the pending messages of a new consumer.
 
         The limits apply as if all retained messages had come together before the start of the consumer: a limit of
@@ -126,21 +125,25 @@ class TunedTopic(Topic):
         Args:
             taken: messages that the consumer has taken since it was attached.
             later_bytes: bytes of later messages, which take no room from retained messages.
+
+        Returns:
+            The steps beside the evaluation of the selector.
         """
         message = reference.message
         if not (subscription.accepts(reference) and self.usage.takes(message.size - later_bytes)):
-            return
+            return 0
         self.hold(message)
         if subscription.discarding:
             self.release(message)
-            return
+            return 0
         if self._watch is not None and 1 < subscription.prefetch_size < len(subscription.pending):
             self._watch.becomes_slow(subscription)
         subscription.pending.append(reference)
-        limit = self._limit
-        most = NO_LIMIT if limit is None else limit_of(limit, subscription)
+        most = self._eviction.most(subscription)
         if most > NO_LIMIT:
-            self._cut(subscription, most, 0 if subscription.pulls else max(0, subscription.prefetch_size - taken))
+            out = 0 if subscription.pulls else max(0, subscription.prefetch_size - taken)
+            self._eviction.cut(subscription, most, out, 1)
+        return self._eviction.take_looks() // LOOKS_PER_RECOVERY_STEP
 
     def recovered(self, subscription: Subscription, later: deque[MessageReference], at_most: int) -> int:
         """Dispatch at most ``at_most`` messages sent ``later`` than all retained messages; return their number."""
@@ -155,6 +158,7 @@ class TunedTopic(Topic):
                 self._give(subscription, reference)
         if later and recovery is not None:
             self._recoveries[subscription] = recovery
+        self._context.steps += self._eviction.take_looks() // LOOKS_PER_STEP
         return count
 
     def recovery_over(self, subscription: Subscription) -> None:
@@ -201,7 +205,7 @@ class TunedTopic(Topic):
 
         Only for a policy that limits pending messages and uses no producer flow control.
         """
-        if self._limit is None or self.policy.producer_flow_control:
+        if not self._is_limited or self.policy.producer_flow_control:
             return False
         whole = self.usage.parent
         if whole is None:
@@ -217,7 +221,7 @@ class TunedTopic(Topic):
             _, place = lines[0]
             pending = subscriptions[place].pending
             if pending:
-                self._give_up(subscriptions[place], pending.popleft())
+                self.give_up(subscriptions[place], pending.popleft())
             if pending:
                 heapq.heapreplace(lines, (-len(pending), place))
             else:
@@ -238,34 +242,15 @@ class TunedTopic(Topic):
         pending = subscription.pending
         if self._watch is not None and 1 < subscription.prefetch_size < len(pending):
             self._watch.becomes_slow(subscription)
-        limit = self._limit
-        most = NO_LIMIT if limit is None else limit_of(limit, subscription)
+        most = self._eviction.most(subscription)
         if most == 0 and subscription.started:
             self.release(reference.message)  # without an advisory, as in ActiveMQ: the limit allows no pending message
             return
         pending.append(reference)
         if most > NO_LIMIT:
-            self._cut(
-                subscription, most, 0 if subscription.started or subscription.pulls else subscription.prefetch_size
-            )
+            self._eviction.arrived(subscription, reference, most)
 
-    def _cut(self, subscription: Subscription, most: int, out: int) -> None:
-        """Discard pending messages over the limit. The first ``out`` messages are the prefetch of a consumer not yet
-        started.
-        """
-        pending = subscription.pending
-        if self._perishable and len(pending) - out > min(most, self._expired_mark):
-            self._give_up_expired(subscription, out)
-        while len(pending) - out > most:
-            if out == 0 and self._eviction.takes_oldest:
-                self._give_up(subscription, pending.popleft())
-                continue
-            candidates = list(islice(pending, out, out + MAX_CANDIDATES))
-            victims = [_take(pending, out + place) for place in reversed(self._eviction.victims(candidates))]
-            for reference in reversed(victims):
-                self._give_up(subscription, reference)
-
-    def _give_up(self, subscription: Subscription, reference: MessageReference) -> None:
+    def give_up(self, subscription: Subscription, reference: MessageReference) -> None:
         """Discard a message. Advisories about the loss do not reach ``subscription`` meanwhile.
 
         A discarded advisory causes no further advisory: there would be no end.
@@ -285,15 +270,6 @@ class TunedTopic(Topic):
 
     def note_discarded(self, subscription: Subscription, reference: MessageReference) -> None:
         """Note a message discarded for a slow subscriber; subclasses publish an advisory."""
-
-    def _give_up_expired(self, subscription: Subscription, start: int) -> None:
-        """Discard the oldest expired message, at most one, before unexpired messages."""
-        wall_ms = self._context.wall_ms
-        for place, reference in enumerate(islice(subscription.pending, start, start + MAX_CANDIDATES), start):
-            if reference.message.is_expired(wall_ms):
-                reference.home.expired += 1
-                self._context.dead_letter(_take(subscription.pending, place), "expired")
-                return
 
 
 class KeptRecovery(BrokerDestination):
@@ -356,7 +332,7 @@ class KeptRecovery(BrokerDestination):
             if not message.is_expired(self._context.wall_ms):
                 taken = subscription.dispatched_total - self._dispatched_before
                 reference = MessageReference(self._topic, message.twin(), 0, order, 0)
-                self._topic.give_kept(subscription, reference, taken, self._later_bytes)
+                steps += self._topic.give_kept(subscription, reference, taken, self._later_bytes)
         return steps
 
 
@@ -371,25 +347,3 @@ class ClientIdTopic(TunedTopic):
         self._recipients = chosen.recipients(self._dispatch, self.destination, message, self.subscriptions)
         super().accept(message, sequence)
         self.count_forms(message)
-
-
-def limit_of(limit: PendingLimit, subscription: Subscription) -> int:
-    """Return the limit of pending messages for one consumer, -1 for no limit.
-
-    The policy's limit applies, or a lower limit that the consumer asked for.
-    """
-    most = limit.messages
-    multiplier = limit.multiplier
-    if multiplier is not None:
-        most = int(subscription.prefetch_size * multiplier)
-    own = subscription.info.maximum_pending_messages
-    return own if own > 0 and (most < 0 or own < most) else most
-
-
-def _take(pending: deque[MessageReference], place: int) -> MessageReference:
-    """Remove and return the pending reference at index ``place``."""
-    if place == 0:
-        return pending.popleft()
-    reference = pending[place]
-    del pending[place]
-    return reference

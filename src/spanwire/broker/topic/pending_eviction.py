@@ -1,0 +1,177 @@
+"""The limit of pending messages of a topic's slow consumers, enforced with a bounded number of looks for each message.
+
+The choice of a message to discard may look at a thousand pending messages, for each of thousands of slow consumers.
+Work beyond the looks of one turn is done in later turns, as if the message had come to these consumers later.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from typing import Final, Protocol
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
+from spanwire.broker.topic.message_eviction import MAX_CANDIDATES, Eviction
+
+NO_LIMIT: Final = -1
+MAX_LOOKS: Final = 20_000  # looks at pending messages for one message, and in one slice: some 2 ms
+DISCARD_LOOKS: Final = 10  # looks that one discarded message counts for
+PLACES_PER_LOOK: Final = 64  # places in front of a pending message that one look passes over
+LOOKS_PER_STEP: Final = 100  # looks that count as one step of a connection's requests
+
+
+class Discarding(Protocol):
+    """Discards pending messages of slow consumers."""
+
+    def give_up(self, subscription: Subscription, reference: MessageReference) -> None:
+        """Discard a message that was pending for ``subscription``."""
+        ...
+
+
+class PendingEviction(BrokerDestination):
+    """Discards pending messages over the limit of one topic.
+
+    Also a job of the broker that goes on in later turns; not a destination for messages.
+    """
+
+    def __init__(
+        self, topic: BrokerDestination, tuning: TopicPolicy, discarding: Discarding, context: BrokerContext
+    ) -> None:
+        super().__init__(topic.destination, PolicyEntry(topic.destination), MemoryUsage(0))
+        self._topic: Final[BrokerDestination] = topic
+        self._limit: Final[PendingLimit | None] = tuning.pending_limit
+        self._eviction: Final[Eviction] = Eviction(tuning.eviction, context.formats)
+        self._expired_mark: Final[int] = tuning.eviction.expired_mark
+        self._discarding: Final[Discarding] = discarding
+        self._context: Final[BrokerContext] = context
+        self._overdue: Final[dict[Subscription, int]] = {}  # messages that came meanwhile, at least one
+        self._looks = 0
+        self.perishable = False  # True after a message with an expiration
+
+    def take_looks(self) -> int:
+        """Return the looks since the last call, and begin to count anew: for one message, or for one slice."""
+        looks = self._looks
+        self._looks = 0
+        return looks
+
+    def most(self, subscription: Subscription) -> int:
+        """Return the limit of pending messages for one consumer, `NO_LIMIT` without a limit."""
+        limit = self._limit
+        return NO_LIMIT if limit is None else limit_of(limit, subscription)
+
+    def arrived(self, subscription: Subscription, reference: MessageReference, most: int) -> None:
+        """Discard pending messages over the limit ``most``, now or in a later turn: ``reference`` was appended."""
+        if not self._eviction.takes_oldest:
+            self._eviction.read(reference)
+        if self._overdue:
+            count = self._overdue.get(subscription)
+            if count is not None:
+                self._overdue[subscription] = count + 1
+                return
+        if self._looks >= MAX_LOOKS:
+            self._postpone(subscription, 1)
+        else:
+            self._cut_pending(subscription, most, 1)
+
+    def _postpone(self, subscription: Subscription, count: int) -> None:
+        self._overdue[subscription] = count
+        if not self._context.is_scheduled(self):
+            self._context.schedule(self)
+
+    def work(self) -> bool:
+        """Do one slice of the postponed work and return True while there is more."""
+        self._looks = 0
+        for subscription in list(islice(self._overdue, MAX_LOOKS)):
+            if self._looks >= MAX_LOOKS:
+                break
+            self._looks += 1
+            count = self._overdue.pop(subscription, 0)
+            if not subscription.leaving and not subscription.removed and self._topic in subscription.homes:
+                self._cut_pending(subscription, self.most(subscription), count)
+        self._context.steps += self.take_looks() // LOOKS_PER_STEP
+        return len(self._overdue) > 0
+
+    def _cut_pending(self, subscription: Subscription, most: int, count: int) -> None:
+        out = 0 if subscription.started or subscription.pulls else subscription.prefetch_size
+        if self.cut(subscription, most, out, count) > 0:
+            self._postpone(subscription, 1)
+
+    def cut(self, subscription: Subscription, most: int, out: int, count: int) -> int:
+        """Discard pending messages over the limit ``most`` after ``count`` messages.
+
+        The first ``out`` messages are the prefetch of a consumer not yet started.
+
+        Returns:
+            The number of messages that are still over the limit, because the looks of this turn are used up.
+        """
+        pending = subscription.pending
+        if self.perishable and len(pending) - out > min(most, self._expired_mark):
+            self._give_up_expired(subscription, out, count)
+        over = len(pending) - out - most
+        while over > 0:
+            if out == 0 and self._eviction.takes_oldest:
+                self._give_up(subscription, pending.popleft(), 0)
+            else:
+                self._discard_some(subscription, out, over)
+            over = len(pending) - out - most
+            if self._looks >= MAX_LOOKS:
+                break
+        return over
+
+    def _discard_some(self, subscription: Subscription, out: int, over: int) -> None:
+        pending = subscription.pending
+        candidates = list(islice(pending, out, out + MAX_CANDIDATES))
+        self._looks += self._eviction.looks * len(candidates) + out // PLACES_PER_LOOK
+        at_most = over if len(pending) == out + len(candidates) else 1  # a further one changes the candidates
+        victims = [_take(pending, out + place) for place in reversed(self._eviction.victims(candidates, at_most))]
+        for reference in reversed(victims):
+            self._give_up(subscription, reference, out + len(candidates))
+
+    def _give_up(self, subscription: Subscription, reference: MessageReference, place: int) -> None:
+        self._looks += DISCARD_LOOKS + place // PLACES_PER_LOOK
+        self._discarding.give_up(subscription, reference)
+
+    def _give_up_expired(self, subscription: Subscription, start: int, at_most: int) -> None:
+        """Discard the oldest expired messages before unexpired ones, at most one for each message that came."""
+        wall_ms = self._context.wall_ms
+        found: list[int] = []
+        looks = 0
+        for reference in islice(subscription.pending, start, start + MAX_CANDIDATES):
+            if reference.message.is_expired(wall_ms):
+                found.append(start + looks)
+                if len(found) == at_most:
+                    break
+            looks += 1
+        self._looks += looks + start // PLACES_PER_LOOK
+        expired = [_take(subscription.pending, place) for place in reversed(found)]
+        for reference in reversed(expired):
+            self._looks += DISCARD_LOOKS
+            reference.home.expired += 1
+            self._context.dead_letter(reference, "expired")
+
+
+def limit_of(limit: PendingLimit, subscription: Subscription) -> int:
+    """Return the limit of pending messages for one consumer, -1 for no limit.
+
+    The policy's limit applies, or a lower limit that the consumer asked for.
+    """
+    most = limit.messages
+    multiplier = limit.multiplier
+    if multiplier is not None:
+        most = int(subscription.prefetch_size * multiplier)
+    own = subscription.info.maximum_pending_messages
+    return own if own > 0 and (most < 0 or own < most) else most
+
+
+def _take(pending: deque[MessageReference], place: int) -> MessageReference:
+    """Remove and return the pending reference at index ``place``."""
+    if place == 0:
+        return pending.popleft()
+    reference = pending[place]
+    del pending[place]
+    return reference

@@ -1,0 +1,183 @@
+"""Slow consumers of one topic, so many that their pending messages are looked at in several turns."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.topic_policy import (
+    FIXED_COUNT,
+    LOWEST_PRIORITY,
+    OLDEST,
+    UNIQUE_PROPERTY,
+    EvictionPolicy,
+    PendingLimit,
+    RecoveryPolicy,
+    TopicPolicy,
+)
+from spanwire.broker.topic.message_eviction import MAX_CANDIDATES, Eviction
+from spanwire.broker.topic.pending_eviction import DISCARD_LOOKS, LOOKS_PER_STEP, MAX_LOOKS
+from spanwire.model.destination import TOPIC, Destination
+from tests.support.dialogue.broker_dialogue import Listener, Stage
+from tests.support.dialogue.text_format import text_message, text_of
+
+T: Final = "topic://T"
+LIMIT: Final = 400
+KINDS: Final = (LOWEST_PRIORITY, UNIQUE_PROPERTY)
+MANY: Final = 2 * MAX_LOOKS // LIMIT
+ONE_LOOK: Final = 5 * MAX_CANDIDATES + MAX_CANDIDATES * (DISCARD_LOOKS + MAX_CANDIDATES // 64)  # at one consumer
+
+
+def evicting(kind: str, limit: int = LIMIT, **more: RecoveryPolicy | int) -> Stage:
+    mark = more.get("expired_mark", 1_000)
+    recovery = more.get("recovery")
+    assert isinstance(mark, int) and not isinstance(recovery, int)
+    tuning = TopicPolicy(
+        recovery=recovery, pending_limit=PendingLimit(limit), eviction=EvictionPolicy(kind, "stock", expired_mark=mark)
+    )
+    return Stage(PolicyEntry(Destination(TOPIC, ">"), topic=tuning))
+
+
+def slow_consumers(stage: Stage, count: int, destination: str = T) -> list[Listener]:
+    peer = stage.peer("slow")
+    return [peer.consumes(destination, prefetch=1) for _ in range(count)]
+
+
+def sends(stage: Stage, start: int, end: int) -> None:
+    """Messages of changing priority; each tenth has a property that only the one thirty before it has, too."""
+    producer = stage.peer(f"p{start}")
+    for number in range(start, end):
+        stock: dict[str, object] = {"stock": str(number % 30 if number % 10 == 0 else number)}
+        producer.sends(
+            T, str(number), priority=number * 7 % 10, properties=stock, timestamp_ms=number + 1, persistent=False
+        )
+
+
+def pending(listener: Listener) -> list[str]:
+    return [text_of(reference.message) for reference in listener.subscription.pending]
+
+
+def runs(stage: Stage) -> int:
+    turns = 0
+    while stage.broker.next_timeout() == 0.0:
+        before = stage.broker.steps
+        stage.runs()
+        assert stage.broker.steps - before <= 2 + (MAX_LOOKS + ONE_LOOK) // LOOKS_PER_STEP
+        turns += 1
+    return turns
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pending_messages_of_many_slow_consumers_are_looked_at_in_slices(kind: str) -> None:
+    alone = evicting(kind)
+    (single,) = slow_consumers(alone, 1)
+    stage = evicting(kind)
+    listeners = slow_consumers(stage, MANY)
+    sends(stage, 0, LIMIT + 1)
+    assert {len(pending(listener)) for listener in listeners} == {LIMIT}
+    before = stage.broker.steps
+    sends(stage, LIMIT + 1, LIMIT + 2)
+    assert stage.broker.steps - before <= 4 + MANY // 16 + (MAX_LOOKS + ONE_LOOK) // LOOKS_PER_STEP
+    lengths = [len(pending(listener)) for listener in listeners]
+    assert lengths[0] <= LIMIT < lengths[-1]
+    assert runs(stage) >= 1
+    sends(alone, 0, LIMIT + 2)
+    assert [pending(listener) for listener in listeners] == [pending(single)] * MANY
+
+
+def test_messages_that_come_while_others_are_looked_at_leave_what_one_after_the_other_would_leave() -> None:
+    alone = evicting(LOWEST_PRIORITY)
+    (single,) = slow_consumers(alone, 1)
+    stage = evicting(LOWEST_PRIORITY)
+    listeners = slow_consumers(stage, MANY)
+    sends(stage, 0, LIMIT + 40)
+    assert len(pending(listeners[-1])) > LIMIT
+    runs(stage)
+    sends(alone, 0, LIMIT + 40)
+    assert [pending(listener) for listener in listeners] == [pending(single)] * MANY
+
+
+def test_more_messages_than_one_turn_discards_are_discarded_in_the_end() -> None:
+    count = MAX_LOOKS // DISCARD_LOOKS // 2
+    stage = evicting(OLDEST, limit=2)
+    peers = [stage.peer(f"c{number}") for number in range(1 + 2 * count // 1_000)]
+    started = [peers[number // 1_000].consumes(T, prefetch=1) for number in range(count)]
+    announced = [peers[-1 - number // 1_000].announces(T, prefetch=1) for number in range(count)]
+    sends(stage, 0, 8)
+    assert len(pending(announced[-1])) > 3
+    runs(stage)
+    assert {tuple(pending(listener)) for listener in started} == {("6", "7")}
+    assert {tuple(pending(listener)) for listener in announced} == {("0", "6", "7")}
+
+
+def test_a_consumer_that_takes_its_messages_before_its_turn_loses_none() -> None:
+    stage = evicting(LOWEST_PRIORITY)
+    last = slow_consumers(stage, MANY)[-1]
+    sends(stage, 0, LIMIT + 2)
+    assert len(pending(last)) == LIMIT + 1
+    last.acknowledges("0")
+    last.peer.flushes()
+    runs(stage)
+    assert len(pending(last)) == LIMIT
+    assert sorted([*pending(last), *last.out], key=int) == [str(number) for number in range(LIMIT + 2)]
+
+
+@pytest.mark.parametrize("wildcard", [False, True])
+def test_consumers_and_topics_that_go_before_their_turn_leave_nothing_behind(wildcard: bool) -> None:
+    stage = evicting(UNIQUE_PROPERTY)
+    listeners = slow_consumers(stage, MANY, "topic://*" if wildcard else T)
+    sends(stage, 0, LIMIT + 2)
+    assert len(pending(listeners[-1])) > LIMIT
+    listeners[-1].leaves()
+    runs(stage)
+    assert {len(pending(listener)) <= LIMIT for listener in listeners} == {True}
+    sends(stage, LIMIT + 2, LIMIT + 3)
+    listeners[0].peer.leaves()
+    runs(stage)
+    assert stage.memory() == 0
+    assert not stage.broker._context.has_jobs()
+
+
+def test_expired_messages_go_first_also_in_a_later_turn() -> None:
+    stage = evicting(LOWEST_PRIORITY, expired_mark=2)
+    listeners = slow_consumers(stage, MANY)
+    sends(stage, 0, LIMIT - 1)
+    expiry = stage.now.wall_ms + 100
+    stage.peer("e").sends(T, "e 1", "e 2", priority=9, expiration_ms=expiry, persistent=False)
+    stage.waits(1.0)
+    sends(stage, LIMIT - 1, LIMIT + 1)
+    runs(stage)
+    assert {tuple(pending(listener)) for listener in listeners} == {tuple(str(n) for n in range(1, LIMIT + 1))}
+    assert stage.view(T).expired == 2 * MANY
+
+
+def test_kept_messages_of_a_late_consumer_are_looked_at_in_slices() -> None:
+    stage = evicting(LOWEST_PRIORITY, recovery=RecoveryPolicy(FIXED_COUNT, 10_000))
+    sends(stage, 0, 3 * LIMIT)
+    late = stage.peer("late").consumes(T, prefetch=1, retroactive=True)
+    assert runs(stage) >= LIMIT * LIMIT // MAX_LOOKS
+    assert len(pending(late)) == LIMIT
+
+
+@given(priorities=st.lists(st.integers(0, 9), min_size=1, max_size=40), over=st.integers(1, 20))
+def test_several_victims_at_once_are_those_that_one_after_the_other_would_be(priorities: list[int], over: int) -> None:
+    home = BrokerDestination(Destination(TOPIC, "T"), PolicyEntry(Destination(TOPIC, "T")), MemoryUsage(0))
+    waiting: list[MessageReference] = []
+    for number, priority in enumerate(priorities):
+        message = text_message(Destination(TOPIC, "T"), number, b"x", priority=priority)
+        waiting.append(MessageReference(home, message, 0, number, 0))
+    for kind in (OLDEST, LOWEST_PRIORITY):
+        eviction = Eviction(EvictionPolicy(kind), None)
+        left = list(waiting)
+        for _ in range(min(over, len(waiting))):
+            (victim,) = eviction.victims(left, 1)
+            del left[victim]
+        together = eviction.victims(waiting, over)
+        assert left == [reference for place, reference in enumerate(waiting) if place not in together]
+        assert together == sorted(together)
