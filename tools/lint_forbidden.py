@@ -5,7 +5,9 @@
 | src, tools, examples | what turns data into code or objects: pickle and its kin, eval, exec, yaml.load, a shell |
 | src, tools, examples | importing a module by name, except in `src/spanwire/registry.py` |
 | src, tools, examples | a handler for all exceptions that does nothing |
-| src | words that mark unfinished work; modules over 600 lines, generated ones over 8,000 |
+| src | words that mark unfinished work; modules over 500 lines, but for `LONG_MODULES`; generated ones over 8,000 |
+| src | an identifier with a word that another one has replaced (`tools/retired_words.py`) |
+| pyproject.toml | a module that stands by itself in a list of packages, but for `SINGLE_MODULES` |
 | src | abc.ABC: compiled subclasses share its cache, so that isinstance lies about them; abstractmethod alone will do |
 | compiled packages | one name for exceptions of two types in a function: the variable gets the first type |
 | src, tools | a docstring that begins with a question word (`tools/prose.py`), outside of `UNREVISED` |
@@ -27,22 +29,59 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tools.prose import begins_with_riddle, docstrings  # noqa: E402 -- runs as a script, too
+from tools.retired_words import retired_in  # noqa: E402
 
-MAX_MODULE_LINES: Final = 600
-UNREVISED: Final = tuple(
-    f"src/spanwire/{package}"
-    for package in (
-        "service/network_lint/",
-        "stores/journal/",
+MAX_MODULE_LINES: Final = 500
+LONG_MODULES: Final = tuple(
+    f"src/spanwire/{module}.py"
+    for module in (
+        "broker/advisories/advisory_topics",
+        "broker/broker",
+        "client/aio/core_connection",
+        "client/blocking/core_connection",
+        "client/protocol/connection",
+        "protocols/openwire/broker_connection",
+        "protocols/stomp/broker_connection",
+        "stores/journal/index/index",
+        "stores/journal/journal",
     )
+)  # fmt: skip -- modules over the limit that are still to be divided; the list only gets shorter
+UNREVISED: Final = tuple(
+    f"src/spanwire/{package}" for package in ("stores/journal/",)
 )  # fmt: skip -- packages whose docstrings are still to be rewritten; the list only gets shorter
+SINGLE_MODULES: Final = frozenset(
+    {
+        "src/spanwire/_build.py",  # the version of the build, in no package
+        *(
+            f"src/spanwire/{module}.py"
+            for module in (
+                "client/ports",
+                "discovery/address",
+                "discovery/agent_settings",
+                "discovery/beacon",
+                "discovery/composite",
+                "discovery/group",
+                "discovery/reconnect",
+                "discovery/sightings",
+                "discovery/static",
+                "network/bridge_statistics",
+                "network/plan",
+                "network/settings",
+                "protocols/octet_errors",
+                "protocols/octets",
+                "protocols/primitive_map",
+            )
+        ),
+    }
+)  # fmt: skip -- modules that pyproject.toml lists beside packages; the list only gets shorter
 SEPARATOR: Final = re.compile(r"\s*#( ?[-=]{2,}( .*)?| .*[-=]{4,})$")
 MAX_GENERATED_LINES: Final = 8000  # all generated modules together
 GENERATED: Final = ("_marshallers.py",)
@@ -315,8 +354,8 @@ def check_module(path: str, text: str, tree: ast.Module, known: frozenset[str]) 
     """Return the faults of a parsed module; ``known`` are the `verdicts` of the whole project."""
     faults = Faults(path, known)
     faults.visit(tree)
-    found = faults.found + uncollected(path, tree)
-    lines = text.split("\n")
+    found = faults.found + uncollected(path, tree) + list(retired_in(path, tree))
+    lines = text.splitlines()
     found += [
         (number, "a separator of chapters: divide the class or the module, or leave it out")
         for number, line in enumerate(lines, start=1)
@@ -336,7 +375,7 @@ def check_module(path: str, text: str, tree: ast.Module, known: frozenset[str]) 
             word = UNFINISHED.search(line)
             if word:
                 found.append((number, f"unfinished: {word.group()}"))
-        if len(lines) > MAX_MODULE_LINES and not path.endswith(GENERATED):
+        if len(lines) > MAX_MODULE_LINES and not path.endswith(GENERATED) and path not in LONG_MODULES:
             found.append((len(lines), f"{len(lines)} lines: split the module ({MAX_MODULE_LINES} at most)"))
     return [f"{path}:{line}: {what}" for line, what in sorted(found)]
 
@@ -347,9 +386,37 @@ def generated_lines(root: Path) -> int:
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in modules)
 
 
+def single_modules(document: dict[str, Any]) -> list[str]:
+    """Return the modules that the lists of pyproject.toml name by themselves.
+
+    A module that shares the rules of a package belongs into that package: a list of modules is out of date with the
+    next module.
+    """
+    tool = document["tool"]
+    patterns = tool["hatch"]["build"]["targets"]["wheel"]["hooks"]["mypyc"]["include"]
+    single = [pattern.lstrip("/") for pattern in patterns if not pattern.endswith("*.py")]
+    for contract in tool["importlinter"]["contracts"]:
+        for key in ("source_modules", "forbidden_modules", "modules"):
+            for name in contract.get(key, []):
+                path = f"src/{name.replace('.', '/')}.py"
+                if (ROOT / path).is_file():
+                    single.append(path)
+    return single
+
+
+def check_project(document: dict[str, Any]) -> list[str]:
+    """Return the faults of pyproject.toml."""
+    return [
+        f"pyproject.toml: {path} stands by itself: move it to the package whose rules it shares"
+        for path in single_modules(document)
+        if path not in SINGLE_MODULES
+    ]
+
+
 def check_tree(root: Path) -> list[str]:
     """All faults of the project under `root`."""
-    faults: list[str] = []
+    project = root / "pyproject.toml"
+    faults = check_project(tomllib.loads(project.read_text("utf-8"))) if project.exists() else []
     texts = {
         path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
         for folder in ("src", "tools", "examples", "tests")

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tools.lint_forbidden import MAX_GENERATED_LINES, MAX_MODULE_LINES, check_source, check_tree
+from tools.lint_forbidden import (
+    LONG_MODULES,
+    MAX_GENERATED_LINES,
+    MAX_MODULE_LINES,
+    check_project,
+    check_source,
+    check_tree,
+)
 
 MODULE = "src/spanwire/broker/queue/queue.py"
 
@@ -91,9 +99,48 @@ def test_only_the_registry_imports_by_name() -> None:
     assert len(check_source("src/spanwire/cli/main.py", text)) == 1
 
 
-def test_a_module_may_have_six_hundred_lines_and_not_one_more() -> None:
-    assert check_source(MODULE, "\n".join(["x = 1"] * MAX_MODULE_LINES)) == []
-    assert len(check_source(MODULE, "\n".join(["x = 1"] * (MAX_MODULE_LINES + 1)))) == 1
+def test_a_module_has_five_hundred_lines_at_most() -> None:
+    assert MAX_MODULE_LINES == 500
+    assert check_source(MODULE, "x = 1\n" * MAX_MODULE_LINES) == []
+    assert len(check_source(MODULE, "x = 1\n" * (MAX_MODULE_LINES + 1))) == 1
+
+
+def test_only_listed_modules_are_longer() -> None:
+    text = "x = 1\n" * (MAX_MODULE_LINES + 1)
+    assert [check_source(path, text) for path in LONG_MODULES] == [[]] * len(LONG_MODULES)
+
+
+@pytest.mark.parametrize(
+    "contract",
+    [
+        {"source_modules": ["spanwire.broker.broker"]},
+        {"source_modules": ["spanwire.model"], "forbidden_modules": ["socket", "spanwire.broker.broker"]},
+        {"modules": ["spanwire.broker.broker"]},
+    ],
+)
+def test_a_single_module_in_an_import_contract_is_found(contract: dict[str, list[str]]) -> None:
+    faults = check_project(project(["/src/spanwire/model/**/*.py"], [contract]))
+    assert [fault.split(" stands")[0] for fault in faults] == ["pyproject.toml: src/spanwire/broker/broker.py"]
+
+
+def test_a_single_module_in_the_list_of_compiled_packages_is_found() -> None:
+    faults = check_project(project(["/src/spanwire/broker/broker.py", "/src/spanwire/model/**/*.py"], []))
+    assert [fault.split(" stands")[0] for fault in faults] == ["pyproject.toml: src/spanwire/broker/broker.py"]
+
+
+def test_packages_in_the_lists_of_the_project_are_no_fault() -> None:
+    contracts = [{"source_modules": ["spanwire.broker"]}, {"layers": ["spanwire.cli"]}]
+    assert check_project(project(["/src/spanwire/_build.py", "/src/spanwire/network/*.py"], contracts)) == []
+
+
+def project(compiled: list[str], contracts: list[dict[str, list[str]]]) -> dict[str, Any]:
+    hooks = {"mypyc": {"include": compiled}}
+    return {
+        "tool": {
+            "hatch": {"build": {"targets": {"wheel": {"hooks": hooks}}}},
+            "importlinter": {"contracts": contracts},
+        }
+    }
 
 
 def test_a_test_may_not_be_marked_as_skipped_or_failing() -> None:
