@@ -118,7 +118,7 @@ def _repair_on(disk: Disk, options: argparse.Namespace) -> int:
     lost = [f"  {line.lost} of {escaped(line.name)}" for line in inspection.lines if line.lost]
     if lost:
         sys.stdout.write("lost messages, as far as known:\n" + "\n".join(lost) + "\n")
-    if inspection.loses and not options.yes:
+    if inspection.has_loss and not options.yes:
         raise StoreError("some data cannot be saved; nothing was changed, add --yes to save the rest")
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
     quarantine_directory = repairing.make_quarantine(options.directory, now)

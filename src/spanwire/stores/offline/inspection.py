@@ -63,9 +63,9 @@ class Inspection:
     live_bytes: int = 0
 
     @property
-    def loses(self) -> bool:
+    def has_loss(self) -> bool:
         """True if a repair loses data."""
-        return any(finding.loses for finding in self.findings)
+        return any(finding.has_loss for finding in self.findings)
 
 
 class FormatNames:
@@ -93,7 +93,7 @@ def inspect(disk: Disk, formats: MessageFormats, progress: Progress) -> Inspecti
         return found
     salvage = Salvage(disk, FormatNames(formats))
     found.salvage = salvage
-    while salvage.look():
+    while salvage.scan_next():
         progress("segments", salvage.done_bytes, salvage.total_bytes)
     contents = StoreContents(salvage.disk)
     _read_messages(contents, formats, salvage, found, progress)
@@ -137,7 +137,7 @@ def _read_messages(
     if total:
         progress("messages", total, total)
     for place, text in unreadable:
-        salvage.lose(*place, text)
+        salvage.give_up_record(*place, text)
 
 
 def _check_summaries(disk: Disk, contents: StoreContents, salvage: Salvage) -> None:

@@ -25,7 +25,7 @@ from spanwire.stores.journal.segments.record import (
 from spanwire.stores.salvage.segment_scan import Hole
 
 MESSAGES: Final = (MESSAGE, REFERENCE, MOVED)
-WORDS: Final = {
+KIND_NAMES: Final = {
     MESSAGE: "message",
     REFERENCE: "message",
     MOVED: "message",
@@ -45,20 +45,20 @@ OF_ONE_MESSAGE: Final = (MESSAGE, REFERENCE, MOVED, REMOVAL, CANCELLED, REDELIVE
 
 
 class Finding:
-    """A fault: a file, the offset of a byte (-1 for the whole file), a text. ``loses`` is True if data is lost."""
+    """A fault: a file, the offset of a byte (-1 for the whole file), a text. ``has_loss`` is True if data is lost."""
 
-    __slots__ = ("loses", "name", "offset", "text")
+    __slots__ = ("has_loss", "name", "offset", "text")
 
-    def __init__(self, name: str, offset: int, text: str, loses: bool) -> None:
+    def __init__(self, name: str, offset: int, text: str, has_loss: bool) -> None:
         self.name: Final[str] = name
         self.offset: Final[int] = offset
         self.text: Final[str] = text
-        self.loses: Final[bool] = loses
+        self.has_loss: Final[bool] = has_loss
 
     def line(self) -> str:
         """Return file, byte and text in one line."""
-        where = f" at byte {self.offset}" if self.offset >= 0 else ""
-        return f"{self.name}{where}: {self.text}"
+        location = f" at byte {self.offset}" if self.offset >= 0 else ""
+        return f"{self.name}{location}: {self.text}"
 
 
 def hole_finding(name: str, hole: Hole, names: dict[int, bytes]) -> Finding:
@@ -68,13 +68,13 @@ def hole_finding(name: str, hole: Hole, names: dict[int, bytes]) -> Finding:
     elif hole.kind == BATCH:
         text = "the head of a batch is damaged"
     else:
-        text = f"a record's checksum does not hold: {_lost(hole, names)}"
+        text = f"a record's checksum does not hold: {_lost_record(hole, names)}"
     return Finding(name, hole.offset, text, hole.kind != BATCH)
 
 
-def _lost(hole: Hole, names: dict[int, bytes]) -> str:
-    word = WORDS.get(hole.kind, f"a record of kind {hole.kind}")
+def _lost_record(hole: Hole, names: dict[int, bytes]) -> str:
+    kind_name = KIND_NAMES.get(hole.kind, f"a record of kind {hole.kind}")
     if hole.kind not in OF_ONE_MESSAGE:
-        return word
+        return kind_name
     name = names.get(hole.number, b"").decode("utf-8", "replace")
-    return f"{word} {hole.sequence} of {name or f'destination {hole.number}'}"
+    return f"{kind_name} {hole.sequence} of {name or f'destination {hole.number}'}"

@@ -37,43 +37,43 @@ def crc_table() -> list[int]:
 _TABLE: Final = crc_table()
 
 
-def begun_with(data: bytes, crc: int) -> int:
+def initial_crc(data: bytes, crc: int) -> int:
     """Return the ``value`` for which ``crc32(data, value)`` is ``crc``."""
     by_top: dict[int, int] = {}
     for number, value in enumerate(_TABLE):
         by_top[value >> 24] = number
     state = crc ^ CRC_MASK
-    for place in range(len(data) - 1, -1, -1):
+    for index in range(len(data) - 1, -1, -1):
         number = by_top[state >> 24]
-        state = ((state ^ _TABLE[number]) << 8 | number ^ data[place]) & CRC_MASK
+        state = ((state ^ _TABLE[number]) << 8 | number ^ data[index]) & CRC_MASK
     return state ^ CRC_MASK
 
 
 def lost_seed(data: bytes) -> int:
     """Return the seed of the segment in ``data``; -1 unless two records agree."""
     view = memoryview(data)
-    at = data.find(BATCH_MAGIC)
+    marker = data.find(BATCH_MAGIC)
     for _ in range(MAX_HEADS):
-        if at < 0:
+        if marker < 0:
             return -1
-        offset = at - HEADER_SIZE
-        following = offset + BATCH_HEAD_SIZE
-        if offset >= SEGMENT_HEADER_SIZE and offset & 7 == 0 and following <= len(data):
+        offset = marker - HEADER_SIZE
+        next_record = offset + BATCH_HEAD_SIZE
+        if offset >= SEGMENT_HEADER_SIZE and offset & 7 == 0 and next_record <= len(data):
             crc = int.from_bytes(data[offset : offset + 4], "little")
-            seed = (begun_with(data[offset + 4 : following], crc) - offset) & CRC_MASK
-            if read_record(view, following, len(data), seed, following) is not None:
+            seed = (initial_crc(data[offset + 4 : next_record], crc) - offset) & CRC_MASK
+            if read_record(view, next_record, len(data), seed, next_record) is not None:
                 return seed
-        at = data.find(BATCH_MAGIC, at + 1)
+        marker = data.find(BATCH_MAGIC, marker + 1)
     return -1
 
 
 def store_id_for(seed: int, number: int, hint: bytes) -> bytes:
     """Return a store id under which segment ``number`` has ``seed``. The id begins as ``hint`` does, or with zeros."""
-    first = (hint + bytes(STORE_ID_SIZE))[: STORE_ID_SIZE - FREE_BYTES]
-    wanted = begun_with(number.to_bytes(8, "little"), seed ^ segment_seed_mask(number))
-    before = crc32(first) ^ CRC_MASK
-    after = begun_with(bytes(FREE_BYTES), wanted) ^ CRC_MASK
-    return first + (before ^ after).to_bytes(FREE_BYTES, "little")
+    prefix = (hint + bytes(STORE_ID_SIZE))[: STORE_ID_SIZE - FREE_BYTES]
+    target_crc = initial_crc(number.to_bytes(8, "little"), seed ^ segment_seed_mask(number))
+    crc_before = crc32(prefix) ^ CRC_MASK
+    crc_after = initial_crc(bytes(FREE_BYTES), target_crc) ^ CRC_MASK
+    return prefix + (crc_before ^ crc_after).to_bytes(FREE_BYTES, "little")
 
 
 def segment_seed_mask(number: int) -> int:

@@ -19,7 +19,7 @@ from spanwire.stores.journal.recovery.checkpoint import (
     restore_destination,
 )
 from spanwire.stores.journal.segments.disk_port import Disk
-from spanwire.stores.journal.segments.patches import PatchedDisk, PatchedFile, read_what_can_be
+from spanwire.stores.journal.segments.patches import PatchedDisk, PatchedFile, read_or_zeros
 from spanwire.stores.journal.segments.record import (
     BODY,
     CANCELLED,
@@ -53,7 +53,7 @@ from spanwire.stores.salvage.findings import Finding, hole_finding
 from spanwire.stores.salvage.segment_files import UNKNOWN_VERSION, SegmentFile, SegmentFiles
 from spanwire.stores.salvage.segment_scan import Hole, SegmentScan, filler_header
 
-OF_A_LINE: Final = (MESSAGE, REMOVAL, CANCELLED, REDELIVERY, DESTINATION_REMOVED, REFERENCE, MOVED)
+OF_A_DESTINATION: Final = (MESSAGE, REMOVAL, CANCELLED, REDELIVERY, DESTINATION_REMOVED, REFERENCE, MOVED)
 LOST_NAME: Final = "queue://SPANWIRE.RECOVERED."
 
 
@@ -66,16 +66,38 @@ class MessageNames(Protocol):
 
 
 class Salvage:
-    """The plan of a repair. Call `look` until it returns False; then the attributes are complete.
+    """The plan of a repair. Call `scan_next` until it returns False; then the attributes are complete.
 
     ``findings`` are all faults, ``holes`` the ranges of lost records. ``patched`` are the files to write, by name,
     ``unused`` the files to remove. ``done_bytes`` of ``total_bytes`` have been read.
     """
 
-    __slots__ = ("_checkpoint", "_checkpoint_of", "_disk", "_dropped", "_floor", "_high", "_is_closed", "_known",
-                 "_names", "_numbers", "_ports", "_previous", "_sizes", "_sources", "_store_id", "done_bytes",
-                 "findings", "holes", "newest", "patched", "seeds", "total_bytes", "unused",
-                 "warnings")  # fmt: skip
+    __slots__ = (
+        "_all_names",
+        "_checkpoint",
+        "_checkpoint_of",
+        "_disk",
+        "_dropped",
+        "_floor",
+        "_high",
+        "_is_closed",
+        "_numbers",
+        "_ports",
+        "_present_names",
+        "_previous",
+        "_sizes",
+        "_sources",
+        "_store_id",
+        "done_bytes",
+        "findings",
+        "holes",
+        "newest",
+        "patched",
+        "seeds",
+        "total_bytes",
+        "unused",
+        "warnings",
+    )
 
     def __init__(self, disk: Disk, ports: MessageNames) -> None:
         """Assign the files to segments.
@@ -90,8 +112,8 @@ class Salvage:
         self._sources: Final[dict[int, SegmentFile]] = files.by_number
         self._numbers: Final[list[int]] = sorted(files.by_number)
         self._store_id: Final[bytes] = files.store_id
-        self._known: dict[int, bytes] = {}  # names of destinations by number at the present record
-        self._names: dict[int, bytes] | None = None  # names from all segments
+        self._present_names: dict[int, bytes] = {}  # names of destinations by number at the present record
+        self._all_names: dict[int, bytes] | None = None  # names from all segments
         self._high: Final[dict[int, int]] = {}
         self._floor = 0
         self._checkpoint: Checkpoint | None = None
@@ -120,19 +142,19 @@ class Salvage:
                 hidden.add(name)
         return PatchedDisk(self._disk, self.patched, hidden)
 
-    def look(self) -> bool:
+    def scan_next(self) -> bool:
         """Read the next segment; return False if all segments were read before."""
         if not self._numbers:
             return False
         number = self._numbers.pop(0)
         source = self._sources[number]
-        self._look_at(source, len(self._numbers) == 0)
+        self._scan_segment(source, len(self._numbers) == 0)
         self.done_bytes += source.size
         if not self._numbers:
             self._close()
         return True
 
-    def lose(self, number: int, offset: int, length: int, text: str) -> None:
+    def give_up_record(self, number: int, offset: int, length: int, text: str) -> None:
         """Give up the good record at ``offset`` of segment ``number``: its ``length`` payload bytes are unreadable."""
         name = segment_name(number)
         self.findings.append(Finding(name, offset, text, True))
@@ -167,7 +189,7 @@ class Salvage:
 
     # The segments in order
 
-    def _look_at(self, source: SegmentFile, is_last: bool) -> None:
+    def _scan_segment(self, source: SegmentFile, is_last: bool) -> None:
         number = source.number
         name = segment_name(number)
         if name in self.unused:
@@ -202,11 +224,11 @@ class Salvage:
             return self._disk.read(source.name, 0, source.size)
         except OSError as error:
             self.findings.append(Finding(source.name, -1, f"the disk cannot read it: {error.strerror or error}", True))
-            return read_what_can_be(self._disk, source.name, 0, source.size)
+            return read_or_zeros(self._disk, source.name, 0, source.size)
 
     def _name_holes(self, name: str, scan: SegmentScan) -> None:
         for hole in scan.holes:
-            self.findings.append(hole_finding(name, hole, self._known))
+            self.findings.append(hole_finding(name, hole, self._present_names))
             self.holes.append(hole)
 
     def _plan(self, source: SegmentFile, scan: SegmentScan, is_last: bool) -> None:
@@ -247,7 +269,7 @@ class Salvage:
                     has_body = False  # the missing bytes may have held another body
                 cursor = record.end
                 if record.kind == CHECKPOINT:
-                    listing = self._take_checkpoint(scan, record, region.whole)
+                    listing = self._apply_checkpoint(scan, record, region.is_whole)
                 elif record.kind == BODY or record.kind == MOVED_BODY:
                     has_body = True
                 elif record.kind == REFERENCE and not has_body:
@@ -257,34 +279,34 @@ class Salvage:
                         Hole(scan.number, record.offset, size, REFERENCE, record.destination, record.sequence)
                     )
                 else:
-                    self._take(scan, record, listing)
+                    self._apply_record(scan, record, listing)
             if listing is not None:
-                self._known = listing
+                self._present_names = listing
 
-    def _take(self, scan: SegmentScan, record: Record, listing: dict[int, bytes] | None) -> None:
+    def _apply_record(self, scan: SegmentScan, record: Record, listing: dict[int, bytes] | None) -> None:
         kind = record.kind
         if kind == DESTINATION:
-            self._known[record.destination] = scan.payload(record)
+            self._present_names[record.destination] = scan.payload(record)
             self._note_high(record.destination, record.sequence)
             if listing is not None:
                 listing[record.destination] = scan.payload(record)
         elif kind == SEGMENT_DROPPED:
             self._dropped.add(record.sequence)
         elif kind == TRANSFER:
-            self._take_transfer(scan, record)
-        elif kind in OF_A_LINE:
+            self._apply_transfer(scan, record)
+        elif kind in OF_A_DESTINATION:
             self._check_owner(scan, record)
 
-    def _take_transfer(self, scan: SegmentScan, record: Record) -> None:
+    def _apply_transfer(self, scan: SegmentScan, record: Record) -> None:
         runs = decode_transfer(scan.payload(record))
         if runs is None:
             scan.drop(record)
-        elif self._knows(scan, record, runs.source) and self._knows(scan, record, record.destination):
+        elif self._ensure_name(scan, record, runs.source) and self._ensure_name(scan, record, record.destination):
             self._note_high(record.destination, record.sequence + runs.count - 1)
-            for place, first in enumerate(runs.firsts):
-                self._note_high(runs.source, first + runs.counts[place] - 1)
+            for index, first in enumerate(runs.firsts):
+                self._note_high(runs.source, first + runs.counts[index] - 1)
 
-    def _take_checkpoint(self, scan: SegmentScan, record: Record, is_whole: bool) -> dict[int, bytes] | None:
+    def _apply_checkpoint(self, scan: SegmentScan, record: Record, is_whole: bool) -> dict[int, bytes] | None:
         """Return an empty list for the destinations of the check-point, or None if the list has holes."""
         checkpoint = decode_checkpoint(scan.payload(record))
         if checkpoint is None or not is_whole:
@@ -301,35 +323,35 @@ class Salvage:
             self._high[number] = sequence
 
     def _check_owner(self, scan: SegmentScan, record: Record) -> None:
-        if self._knows(scan, record, record.destination):
+        if self._ensure_name(scan, record, record.destination):
             self._note_high(record.destination, record.sequence)
             if record.kind == DESTINATION_REMOVED:
-                del self._known[record.destination]
+                del self._present_names[record.destination]
 
-    def _knows(self, scan: SegmentScan, record: Record, number: int) -> bool:
+    def _ensure_name(self, scan: SegmentScan, record: Record, number: int) -> bool:
         """Find or restore the name of destination ``number`` in ``record``. Drop the record and return False without
         success.
         """
-        if number not in self._known:
-            name = self._name_of(scan, number)
+        if number not in self._present_names:
+            name = self._find_name(scan, number)
             if not scan.insert(record.offset, DESTINATION, number, 0, name):
                 scan.drop(record)
                 self.findings.append(
                     Finding(segment_name(scan.number), record.offset, f"nobody knows destination {number}", True)
                 )
                 return False
-            self._known[number] = name
+            self._present_names[number] = name
         return True
 
-    def _name_of(self, scan: SegmentScan, number: int) -> bytes:
+    def _find_name(self, scan: SegmentScan, number: int) -> bytes:
         """Return the name of a destination whose record is lost."""
-        names = self._names
+        names = self._all_names
         if names is None:
-            names = self._all_names()
-            self._names = names
-        found = names.get(number)
-        if found is not None:
-            return found
+            names = self._read_all_names()
+            self._all_names = names
+        known_name = names.get(number)
+        if known_name is not None:
+            return known_name
         for region in scan.regions:
             for other in region.records:
                 if other.destination == number and other.kind == MESSAGE:
@@ -339,10 +361,10 @@ class Salvage:
                         return name.encode("utf-8", "surrogatepass")
         return f"{LOST_NAME}{number}".encode()
 
-    def _all_names(self) -> dict[int, bytes]:
+    def _read_all_names(self) -> dict[int, bytes]:
         names: dict[int, bytes] = {}
         for source in self._sources.values():
-            data = read_what_can_be(self._disk, source.name, 0, source.size)
+            data = read_or_zeros(self._disk, source.name, 0, source.size)
             scan = SegmentScan(source.number, data, segment_seed(self._store_id, source.number))
             for region in scan.regions:
                 for record in region.records:
@@ -381,7 +403,7 @@ class Salvage:
         index.floor = self._floor
         for high in self._high.values():
             index.floor = max(index.floor, high)
-        for number, name in self._known.items():
+        for number, name in self._present_names.items():
             restore_destination(index, number, self._high.get(number, 0), name)
         for number in sorted(self._sources):
             listed = checkpoint is None or number in checkpoint.segments or number == self.newest

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from spanwire.model.errors import StoreError
 from spanwire.stores.journal.segments.disk_port import Disk
-from spanwire.stores.journal.segments.patches import read_what_can_be
+from spanwire.stores.journal.segments.patches import read_or_zeros
 from spanwire.stores.journal.segments.record import HEADER_SIZE, LAST_KNOWN_KIND, NONE, read_record
 from spanwire.stores.journal.segments.segment import (
     FORMAT_VERSION,
@@ -29,7 +29,7 @@ from spanwire.stores.salvage.lost_header import lost_seed, store_id_for
 
 MISTAKABLE: Final = ".summary"  # suffix of the summaries; a segment may have got such a name
 UNKNOWN_VERSION: Final = 0
-FIRST_LOOK: Final = 1024 * 1024  # bytes; enough to identify a segment whose header is destroyed
+MAX_PROBE_BYTES: Final = 1024 * 1024  # bytes; enough to identify a segment whose header is destroyed
 
 
 class SegmentFile:
@@ -68,10 +68,10 @@ class SegmentFiles:
         self.store_id: Final[bytes] = _most_frequent(headers) if headers else self._lost_id()
         for name, header in headers.items():
             if header.store_id == self.store_id and segment_name(header.number) == name:
-                self._take(name, header)
+                self._assign(name, header)
         for name, header in headers.items():
             if header.store_id == self.store_id and segment_name(header.number) != name:
-                self._place_misnamed(name, header)
+                self._assign_misnamed(name, header)
         for name, header in headers.items():
             if header.store_id != self.store_id:
                 self._set_aside(name, 16, "it belongs to another store")
@@ -79,7 +79,7 @@ class SegmentFiles:
                 self._set_aside(name, 32, f"it is a copy of {segment_name(header.number)}")
         for name in sorted(self._sizes):
             if segment_number(name) > 0 and name not in headers:
-                self._place_headless(name)
+                self._assign_headless(name)
 
     def _headers(self) -> dict[str, SegmentHeader]:
         """Return all headers with matching checksums, by file."""
@@ -89,7 +89,7 @@ class SegmentFiles:
             is_named = segment_number(name) > 0
             if not is_named and not name.endswith(MISTAKABLE):
                 continue
-            first = read_what_can_be(self._disk, name, 0, SEGMENT_HEADER_SIZE)
+            first = read_or_zeros(self._disk, name, 0, SEGMENT_HEADER_SIZE)
             header = header_of(first)
             if header is not None:
                 headers[name] = header
@@ -107,30 +107,30 @@ class SegmentFiles:
         for name in sorted(self._sizes):
             number = segment_number(name)
             if number > 0:
-                data = read_what_can_be(self._disk, name, 0, self._sizes[name])
+                data = read_or_zeros(self._disk, name, 0, self._sizes[name])
                 seed = lost_seed(data)
                 if seed >= 0:
                     return store_id_for(seed, number, data[16 : 16 + STORE_ID_SIZE])
         raise StoreError("no file is a readable segment of a journal; restore a backup, nothing was changed")
 
-    def _take(self, name: str, header: SegmentHeader) -> None:
+    def _assign(self, name: str, header: SegmentHeader) -> None:
         version = int.from_bytes(self._disk.read(name, 8, 2), "little")
         self.by_number[header.number] = SegmentFile(header.number, name, self._sizes[name], header, version)
 
-    def _place_misnamed(self, name: str, header: SegmentHeader) -> None:
+    def _assign_misnamed(self, name: str, header: SegmentHeader) -> None:
         if header.number in self.by_number:
             return
         text = f"it holds segment {header.number}: files were swapped or renamed"
         self.findings.append(Finding(name, 32, text, False))
-        self._take(name, header)
+        self._assign(name, header)
         self.unused.append(name)  # `Salvage` removes the name again if another file gets it
 
-    def _place_headless(self, name: str) -> None:
+    def _assign_headless(self, name: str) -> None:
         """Assign a file with a destroyed header, if its records match the number in its name."""
         number = segment_number(name)
         size = self._sizes[name]
-        data = read_what_can_be(self._disk, name, 0, min(size, FIRST_LOOK))
-        if number not in self.by_number and belongs(data, segment_seed(self.store_id, number)):
+        data = read_or_zeros(self._disk, name, 0, min(size, MAX_PROBE_BYTES))
+        if number not in self.by_number and has_records_of(data, segment_seed(self.store_id, number)):
             version = int.from_bytes(data[8:10], "little")
             if not 1 <= version <= FORMAT_VERSION:
                 version = UNKNOWN_VERSION
@@ -160,16 +160,16 @@ def header_of(data: bytes) -> SegmentHeader | None:
 
 
 def _most_frequent(headers: dict[str, SegmentHeader]) -> bytes:
-    votes: dict[bytes, int] = {}
-    chosen = b""
+    counts: dict[bytes, int] = {}
+    store_id_of_most = b""
     for header in headers.values():
-        votes[header.store_id] = votes.get(header.store_id, 0) + 1
-        if chosen == b"" or votes[header.store_id] > votes[chosen]:
-            chosen = header.store_id
-    return chosen
+        counts[header.store_id] = counts.get(header.store_id, 0) + 1
+        if store_id_of_most == b"" or counts[header.store_id] > counts[store_id_of_most]:
+            store_id_of_most = header.store_id
+    return store_id_of_most
 
 
-def belongs(data: bytes, seed: int) -> bool:
+def has_records_of(data: bytes, seed: int) -> bool:
     """Return True if a record in a segment's first bytes was written with this seed."""
     view = memoryview(data)
     offset = SEGMENT_HEADER_SIZE

@@ -70,33 +70,33 @@ class Gap:
         self.heads: Final[list[int]] = []  # batch numbers
         self.inserts: Final[list[tuple[int, int, int, bytes]]] = []  # kind, number, sequence, payload
 
-    def room(self) -> int:
+    def free_bytes(self) -> int:
         """Return the unassigned bytes."""
-        taken = len(self.heads) * BATCH_HEAD_SIZE
+        used_bytes = len(self.heads) * BATCH_HEAD_SIZE
         for insert in self.inserts:
-            taken += record_size(len(insert[3]))
-        return self.end - self.start - taken
+            used_bytes += record_size(len(insert[3]))
+        return self.end - self.start - used_bytes
 
-    def fits(self, size: int) -> bool:
+    def has_space_for(self, size: int) -> bool:
         """Return True if ``size`` bytes fit, and the rest is empty or large enough for a record's header."""
-        left = self.room() - size
-        return left == 0 or left >= HEADER_SIZE
+        remaining = self.free_bytes() - size
+        return remaining == 0 or remaining >= HEADER_SIZE
 
 
 class Region:
     """A range of bytes from ``start`` to ``end`` with ``count`` batches from number ``first`` on.
 
-    A region that is not ``whole`` has gaps.
+    A region with ``is_whole`` False has gaps.
     """
 
-    __slots__ = ("count", "end", "first", "gaps", "records", "start", "whole")
+    __slots__ = ("count", "end", "first", "gaps", "is_whole", "records", "start")
 
-    def __init__(self, start: int, end: int, first: int, count: int, whole: bool, records: list[Record]) -> None:
+    def __init__(self, start: int, end: int, first: int, count: int, is_whole: bool, records: list[Record]) -> None:
         self.start: Final[int] = start
         self.end: Final[int] = end
         self.first: Final[int] = first
         self.count: Final[int] = count
-        self.whole: Final[bool] = whole
+        self.is_whole: Final[bool] = is_whole
         self.records: Final[list[Record]] = records
         self.gaps: Final[list[Gap]] = []
 
@@ -169,21 +169,21 @@ class SegmentScan:
         size = record_size(len(payload))
         for region in self.regions:
             for gap in region.gaps:
-                if gap.start < before and gap.fits(size):
+                if gap.start < before and gap.has_space_for(size):
                     gap.inserts.append((kind, number, sequence, payload))
                     return True
         return False
 
     def patches(self) -> list[tuple[int, bytes]]:
         """Return patches (offset, bytes) for the segment. A patch may extend the segment."""
-        found: list[tuple[int, bytes]] = []
+        patches: list[tuple[int, bytes]] = []
         for region in self.regions:
-            if not region.whole:
-                self._patch_region(region, found)
+            if not region.is_whole:
+                self._patch_region(region, patches)
         for record in self._dropped:
             payload = self.payload(record)
-            found.append((record.offset, filler_header(self._seed, record.offset, payload)))
-        return found
+            patches.append((record.offset, filler_header(self._seed, record.offset, payload)))
+        return patches
 
     # Inside
 
@@ -223,22 +223,22 @@ class SegmentScan:
 
     def _lay_out(self, region: Region) -> bool:
         """Find the gaps of a region and assign the batch heads to the gaps; return False if the heads do not fit."""
-        left = region.count
+        remaining = region.count
         cursor = region.start
-        for place in range(len(region.records) + 1):
-            stop = region.records[place].offset if place < len(region.records) else region.end
+        for index in range(len(region.records) + 1):
+            stop = region.records[index].offset if index < len(region.records) else region.end
             if stop > cursor:
                 gap = Gap(cursor, stop)
                 region.gaps.append(gap)
-                while left > 0 and gap.fits(BATCH_HEAD_SIZE):
-                    gap.heads.append(region.first + region.count - left)
-                    left -= 1
-                if gap.room() != 0 and gap.room() < HEADER_SIZE:
+                while remaining > 0 and gap.has_space_for(BATCH_HEAD_SIZE):
+                    gap.heads.append(region.first + region.count - remaining)
+                    remaining -= 1
+                if gap.free_bytes() != 0 and gap.free_bytes() < HEADER_SIZE:
                     return len(region.records) == 0
-            if place < len(region.records):
-                cursor = region.records[place].end
+            if index < len(region.records):
+                cursor = region.records[index].end
         begins = len(region.gaps) > 0 and region.gaps[0].start == region.start and len(region.gaps[0].heads) > 0
-        return (left == 0 and begins) or len(region.records) == 0
+        return (remaining == 0 and begins) or len(region.records) == 0
 
     def _name_holes(self, gap: Gap) -> None:
         offset = gap.start
@@ -249,18 +249,18 @@ class SegmentScan:
             number = 0
             sequence = 0
             if named < MAX_NAMED and offset + HEADER_SIZE <= min(gap.end, len(self._data)):
-                length, found, _, _, its_number, its_sequence = _FIELDS.unpack_from(self._data, offset + 4)
-                if NONE < found <= LAST_KNOWN_KIND and record_size(length) <= size:
-                    kind = found
-                    number = its_number
-                    sequence = its_sequence
+                length, header_kind, _, _, header_number, header_sequence = _FIELDS.unpack_from(self._data, offset + 4)
+                if NONE < header_kind <= LAST_KNOWN_KIND and record_size(length) <= size:
+                    kind = header_kind
+                    number = header_number
+                    sequence = header_sequence
                     size = record_size(length)
                     named += 1
             if kind != BATCH or self._head_size(offset, 0) == 0:
                 self.holes.append(Hole(self.number, offset, size, kind, number, sequence))
             offset += size
 
-    def _patch_region(self, region: Region, found: list[tuple[int, bytes]]) -> None:
+    def _patch_region(self, region: Region, patches: list[tuple[int, bytes]]) -> None:
         heads: list[tuple[int, int]] = []
         for gap in region.gaps:
             offset = gap.start
@@ -269,15 +269,15 @@ class SegmentScan:
                 offset += BATCH_HEAD_SIZE
             for kind, number, sequence, payload in gap.inserts:
                 header = encode_header(self._seed, offset, kind, 0, 0, number, sequence, payload)
-                found.append((offset, header + payload + PADDING[len(payload) & 7]))
+                patches.append((offset, header + payload + PADDING[len(payload) & 7]))
                 offset += record_size(len(payload))
             if offset < gap.end:
                 payload = self._data[offset + HEADER_SIZE : gap.end]
                 payload += bytes(gap.end - offset - HEADER_SIZE - len(payload))
-                found.append((offset, filler_header(self._seed, offset, payload)))
-        for place, head in enumerate(heads):
-            stop = heads[place + 1][0] if place + 1 < len(heads) else region.end
-            found.append((head[0], encode_batch_head(self._seed, head[0], head[1], stop - head[0])))
+                patches.append((offset, filler_header(self._seed, offset, payload)))
+        for index, head in enumerate(heads):
+            stop = heads[index + 1][0] if index + 1 < len(heads) else region.end
+            patches.append((head[0], encode_batch_head(self._seed, head[0], head[1], stop - head[0])))
 
     def _head_size(self, offset: int, number: int) -> int:
         """Return the size in a good head of batch ``number`` (0: any batch) at ``offset``; 0 without such a head."""
@@ -291,14 +291,14 @@ class SegmentScan:
 
     def _next_head(self, start: int, number: int) -> Record | None:
         """Return the next good head of a batch with a number above ``number``."""
-        at = self._data.find(BATCH_MAGIC, start)
-        while at >= 0:
-            offset = at - HEADER_SIZE
+        marker = self._data.find(BATCH_MAGIC, start)
+        while marker >= 0:
+            offset = marker - HEADER_SIZE
             if offset > start and offset & 7 == 0 and self._head_size(offset, 0) > 0:
                 record = read_record(self._view, offset, len(self._data), self._seed, offset)
                 if record is not None and record.sequence > number:
                     return record
-            at = self._data.find(BATCH_MAGIC, at + 1)
+            marker = self._data.find(BATCH_MAGIC, marker + 1)
         return None
 
     def _records_of_batch(self, start: int, end: int) -> list[Record] | None:
@@ -319,7 +319,7 @@ class SegmentScan:
         limit = min(end, len(self._data))
         offset = start
         while offset + HEADER_SIZE <= limit:
-            record = self._tried(offset, limit)
+            record = self._try_record(offset, limit)
             if record is None:
                 offset += ALIGNMENT  # the length of a bad record is unreliable
                 continue
@@ -328,7 +328,7 @@ class SegmentScan:
             offset = record.end
         return records
 
-    def _tried(self, offset: int, limit: int) -> Record | None:
+    def _try_record(self, offset: int, limit: int) -> Record | None:
         """Return the good record at ``offset``, or None, also at the limit of bytes for failed checksums."""
         kind = self._data[offset + 8]
         if kind == NONE or kind > LAST_KNOWN_KIND:

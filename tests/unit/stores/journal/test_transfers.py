@@ -227,7 +227,7 @@ def test_a_lost_transfer_leaves_the_messages_in_their_old_line() -> None:
     disk = driver.disk.copy()
     disk.patch(segment_name(segment), record.payload_start, b"\xff")
     after, _, found = repaired(disk)
-    assert found.loses
+    assert found.has_loss
     assert "a record's checksum does not hold: where staged messages went" in found.findings[0].line()
     assert list(recovered_state(after)[str(STAGED)]) == sequences
 

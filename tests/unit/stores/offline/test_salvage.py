@@ -219,7 +219,7 @@ def saved_rightly(number: int, damage: Damage) -> str:
     again.reopen()  # a start that reads the summaries which the one before has made
     assert (again.state(), {table: kept for table, kept in again.facts.items() if kept}) == (saved, facts)
     same = (saved, facts) == kept_by(number)
-    assert same or found.loses or damage.shortens, "something is lost and nobody was told"
+    assert same or found.has_loss or damage.shortens, "something is lost and nobody was told"
     return "repaired" if found.findings else "harmless"
 
 
@@ -278,7 +278,7 @@ def test_a_damaged_message_is_named_and_all_others_are_saved() -> None:
     assert texts == [
         f"{name} at byte {record.offset}: a record's checksum does not hold: message {record.sequence} of queue://A"
     ]
-    assert found.loses
+    assert found.has_loss
     assert [line.lost for line in found.lines] == [1]
     del before[record.sequence]
     assert recovered_state(after)["queue://A"] == before
@@ -298,7 +298,7 @@ def test_a_lost_removal_brings_the_message_back() -> None:
     name, record = first_record(disk, REMOVAL)
     disk.patch(name, record.offset + 1, b"\xff")
     after, _, found = repaired(disk)
-    assert found.loses
+    assert found.has_loss
     assert sorted(recovered_state(after)["queue://A"]) == [1, 2, 3, 4]
 
 
@@ -319,7 +319,7 @@ def test_the_header_of_a_segment_is_made_again() -> None:
     disk.patch(name, 0, bytes(SEGMENT_HEADER_SIZE))
     after, _, found = repaired(disk)
     assert [(finding.name, finding.text) for finding in found.findings] == [(name, "its header is damaged")]
-    assert not found.loses
+    assert not found.has_loss
     assert recovered_state(after) == expected
 
 
@@ -360,7 +360,7 @@ def test_the_first_page_of_the_only_segment_costs_what_was_in_it() -> None:
     lost = [record.sequence for _, record, _ in records_of(disk.contents()) if record.offset < 512]
     disk.patch(segments(disk)[0], 0, bytes(512))
     after, _, found = repaired(disk)
-    assert found.loses
+    assert found.has_loss
     assert sorted(recovered_state(after)["queue://A"]) == [number for number in range(1, 10) if number not in lost]
 
 
@@ -372,7 +372,7 @@ def test_swapped_files_get_their_own_names_back() -> None:
     disk.put(one, contents[other])
     disk.put(other, contents[one])
     after, _, found = repaired(disk)
-    assert not found.loses
+    assert not found.has_loss
     assert recovered_state(after) == expected
     assert after.contents()[one] == contents[one]
     assert after.contents()[other] == contents[other]
@@ -473,7 +473,7 @@ def test_a_lost_fact_is_told_and_all_others_stay() -> None:
     name, record = first_record(disk, FACT, 1)
     disk.patch(name, record.payload_start, b"?")
     after, _, found = repaired(disk)
-    assert found.loses
+    assert found.has_loss
     assert "a fact" in found.findings[0].text
     assert StoreContents(after).facts == {1: {b"key0": b"value", b"key2": b"value"}}
 

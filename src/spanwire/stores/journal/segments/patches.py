@@ -60,7 +60,7 @@ class PatchedFile:
             return b""
         data = bytearray(end - offset)
         if self.source != "":
-            found = read_what_can_be(disk, self.source, offset, end - offset)
+            found = read_or_zeros(disk, self.source, offset, end - offset)
             data[: len(found)] = found
         for index in self.indices_in(offset, end - offset):
             start, replacement = self.patches[index]
@@ -131,7 +131,7 @@ def read_only(name: str) -> OSError:
     return PermissionError(1, "the store is only looked at", name)
 
 
-def read_what_can_be(disk: Disk, name: str, offset: int, length: int) -> bytes:
+def read_or_zeros(disk: Disk, name: str, offset: int, length: int) -> bytes:
     """Read as `Disk.read` does, with zeros in place of unreadable blocks of `READ_UNIT` bytes."""
     try:
         return disk.read(name, offset, length)
