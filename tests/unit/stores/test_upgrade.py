@@ -82,7 +82,7 @@ def contents(disk: FileDisk) -> Contents:
             }
             for stored in store.read(line)
         ]
-        for line in store.lines
+        for line in store.destinations
     }
 
 
@@ -122,7 +122,7 @@ def test_an_upgraded_store_takes_messages_and_removals_and_starts_again(name: st
     wanted = without_texts(expected(name))
     orders = parse_destination("queue://ORDERS")
     first = StoreContents(disk)
-    line = next(line for line in first.lines if line.destination == orders)
+    line = next(line for line in first.destinations if line.destination == orders)
     message = next(first.read(line))
 
     opened = open_journal(disk, STORE_ID, 16 * 1024)

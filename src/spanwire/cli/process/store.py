@@ -25,7 +25,14 @@ from spanwire.stores.offline import repair as repairing
 from spanwire.stores.offline.directory import own_directory, read_directory
 from spanwire.stores.offline.exporting import export_readable, export_store
 from spanwire.stores.offline.importing import import_store
-from spanwire.stores.offline.inspection import TABLES, Inspection, LineReport, Progress, inspect, refuse_unreadable
+from spanwire.stores.offline.inspection import (
+    TABLES,
+    DestinationReport,
+    Inspection,
+    Progress,
+    inspect,
+    refuse_unreadable,
+)
 from spanwire.stores.offline.read_disk import ReadDisk
 from spanwire.stores.salvage.findings import Finding
 
@@ -115,7 +122,7 @@ def _repair_on(disk: Disk, options: argparse.Namespace) -> int:
         sys.stdout.write("there is nothing to repair\n")
         return 0
     sys.stdout.write(damages(inspection) + "contents that can be saved:\n" + report(inspection, _segments(disk)))
-    lost = [f"  {line.lost} of {escaped(line.name)}" for line in inspection.lines if line.lost]
+    lost = [f"  {each.lost} of {escaped(each.name)}" for each in inspection.destinations if each.lost]
     if lost:
         sys.stdout.write("lost messages, as far as known:\n" + "\n".join(lost) + "\n")
     if inspection.has_loss and not options.yes:
@@ -186,14 +193,14 @@ USAGE: Final = (
 
 
 def report(inspection: Inspection, segments: int) -> str:
-    """Return the contents of a store: one line for each message line, sorted by name."""
+    """Return the contents of a store: one line for each destination, sorted by name."""
     lines = [
         f"{_count(segments, 'segment')}, {inspection.used_bytes / MIB:.1f} MiB on the disk, "
         f"{inspection.live_bytes / MIB:.1f} MiB of it live"
     ]
-    if inspection.lines:
+    if inspection.destinations:
         lines.append(f"{'messages':>10}  {'bytes':>15}  {'oldest':<20}  line")
-    lines += [_row(line) for line in sorted(inspection.lines, key=lambda line: line.name)]
+    lines += [_row(each) for each in sorted(inspection.destinations, key=lambda each: each.name)]
     for table, count in sorted(inspection.facts.items()):
         lines.append(f"{count:>10}  {TABLES.get(table, f'facts of table {table}')}")
     lines += [f"note: {warning}" for warning in inspection.warnings]
@@ -208,11 +215,11 @@ def damages(inspection: Inspection) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(line: LineReport) -> str:
+def _row(destination: DestinationReport) -> str:
     oldest = "-"
-    if 0 < line.oldest_ms < 1 << 47:
-        oldest = datetime.fromtimestamp(line.oldest_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    return f"{line.messages:>10}  {line.bytes:>15}  {oldest:<20}  {escaped(line.name)}"
+    if 0 < destination.oldest_ms < 1 << 47:
+        oldest = datetime.fromtimestamp(destination.oldest_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return f"{destination.messages:>10}  {destination.bytes:>15}  {oldest:<20}  {escaped(destination.name)}"
 
 
 def _segments(disk: Disk) -> int:

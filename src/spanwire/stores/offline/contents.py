@@ -43,18 +43,18 @@ class StoreContents:
         self._disk: Final = disk
         self.recovery: Final[Recovery] = recover(disk)
         self._journal: Final = Journal(self.recovery, self.recovery.store_id)
-        self.lines: Final[list[RecoveredDestination]] = self.recovery.destinations()
+        self.destinations: Final[list[RecoveredDestination]] = self.recovery.destinations()
         self.facts: Final[dict[int, dict[bytes, bytes]]] = self.recovery.facts()
 
     @property
     def messages(self) -> int:
         """Count of the messages of all destinations."""
-        return sum(len(line.sequences) for line in self.lines)
+        return sum(len(recovered.sequences) for recovered in self.destinations)
 
-    def read(self, line: RecoveredDestination) -> Iterator[StoredMessage]:
+    def read(self, recovered: RecoveredDestination) -> Iterator[StoredMessage]:
         """Yield the messages of a destination in the order of sequences. Memory holds one block of them at a time."""
-        for first in range(0, len(line.sequences), MAX_SLICE):
-            self._journal.fetch(0, line.destination, list(line.sequences[first : first + MAX_SLICE]))
+        for first in range(0, len(recovered.sequences), MAX_SLICE):
+            self._journal.fetch(0, recovered.destination, list(recovered.sequences[first : first + MAX_SLICE]))
             for fetch in self._journal.take_fetches():
                 yield from self._read_slice(fetch.reads)
 
@@ -64,17 +64,17 @@ class StoreContents:
         Where messages were moved, the order in the file differs from the order of sequences. Each message is then read
         alone.
         """
-        places = [(read.segment, read.offset) for read in reads]
-        groups = blocks(reads) if places == sorted(places) else [[place] for place in range(len(reads))]
+        locations = [(read.segment, read.offset) for read in reads]
+        groups = blocks(reads) if locations == sorted(locations) else [[index] for index in range(len(reads))]
         for group in groups:
             first, last = reads[group[0]], reads[group[-1]]
             name = segment_name(first.segment)
             block = self._disk.read(name, first.offset, last.offset + last.size - first.offset)
-            for place in group:
-                read = reads[place]
-                found = check_read(read, block, read.offset - first.offset)
-                if found.damage != "":
-                    raise damage(name, read.offset, f"a message cannot be read, {found.damage}")
+            for index in group:
+                read = reads[index]
+                stored = check_read(read, block, read.offset - first.offset)
+                if stored.damage != "":
+                    raise damage(name, read.offset, f"a message cannot be read, {stored.damage}")
                 yield StoredMessage(
-                    read.sequence, found.format_id, found.raw, read.segment, read.offset, read.size - HEADER_SIZE
+                    read.sequence, stored.format_id, stored.raw, read.segment, read.offset, read.size - HEADER_SIZE
                 )

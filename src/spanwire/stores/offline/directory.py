@@ -37,8 +37,8 @@ def read_directory(path: Path) -> Iterator[Path]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             owner = os.pread(descriptor, MAX_PID_BYTES, 0).decode("ascii", "replace").strip()
-            by = f"process {owner}" if owner.isdigit() else "another process"
-            raise StoreError(f"the store in {path} is in use by {by}: stop that broker first") from error
+            owner_text = f"process {owner}" if owner.isdigit() else "another process"
+            raise StoreError(f"the store in {path} is in use by {owner_text}: stop that broker first") from error
         yield journal
     finally:
         os.close(descriptor)

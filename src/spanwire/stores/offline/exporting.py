@@ -49,21 +49,23 @@ def export_store(
         StoreError: a part of the store is unreadable.
     """
     contents = StoreContents(disk)
-    lines = [line for line in contents.lines if pattern is None or pattern.matches(line.destination)]
-    lines.sort(key=lambda line: line.destination.qualified_name)
-    total = sum(len(line.sequences) for line in lines)
+    destinations = [
+        recovered for recovered in contents.destinations if pattern is None or pattern.matches(recovered.destination)
+    ]
+    destinations.sort(key=lambda recovered: recovered.destination.qualified_name)
+    total = sum(len(recovered.sequences) for recovered in destinations)
     _write(output, {EXPORT_NAME: EXPORT_VERSION, "store": contents.recovery.store_id.hex()})
     done = 0
-    for line in lines:
-        _write(output, {"destination": line.destination.qualified_name, "messages": len(line.sequences)})
-        done += _export_line(contents, line, formats, output, (done, total), progress)
+    for recovered in destinations:
+        _write(output, {"destination": recovered.destination.qualified_name, "messages": len(recovered.sequences)})
+        done += _export_destination(contents, recovered, formats, output, (done, total), progress)
     facts = 0
     if pattern is None:
         for table, values in sorted(contents.facts.items()):
             for key, value in sorted(values.items()):
                 facts += 1
-                _write(output, {"table": table, "key": _text(key), "value": _text(value)})
-    _write(output, {"end": len(lines), "messages": done, "facts": facts})
+                _write(output, {"table": table, "key": _base64(key), "value": _base64(value)})
+    _write(output, {"end": len(destinations), "messages": done, "facts": facts})
     progress("messages", done, done)
     return done, facts
 
@@ -82,15 +84,19 @@ def export_readable(
         StoreError: a part of the store is unreadable.
     """
     contents = StoreContents(disk)
-    lines = [line for line in contents.lines if pattern is None or pattern.matches(line.destination)]
-    total = sum(len(line.sequences) for line in lines)
+    destinations = [
+        recovered for recovered in contents.destinations if pattern is None or pattern.matches(recovered.destination)
+    ]
+    total = sum(len(recovered.sequences) for recovered in destinations)
     done = 0
-    for line in sorted(lines, key=lambda line: line.destination.qualified_name):
-        for stored in contents.read(line):
-            message = _indexed(stored, line, formats)
+    for recovered in sorted(destinations, key=lambda recovered: recovered.destination.qualified_name):
+        for stored in contents.read(recovered):
+            message = _decode(stored, recovered, formats)
             view = formats.view(message)
-            view.redelivery_count = line.redeliveries.get(stored.sequence, 0)
-            _write(output, {"line": line.destination.qualified_name, "sequence": stored.sequence, **readable(view)})
+            view.redelivery_count = recovered.redeliveries.get(stored.sequence, 0)
+            _write(
+                output, {"line": recovered.destination.qualified_name, "sequence": stored.sequence, **readable(view)}
+            )
             done += 1
             if done % 1000 == 0:
                 progress("messages", done, total)
@@ -98,18 +104,18 @@ def export_readable(
     return done
 
 
-def _indexed(stored: StoredMessage, line: RecoveredDestination, formats: MessageFormats) -> Message:
+def _decode(stored: StoredMessage, recovered: RecoveredDestination, formats: MessageFormats) -> Message:
     try:
         return formats.index(stored.format_id, stored.raw)
     except SpanwireError as error:
         raise StoreError(
-            f"message {stored.sequence} of {line.destination} cannot be read: {error}; run spanwire store check"
+            f"message {stored.sequence} of {recovered.destination} cannot be read: {error}; run spanwire store check"
         ) from error
 
 
-def _export_line(
+def _export_destination(
     contents: StoreContents,
-    line: RecoveredDestination,
+    recovered: RecoveredDestination,
     formats: MessageFormats,
     output: BinaryIO,
     done: tuple[int, int],
@@ -117,19 +123,19 @@ def _export_line(
 ) -> int:
     count = 0
     numbers: dict[int, int] = {}
-    if line.destination.kind == SCHEDULE:  # the field of the expiration has the number of the job
-        numbers = dict(zip(line.expirations.sequences, line.expirations.wall_ms, strict=True))
-    for stored in contents.read(line):
-        message = _indexed(stored, line, formats)
+    if recovered.destination.kind == SCHEDULE:  # the field of the expiration has the number of the job
+        numbers = dict(zip(recovered.expirations.sequences, recovered.expirations.wall_ms, strict=True))
+    for stored in contents.read(recovered):
+        message = _decode(stored, recovered, formats)
         _write(
             output,
             {
                 "sequence": stored.sequence,
                 "priority": message.priority,
                 "expiration": numbers.get(stored.sequence, message.expiration_ms),
-                "redelivery_count": line.redeliveries.get(stored.sequence, 0),
+                "redelivery_count": recovered.redeliveries.get(stored.sequence, 0),
                 "format": stored.format_id,
-                "bytes": _text(stored.raw),
+                "bytes": _base64(stored.raw),
             },
         )
         count += 1
@@ -142,5 +148,5 @@ def _write(output: BinaryIO, value: dict[str, object]) -> None:
     output.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n")
 
 
-def _text(data: bytes) -> str:
+def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")

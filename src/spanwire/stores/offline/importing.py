@@ -39,7 +39,7 @@ MAX_LINE_BYTES: Final = 256 * 1024 * 1024  # bytes; enough for the largest frame
 MAX_BACKLOG_BYTES: Final = 4 * 1024 * 1024  # bytes of one batch; bounds the memory
 MAX_SEQUENCE: Final = (1 << 62) - 1
 MAX_REDELIVERIES: Final = 0xFFFFFFFF
-MAKING_NAME: Final = "journal.importing"
+TEMPORARY_NAME: Final = "journal.importing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ Item = Destination | ImportedMessage | ImportedFact
 """The start of a destination, one of its messages, or a fact."""
 
 
-def import_store(place: Path, source: Path, formats: MessageFormats, progress: Progress) -> tuple[int, int]:
+def import_store(directory: Path, source: Path, formats: MessageFormats, progress: Progress) -> tuple[int, int]:
     """Store everything from the file ``source``. The journal's directory may be missing.
 
     Returns:
@@ -83,42 +83,44 @@ def import_store(place: Path, source: Path, formats: MessageFormats, progress: P
                 tables.add(item.table)
             if number % 1000 == 0:
                 progress("read", reader.offset, source.stat().st_size)
-    if place.exists():
+    if directory.exists():
         if XA_BRANCHES in tables:
             raise StoreError(
                 f"{source.name} holds prepared transactions, which name messages by their numbers: nothing was "
-                f"imported into {place}; import into a new directory, or finish them before the export"
+                f"imported into {directory}; import into a new directory, or finish them before the export"
             )
         if CURSORS in tables or STAGED_BATCHES in tables:
             raise StoreError(
                 f"{source.name} holds cursors or staged batches, which name messages by their numbers: nothing was "
-                f"imported into {place}; import into a new directory, or release and commit them before the export"
+                f"imported into {directory}; import into a new directory, or release and commit them before the export"
             )
-        return _fill(place, source, formats, progress, SCHEDULES in tables)
-    making = place.with_name(MAKING_NAME)
-    if making.exists():
-        shutil.rmtree(making)  # the remains of an interrupted import
-    making.mkdir(mode=DIRECTORY_MODE)
+        return _fill(directory, source, formats, progress, SCHEDULES in tables)
+    temporary = directory.with_name(TEMPORARY_NAME)
+    if temporary.exists():
+        shutil.rmtree(temporary)  # the remains of an interrupted import
+    temporary.mkdir(mode=DIRECTORY_MODE)
     try:
-        done = _fill(making, source, formats, progress, False)
+        counts = _fill(temporary, source, formats, progress, False)
     except BaseException:
-        shutil.rmtree(making, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
-    making.rename(place)
-    descriptor = os.open(place.parent, os.O_RDONLY | os.O_CLOEXEC)
+    temporary.rename(directory)
+    descriptor = os.open(directory.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    return done
+    return counts
 
 
-def _fill(place: Path, source: Path, formats: MessageFormats, progress: Progress, schedules: bool) -> tuple[int, int]:
-    disk = FileDisk(place)
+def _fill(
+    directory: Path, source: Path, formats: MessageFormats, progress: Progress, schedules: bool
+) -> tuple[int, int]:
+    disk = FileDisk(directory)
     try:
         if schedules and recover(disk).facts().get(SCHEDULES):
             raise StoreError(
-                f"{source.name} and {place} both hold scheduled messages, whose numbers would clash: nothing was "
+                f"{source.name} and {directory} both hold scheduled messages, whose numbers would clash: nothing was "
                 f"imported; import into a new directory"
             )
         size = source.stat().st_size
@@ -129,7 +131,7 @@ def _fill(place: Path, source: Path, formats: MessageFormats, progress: Progress
 
 
 def fill(
-    disk: Disk, reader: ImportReader, told: Callable[[int], None], segment_bytes: int = DEFAULT_SEGMENT_BYTES
+    disk: Disk, reader: ImportReader, progress: Callable[[int], None], segment_bytes: int = DEFAULT_SEGMENT_BYTES
 ) -> tuple[int, int]:
     """Store the items of ``reader`` on ``disk`` and close the store cleanly.
 
@@ -150,14 +152,14 @@ def fill(
             messages += 1
         if journal.backlog_bytes > MAX_BACKLOG_BYTES:
             _write(journal, disk)
-            told(reader.offset)
+            progress(reader.offset)
     _write(journal, disk)
     journal.note_clean_stop()
     _write(journal, disk)
     disk.resize(segment_name(journal.segment), journal.segment_end)
     if SPARE_NAME in disk.files():
         disk.delete(SPARE_NAME)
-    told(reader.offset)
+    progress(reader.offset)
     return messages, facts
 
 
@@ -187,10 +189,10 @@ class ImportReader:
         self._stream: Final = stream
         self._name: Final = name
         self._formats: Final = formats
-        self._line = 0
+        self._line_number = 0
         self._destination: Destination | None = None
         self._expected = 0  # messages of the destination that must still follow
-        self._last = 0  # the sequence of the message before
+        self._last_sequence = 0  # the sequence of the message before
         self._counts = [0, 0, 0]  # destinations, messages, facts
         self.offset = 0
 
@@ -211,27 +213,27 @@ class ImportReader:
                 " that wrote it, or a newer one"
             )
         while True:
-            found = self._object()
-            if found is None:
+            members = self._object()
+            if members is None:
                 raise self._refusal("the file ends before its last line")
-            if "end" in found:
-                self._check_end(found)
+            if "end" in members:
+                self._check_end(members)
                 return
-            yield self._item(found)
+            yield self._item(members)
 
-    def _item(self, found: dict[str, object]) -> Item:
-        if "bytes" in found:
-            return self._message(found)
+    def _item(self, members: dict[str, object]) -> Item:
+        if "bytes" in members:
+            return self._message(members)
         if self._expected != 0:
             raise self._refusal(f"{self._expected} messages of {self._destination} are missing")
-        if "destination" in found:
-            return self._begin(found)
-        if "table" in found:
-            return self._fact(found)
+        if "destination" in members:
+            return self._begin(members)
+        if "table" in members:
+            return self._fact(members)
         raise self._refusal("this is neither a destination, a message nor a fact")
 
-    def _begin(self, found: dict[str, object]) -> Destination:
-        name = found["destination"]
+    def _begin(self, members: dict[str, object]) -> Destination:
+        name = members["destination"]
         if not isinstance(name, str):
             raise self._refusal("destination is no text")
         try:
@@ -241,35 +243,35 @@ class ImportReader:
         except SpanwireError as error:
             raise self._refusal(str(error)) from error
         self._destination = destination
-        self._expected = self._number(found, "messages", 0, MAX_SEQUENCE)
-        self._last = 0
+        self._expected = self._number(members, "messages", 0, MAX_SEQUENCE)
+        self._last_sequence = 0
         self._counts[0] += 1
         return destination
 
-    def _message(self, found: dict[str, object]) -> ImportedMessage:
+    def _message(self, members: dict[str, object]) -> ImportedMessage:
         destination = self._destination
         if destination is None or self._expected == 0:
             raise self._refusal("no destination announced this message")
-        sequence = self._number(found, "sequence", self._last + 1, MAX_SEQUENCE)
-        count = self._number(found, "redelivery_count", 0, MAX_REDELIVERIES)
-        raw = self._bytes(found, "bytes")
+        sequence = self._number(members, "sequence", self._last_sequence + 1, MAX_SEQUENCE)
+        count = self._number(members, "redelivery_count", 0, MAX_REDELIVERIES)
+        raw = self._bytes(members, "bytes")
         try:
-            message = self._formats.index(self._number(found, "format", 0, 0xFFFF), raw)
+            message = self._formats.index(self._number(members, "format", 0, 0xFFFF), raw)
         except SpanwireError as error:
             raise self._refusal(f"the message cannot be read: {error}") from error
         if destination.kind == SCHEDULE:  # the field has the number of the job, not an expiration
-            message = stored_form(message, self._number(found, "expiration", 0, MAX_SEQUENCE))
-        if message.priority != found.get("priority") or message.expiration_ms != found.get("expiration"):
+            message = stored_form(message, self._number(members, "expiration", 0, MAX_SEQUENCE))
+        if message.priority != members.get("priority") or message.expiration_ms != members.get("expiration"):
             raise self._refusal("priority or expiration are not those of the message")
-        self._last = sequence
+        self._last_sequence = sequence
         self._expected -= 1
         self._counts[1] += 1
         return ImportedMessage(destination, sequence, count, message)
 
-    def _fact(self, found: dict[str, object]) -> ImportedFact:
-        key = self._bytes(found, "key")
-        value = self._bytes(found, "value")
-        table = self._number(found, "table", min(TABLES), max(TABLES))
+    def _fact(self, members: dict[str, object]) -> ImportedFact:
+        key = self._bytes(members, "key")
+        value = self._bytes(members, "value")
+        table = self._number(members, "table", min(TABLES), max(TABLES))
         try:
             check_fact(key, value)
         except SpanwireError as error:
@@ -277,23 +279,23 @@ class ImportReader:
         self._counts[2] += 1
         return ImportedFact(table, key, value)
 
-    def _check_end(self, found: dict[str, object]) -> None:
+    def _check_end(self, members: dict[str, object]) -> None:
         if self._expected != 0:
             raise self._refusal(f"{self._expected} messages of {self._destination} are missing")
-        if [found.get("end"), found.get("messages"), found.get("facts")] != self._counts:
+        if [members.get("end"), members.get("messages"), members.get("facts")] != self._counts:
             raise self._refusal("the counts do not fit: lines are missing or were added")
         if self._stream.read(1):
-            self._line += 1
+            self._line_number += 1
             raise self._refusal("something follows the last line")
 
-    def _number(self, found: dict[str, object], name: str, lowest: int, highest: int) -> int:
-        value = found.get(name)
+    def _number(self, members: dict[str, object], name: str, lowest: int, highest: int) -> int:
+        value = members.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= highest:
             raise self._refusal(f"{name} is no whole number from {lowest} to {highest}")
         return value
 
-    def _bytes(self, found: dict[str, object], name: str) -> bytes:
-        value = found.get(name)
+    def _bytes(self, members: dict[str, object], name: str) -> bytes:
+        value = members.get(name)
         if isinstance(value, str):
             try:
                 return base64.b64decode(value.encode("ascii"), validate=True)
@@ -306,19 +308,19 @@ class ImportReader:
         line = self._stream.readline(MAX_LINE_BYTES + 1)
         if not line:
             return None
-        self._line += 1
+        self._line_number += 1
         self.offset += len(line)
         if len(line) > MAX_LINE_BYTES:
             raise self._refusal(f"the line is longer than {MAX_LINE_BYTES} bytes")
         if not line.endswith(b"\n"):
             raise self._refusal("the line is cut off")
         try:
-            found = json.loads(line.decode("utf-8", "surrogatepass"))
+            members = json.loads(line.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError) as error:
             raise self._refusal("the line is no JSON") from error
-        if not isinstance(found, dict):
+        if not isinstance(members, dict):
             raise self._refusal("the line is no JSON object")
-        return found
+        return members
 
     def _refusal(self, text: str) -> StoreError:
-        return StoreError(f"{self._name} line {self._line}: {text}; nothing was stored")
+        return StoreError(f"{self._name} line {self._line_number}: {text}; nothing was stored")

@@ -31,12 +31,12 @@ Progress = Callable[[str, int, int], None]
 """The task, the amount done, and the total amount."""
 
 
-Place = tuple[int, int, int]
+Location = tuple[int, int, int]
 """Segment and offset of a record, and the length of its payload."""
 
 
 @dataclass(slots=True)
-class LineReport:
+class DestinationReport:
     """The messages of one destination.
 
     ``bytes`` is the size of the encoded messages, ``oldest_ms`` the sending time of the oldest message (0: unknown).
@@ -57,7 +57,7 @@ class Inspection:
     salvage: Salvage | None = None
     findings: list[Finding] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    lines: list[LineReport] = field(default_factory=list)
+    destinations: list[DestinationReport] = field(default_factory=list)
     facts: dict[int, int] = field(default_factory=dict)
     used_bytes: int = 0
     live_bytes: int = 0
@@ -87,38 +87,38 @@ def inspect(disk: Disk, formats: MessageFormats, progress: Progress) -> Inspecti
     Raises:
         StoreError: no part of the store is readable.
     """
-    found = Inspection()
+    inspection = Inspection()
     names = [name for name in disk.files() if segment_number(name) > 0]
     if not names:
-        return found
+        return inspection
     salvage = Salvage(disk, FormatNames(formats))
-    found.salvage = salvage
+    inspection.salvage = salvage
     while salvage.scan_next():
         progress("segments", salvage.done_bytes, salvage.total_bytes)
     contents = StoreContents(salvage.disk)
-    _read_messages(contents, formats, salvage, found, progress)
+    _read_messages(contents, formats, salvage, inspection, progress)
     if not salvage.findings:
         _check_summaries(disk, contents, salvage)
-    found.findings = salvage.findings
-    found.warnings = salvage.warnings
-    found.used_bytes = sum(disk.files().values())
-    found.facts = {table: len(facts) for table, facts in contents.facts.items() if facts}
+    inspection.findings = salvage.findings
+    inspection.warnings = salvage.warnings
+    inspection.used_bytes = sum(disk.files().values())
+    inspection.facts = {table: len(facts) for table, facts in contents.facts.items() if facts}
     for facts in contents.facts.values():
-        found.live_bytes += sum(HEADER_SIZE + len(key) + len(value) for key, value in facts.items())
-    _count_losses(salvage.holes, contents, found)
-    return found
+        inspection.live_bytes += sum(HEADER_SIZE + len(key) + len(value) for key, value in facts.items())
+    _count_losses(salvage.holes, contents, inspection)
+    return inspection
 
 
 def _read_messages(
-    contents: StoreContents, formats: MessageFormats, salvage: Salvage, found: Inspection, progress: Progress
+    contents: StoreContents, formats: MessageFormats, salvage: Salvage, inspection: Inspection, progress: Progress
 ) -> None:
     total = contents.messages
     done = 0
-    unreadable: list[tuple[Place, str]] = []
-    for line in contents.lines:
-        report = LineReport(line.destination.qualified_name)
-        found.lines.append(report)
-        for stored in contents.read(line):
+    unreadable: list[tuple[Location, str]] = []
+    for recovered in contents.destinations:
+        report = DestinationReport(recovered.destination.qualified_name)
+        inspection.destinations.append(report)
+        for stored in contents.read(recovered):
             done += 1
             if done % 1000 == 0:
                 progress("messages", done, total)
@@ -133,11 +133,11 @@ def _read_messages(
                 report.oldest_ms = message.timestamp_ms
             report.messages += 1
             report.bytes += len(stored.raw)
-        found.live_bytes += report.bytes + HEADER_SIZE * report.messages
+        inspection.live_bytes += report.bytes + HEADER_SIZE * report.messages
     if total:
         progress("messages", total, total)
-    for place, text in unreadable:
-        salvage.give_up_record(*place, text)
+    for location, text in unreadable:
+        salvage.give_up_record(*location, text)
 
 
 def _check_summaries(disk: Disk, contents: StoreContents, salvage: Salvage) -> None:
@@ -158,20 +158,25 @@ def _check_summaries(disk: Disk, contents: StoreContents, salvage: Salvage) -> N
 
 
 def _state(contents: StoreContents) -> tuple[object, object]:
-    lines: dict[str, object] = {}
-    for line in contents.lines:
-        expirations = (line.expirations.sequences, line.expirations.wall_ms)
-        lines[line.destination.qualified_name] = (line.sequences, line.redeliveries, line.priorities, expirations)
-    return lines, contents.facts
+    states: dict[str, object] = {}
+    for recovered in contents.destinations:
+        expirations = (recovered.expirations.sequences, recovered.expirations.wall_ms)
+        states[recovered.destination.qualified_name] = (
+            recovered.sequences,
+            recovered.redeliveries,
+            recovered.priorities,
+            expirations,
+        )
+    return states, contents.facts
 
 
-def _count_losses(holes: list[Hole], contents: StoreContents, found: Inspection) -> None:
+def _count_losses(holes: list[Hole], contents: StoreContents, inspection: Inspection) -> None:
     """Count lost messages: holes with a plausible header, unless the message is also stored elsewhere.
 
     A message that was removed later counts, too, if the record of its removal is unknown.
     """
     index = contents.recovery.index
-    reports = {report.name: report for report in found.lines}
+    reports = {report.name: report for report in inspection.destinations}
     for hole in holes:
         number, sequence = index.present_label(hole.number, hole.sequence)
         owner = index.by_number.get(number)

@@ -26,7 +26,7 @@ HALF_PLAN_NAME: Final = "repair.plan.new"
 PUT: Final = "put"
 REMOVE: Final = "remove"
 SIDECARS: Final = (".summary",)  # suffixes of files that describe a segment, and are wrong after a change of it
-MAX_PIECE: Final = 1024 * 1024  # bytes of one copied part; bounds the memory
+MAX_PART_BYTES: Final = 1024 * 1024  # bytes of one copied part; bounds the memory
 DIRECTORY_MODE: Final = 0o700
 MAX_SAME_TIME: Final = 100  # directories; two repairs in one second are rare already
 
@@ -42,13 +42,13 @@ def finish(journal: Disk) -> bool:
     Returns:
         True if a repair was completed.
     """
-    found = is_interrupted(journal)
-    if found:
+    was_interrupted = is_interrupted(journal)
+    if was_interrupted:
         _carry_out(journal)
     for name in journal.files():
         if name.endswith(REPAIRED) or name == HALF_PLAN_NAME:
             journal.delete(name)
-    return found
+    return was_interrupted
 
 
 def repair(journal: Disk, quarantine: Disk, salvage: Salvage) -> None:
@@ -88,14 +88,14 @@ def make_quarantine(directory: Path, time: str) -> Path:
     parent = directory / QUARANTINE
     parent.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
     for number in range(MAX_SAME_TIME):
-        place = parent / (time if number == 0 else f"{time}-{number}")
+        path = parent / (time if number == 0 else f"{time}-{number}")
         try:
-            place.mkdir(mode=DIRECTORY_MODE)
+            path.mkdir(mode=DIRECTORY_MODE)
         except FileExistsError:
             continue
         for above in (parent, directory):
             FileDisk(above).sync_directory()
-        return place
+        return path
     raise StoreError(f"{parent} holds {MAX_SAME_TIME} repairs of {time} already; move them away")
 
 
@@ -116,8 +116,8 @@ def _carry_out(journal: Disk) -> None:
 def _copy(source: Disk, file: PatchedFile, target: Disk, name: str) -> None:
     """Write the contents of ``file`` and sync them. Unreadable bytes become zeros."""
     target.resize(name, file.size)
-    for offset in range(0, file.size, MAX_PIECE):
-        target.write(name, offset, [file.read(source, offset, MAX_PIECE)])
+    for offset in range(0, file.size, MAX_PART_BYTES):
+        target.write(name, offset, [file.read(source, offset, MAX_PART_BYTES)])
     target.sync(name)
 
 

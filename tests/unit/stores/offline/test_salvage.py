@@ -264,7 +264,7 @@ def first_record(disk: SimulatedDisk, kind: int, number: int = 0) -> tuple[str, 
 def test_a_clean_store_has_no_damage_and_a_report() -> None:
     found = looked_at(filled_disk())
     assert not found.findings
-    assert [(line.name, line.messages, line.lost) for line in found.lines] == [("queue://A", 12, 0)]
+    assert [(line.name, line.messages, line.lost) for line in found.destinations] == [("queue://A", 12, 0)]
     assert 12 * 700 < found.live_bytes < found.used_bytes
 
 
@@ -279,7 +279,7 @@ def test_a_damaged_message_is_named_and_all_others_are_saved() -> None:
         f"{name} at byte {record.offset}: a record's checksum does not hold: message {record.sequence} of queue://A"
     ]
     assert found.has_loss
-    assert [line.lost for line in found.lines] == [1]
+    assert [line.lost for line in found.destinations] == [1]
     del before[record.sequence]
     assert recovered_state(after)["queue://A"] == before
     assert quarantine.contents()[name] == disk.contents()[name]
@@ -436,7 +436,7 @@ def test_a_lost_body_takes_its_references_along_and_no_other_message_gets_them()
     name, record = first_record(disk, BODY, 1)
     disk.patch(name, record.payload_start + 60, b"?")
     after, _, found = repaired(disk)
-    assert [line.lost for line in found.lines] == [1, 1, 1]
+    assert [line.lost for line in found.destinations] == [1, 1, 1]
     assert recovered_state(after) == {line: {1: kept[1]} for line, kept in expected.items()}
 
 

@@ -38,7 +38,7 @@ def contents(disk: SimulatedDisk) -> tuple[Contents, dict[int, dict[bytes, bytes
             (stored.sequence, line.redeliveries.get(stored.sequence, 0), stored.format_id, stored.raw)
             for stored in store.read(line)
         ]
-        for line in store.lines
+        for line in store.destinations
     }
     return lines, {table: facts for table, facts in store.facts.items() if facts}
 
@@ -135,7 +135,7 @@ def test_scheduled_messages_keep_the_numbers_of_their_jobs() -> None:
     driver.store.remove(line, 2)
     driver.turn()
     for disk in (driver.disk, imported(exported(driver.disk))):
-        (found,) = [entry for entry in StoreContents(disk).lines if entry.destination == line]
+        (found,) = [entry for entry in StoreContents(disk).destinations if entry.destination == line]
         assert list(zip(found.expirations.sequences, found.expirations.wall_ms, strict=True)) == [(1, 7), (3, 9)]
         assert list(found.sequences) == [1, 3]
 
