@@ -74,7 +74,7 @@ class StartProgress:
         self._clock: Final = clock
         self._next = clock() + PATIENCE
 
-    def advanced(self, done_bytes: int, total_bytes: int) -> None:
+    def on_progress(self, done_bytes: int, total_bytes: int) -> None:
         """Log the progress, at most every `PROGRESS_INTERVAL` seconds."""
         now = self._clock()
         if now >= self._next and total_bytes > 0:

@@ -344,7 +344,7 @@ def test_a_start_that_takes_its_time_tells_how_far_it_is(caplog: pytest.LogCaptu
     progress = StartProgress(Path("/data/journal"), lambda: now)
     with caplog.at_level(logging.INFO):
         for step in range(11):
-            progress.advanced(step * MIB, 10 * MIB)
+            progress.on_progress(step * MIB, 10 * MIB)
             now += 0.5
     assert caplog.messages == [
         "journal /data/journal: 20 % of 10 MiB read",

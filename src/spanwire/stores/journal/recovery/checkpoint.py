@@ -48,11 +48,11 @@ def encode_checkpoint(index: JournalIndex, seed: int) -> list[bytes]:
     offset = SEGMENT_HEADER_SIZE
     parts: list[bytes] = [encode_batch_head(seed, offset, 1, size)]
     offset += BATCH_HEAD_SIZE
-    for place, payload in enumerate(payloads):
-        if place == 0:
+    for position, payload in enumerate(payloads):
+        if position == 0:
             parts.append(encode_header(seed, offset, CHECKPOINT, 0, 0, 0, len(owners), payload))
         else:
-            owner = owners[place - 1]
+            owner = owners[position - 1]
             parts.append(encode_header(seed, offset, DESTINATION, 0, 0, owner.number, owner.high, payload))
         parts.append(payload)
         parts.append(PADDING[len(payload) & 7])
@@ -68,8 +68,8 @@ def decode_checkpoint(payload: bytes) -> Checkpoint | None:
     if len(payload) != _FIXED.size + 8 * count:
         return None
     segments: list[int] = []
-    for place in range(count):
-        number: int = _SEGMENT.unpack_from(payload, _FIXED.size + 8 * place)[0]
+    for index in range(count):
+        number: int = _SEGMENT.unpack_from(payload, _FIXED.size + 8 * index)[0]
         segments.append(number)
     return Checkpoint(floor, next_number, segments)
 

@@ -51,7 +51,7 @@ from spanwire.stores.journal.segments.segment import (
 class Progress(Protocol):
     """Receives the progress of a start."""
 
-    def advanced(self, done_bytes: int, total_bytes: int) -> None:
+    def on_progress(self, done_bytes: int, total_bytes: int) -> None:
         """``done_bytes`` of ``total_bytes`` have been read."""
         ...
 
@@ -75,7 +75,6 @@ class Recovery:
         "replay",
         "store_id",
         "summaries",
-        "torn",
         "warnings",
     )
 
@@ -87,7 +86,6 @@ class Recovery:
         self.last = 0
         self.last_end = 0
         self.last_batches = 0
-        self.torn = False
         self.leftovers: Final[list[str]] = []
         self.warnings: Final[list[str]] = []
         self.summaries: Final[list[Summary]] = []
@@ -126,12 +124,12 @@ def recover(disk: Disk, progress: Progress | None = None) -> Recovery:
     last = _SegmentReplay(recovery, disk, numbers[-1], files)
     sources = _Sources(disk, files, last.needed_segments(numbers), recovery)
     older: SegmentReader | None = None
-    for place, number in enumerate(sources.numbers):
+    for index, number in enumerate(sources.numbers):
         if progress is not None:
-            progress.advanced(sources.done_bytes, sources.total_bytes)
+            progress.on_progress(sources.done_bytes, sources.total_bytes)
         replay = last
         if number != recovery.last:
-            summary = sources.summary(place)
+            summary = sources.summary(index)
             if summary is not None:
                 _check_end(older, summary.header)
                 size = files[segment_name(number)] + files[summary_name(number)]
@@ -227,17 +225,17 @@ class _Sources:
                 raise damage(name, 16, "it belongs to another store")
             self._headers.append(header)
             self.total_bytes += self._size(number)
-        wanted = set(numbers)
+        needed = set(numbers)
         for name in files:
             number = summary_number(name)
-            if number > 0 and number not in wanted:
+            if number > 0 and number not in needed:
                 recovery.leftovers.append(name)
 
-    def summary(self, place: int) -> SummaryReader | None:
+    def summary(self, index: int) -> SummaryReader | None:
         """Return the good summary of the segment at an index of ``numbers``, or None."""
-        header = self._headers[place]
+        header = self._headers[index]
         self.done_bytes += self._size(header.number)
-        follower = self._headers[place + 1] if place + 1 < len(self._headers) else None
+        follower = self._headers[index + 1] if index + 1 < len(self._headers) else None
         return read_summary(self._disk, self._files, header, follower)
 
     def _size(self, number: int) -> int:
@@ -300,11 +298,10 @@ class _SegmentReplay:
             raise damage(reader.name, reader.bad_offset, f"whole batches follow it at byte {later}")
         torn = reader.bytes_after_end()
         if torn > 0:
-            recovery.torn = True
-            known = "disk syncs were off" if reader.is_unsynced else "none of them was acknowledged"
+            consequence = "disk syncs were off" if reader.is_unsynced else "none of them was acknowledged"
             recovery.warnings.append(
                 f"{reader.name} ends with an incomplete write: {torn} bytes after byte {reader.end} were dropped,"
-                f" {known}"
+                f" {consequence}"
             )
         recovery.clean = stopped and torn == 0
         recovery.last = self._number

@@ -65,9 +65,9 @@ class Replay:
         "_body_offset",
         "_body_payload",
         "_early_notes",
+        "_has_traits",
         "_index",
-        "_knows_traits",
-        "_listed",
+        "_listed_numbers",
         "_segment",
         "_traits",
         "audit_segment",
@@ -76,11 +76,11 @@ class Replay:
 
     def __init__(self, index: JournalIndex) -> None:
         self._index: Final[JournalIndex] = index
-        self._listed: set[int] | None = None
+        self._listed_numbers: set[int] | None = None
         self._traits: Final[dict[int, Traits]] = {}
         self._early_notes: Final[dict[int, dict[int, EarlyNote]]] = {}
         self._segment = 0
-        self._knows_traits = False
+        self._has_traits = False
         self._body_offset = 0
         self._body_length = 0
         self._body_flags = 0
@@ -91,7 +91,7 @@ class Replay:
     def begin(self, number: int, seed: int, version: int, size: int) -> None:
         """Start segment ``number`` of format ``version``; the segment's file has ``size`` bytes."""
         self._segment = number
-        self._knows_traits = version > 1
+        self._has_traits = version > 1
         self._body_offset = 0
         self._index.segments.open(number, seed, version, size)
 
@@ -124,7 +124,7 @@ class Replay:
                 owner.high = sequence
             if index.restored_message(owner, sequence, segment, offset, length) and kind == MOVED:
                 self._adopt_note(owner, sequence)
-            if self._knows_traits and flags != DEFAULT_PRIORITY:
+            if self._has_traits and flags != DEFAULT_PRIORITY:
                 self._note_traits(owner, sequence, flags, payload)
         elif kind == REMOVAL:
             owner = self._owner(number, segment, offset)
@@ -149,22 +149,22 @@ class Replay:
         """
         owner = self._owner(number, segment, offset)
         if count == 1 or not owner.index.is_above(sequence):
-            for place in range(count):
-                at = offset + place * record_size(length)
-                self.apply(MESSAGE, flags, number, sequence + place, segment, at, length, b"")
+            for index in range(count):
+                record_offset = offset + index * record_size(length)
+                self.apply(MESSAGE, flags, number, sequence + index, segment, record_offset, length, b"")
             return
         last = sequence + count - 1
         if last > owner.high:
             owner.high = last
         self._index.restored_run(owner, sequence, segment, offset, length, count)
-        if self._knows_traits and flags != DEFAULT_PRIORITY:
-            for place in range(count):
-                self._note_traits(owner, sequence + place, flags, b"")
+        if self._has_traits and flags != DEFAULT_PRIORITY:
+            for index in range(count):
+                self._note_traits(owner, sequence + index, flags, b"")
 
     def end_batch(self) -> None:
         """Finish a batch. After a check-point, remove the destinations outside of the check-point."""
-        listed = self._listed
-        self._listed = None
+        listed = self._listed_numbers
+        self._listed_numbers = None
         if listed is None:
             return
         for owner in list(self._index.by_number.values()):
@@ -179,7 +179,7 @@ class Replay:
 
     def destinations(self) -> list[RecoveredDestination]:
         """Return the destinations with their messages for the broker. Call after `finish`."""
-        found: list[RecoveredDestination] = []
+        recovered: list[RecoveredDestination] = []
         for owner in self._index.by_number.values():
             sequences = owner.index.sequences()
             traits = self._traits.get(owner.number)
@@ -188,8 +188,10 @@ class Replay:
             if traits is not None:
                 priorities = traits.priorities(sequences)
                 expirations = traits.expirations(sequences)
-            found.append(RecoveredDestination(owner.destination, sequences, dict(owner.notes), priorities, expirations))
-        return found
+            recovered.append(
+                RecoveredDestination(owner.destination, sequences, dict(owner.notes), priorities, expirations)
+            )
+        return recovered
 
     def _note(self, owner: StoredDestination, sequence: int, payload: bytes, segment: int, offset: int) -> None:
         """Apply a redelivery count.
@@ -246,15 +248,15 @@ class Replay:
             self._body_payload = payload
         elif kind == DESTINATION:
             restore_destination(index, number, sequence, payload)
-            if self._listed is not None:
-                self._listed.add(number)
+            if self._listed_numbers is not None:
+                self._listed_numbers.add(number)
         elif kind == DESTINATION_REMOVED:
             self._remove(self._owner(number, segment, offset), segment)
         elif kind == CHECKPOINT:
             checkpoint = checkpoint_of(segment, offset, payload)
             index.floor = max(index.floor, checkpoint.floor)
             index.next_number = max(index.next_number, checkpoint.next_number)
-            self._listed = set()
+            self._listed_numbers = set()
         elif kind == CANCELLED:
             owner = self._owner(number, segment, offset)
             if sequence > owner.high:
@@ -282,11 +284,11 @@ class Replay:
         self._index.written_transfer(owner, sequence, runs, segment)
         traits = self._traits.get(runs.source)
         if traits is not None:
-            others = self._traits.get(owner.number)
-            if others is None:
-                others = Traits()
-                self._traits[owner.number] = others
-            traits.pass_on(runs, sequence, others)
+            target_traits = self._traits.get(owner.number)
+            if target_traits is None:
+                target_traits = Traits()
+                self._traits[owner.number] = target_traits
+            traits.transfer(runs, sequence, target_traits)
         if owner.number in self._early_notes:
             for new in range(sequence, last + 1):
                 if owner.index.find(new) != GONE:
@@ -330,7 +332,7 @@ def checkpoint_of(segment: int, offset: int, payload: bytes) -> Checkpoint:
     Raises:
         StoreError: the payload has a wrong length.
     """
-    found = decode_checkpoint(payload)
-    if found is None:
+    checkpoint = decode_checkpoint(payload)
+    if checkpoint is None:
         raise damage(segment_name(segment), offset, "its check-point has a wrong length")
-    return found
+    return checkpoint

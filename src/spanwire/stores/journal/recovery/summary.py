@@ -173,42 +173,42 @@ class SummaryReader:
         data = self._data
         number = self.header.number
         limit = len(data)
-        place = SUMMARY_HEADER_SIZE
+        position = SUMMARY_HEADER_SIZE
         offset = SEGMENT_HEADER_SIZE
-        while place < limit:
-            _crc, length, kind, flags, _format_id, owner, sequence = _RECORD.unpack_from(data, place)
+        while position < limit:
+            _crc, length, kind, flags, _format_id, owner, sequence = _RECORD.unpack_from(data, position)
             if kind == MESSAGE and flags <= PRIORITY_MASK:
-                count = self._count_alike(place, sequence)
+                count = self._count_alike(position, sequence)
                 replay.apply_run(flags, owner, sequence, number, offset, length, count)
-                place += count * HEADER_SIZE
+                position += count * HEADER_SIZE
                 offset += count * record_size(length)
                 continue
-            place += HEADER_SIZE
+            position += HEADER_SIZE
             if kind == BATCH:
                 if offset > SEGMENT_HEADER_SIZE:
                     replay.end_batch()
-                place += BATCH_HEAD_SIZE - HEADER_SIZE
+                position += BATCH_HEAD_SIZE - HEADER_SIZE
             elif kind in BODIES:
                 size = expiration_size(flags)
-                replay.apply(kind, flags, owner, sequence, number, offset, length, data[place : place + size])
-                place += size
+                replay.apply(kind, flags, owner, sequence, number, offset, length, data[position : position + size])
+                position += size
             else:
-                replay.apply(kind, flags, owner, sequence, number, offset, length, data[place : place + length])
-                place += record_size(length) - HEADER_SIZE
+                replay.apply(kind, flags, owner, sequence, number, offset, length, data[position : position + length])
+                position += record_size(length) - HEADER_SIZE
             offset += record_size(length)
         replay.end_batch()
 
-    def _count_alike(self, place: int, sequence: int) -> int:
+    def _count_alike(self, position: int, sequence: int) -> int:
         """Count the adjacent headers with the same fields, except checksum and rising sequence."""
         data = self._data
         limit = len(data)
-        alike = data[place + CRC_SIZE : place + SEQUENCE_START]
+        fields = data[position + CRC_SIZE : position + SEQUENCE_START]
         count = 1
         while True:
-            place += HEADER_SIZE
-            if place >= limit or data[place + CRC_SIZE : place + SEQUENCE_START] != alike:
+            position += HEADER_SIZE
+            if position >= limit or data[position + CRC_SIZE : position + SEQUENCE_START] != fields:
                 return count
-            if _SEQUENCE.unpack_from(data, place + SEQUENCE_START)[0] != sequence + count:
+            if _SEQUENCE.unpack_from(data, position + SEQUENCE_START)[0] != sequence + count:
                 return count
             count += 1
 

@@ -60,8 +60,8 @@ class PatchedFile:
             return b""
         data = bytearray(end - offset)
         if self.source != "":
-            found = read_or_zeros(disk, self.source, offset, end - offset)
-            data[: len(found)] = found
+            source_bytes = read_or_zeros(disk, self.source, offset, end - offset)
+            data[: len(source_bytes)] = source_bytes
         for index in self.indices_in(offset, end - offset):
             start, replacement = self.patches[index]
             stop = start + len(replacement)
@@ -86,13 +86,13 @@ class PatchedDisk(Disk):
 
     def files(self) -> dict[str, int]:
         """See `Disk.files`."""
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for name, size in self._disk.files().items():
             if name not in self._hidden and name not in self._patched:
-                found[name] = size
+                sizes[name] = size
         for name, file in self._patched.items():
-            found[name] = file.size
-        return found
+            sizes[name] = file.size
+        return sizes
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """See `Disk.read`."""

@@ -163,14 +163,14 @@ def _rest(length: int, kind: int, flags: int, format_id: int, number: int, seque
     """
     if length > MAX_SIGNED or number > MAX_SIGNED or format_id > MAX_SIGNED_SHORT or sequence > MAX_SIGNED_LONG:
         return _REST.pack(length, kind, flags, format_id, number, sequence)
-    out = BytesWriter()
-    write_i32_le(out, length)
-    out.append(kind)
-    out.append(flags)
-    write_i16_le(out, format_id)
-    write_i32_le(out, number)
-    write_i64_le(out, sequence)
-    return out.getvalue()
+    writer = BytesWriter()
+    write_i32_le(writer, length)
+    writer.append(kind)
+    writer.append(flags)
+    write_i16_le(writer, format_id)
+    write_i32_le(writer, number)
+    write_i64_le(writer, sequence)
+    return writer.getvalue()
 
 
 def encode_expiration(wall_ms: int) -> bytes:

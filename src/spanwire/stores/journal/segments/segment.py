@@ -247,17 +247,17 @@ class SegmentReader:
         The batch lies behind the bad batch and was written after the sync of the bad batch. No crash can leave such a
         pair.
         """
-        torn = self.batches + 1
-        at = self.data.find(BATCH_MAGIC, self.end)
-        while at >= 0:
-            offset = at - HEADER_SIZE
+        torn_number = self.batches + 1
+        marker = self.data.find(BATCH_MAGIC, self.end)
+        while marker >= 0:
+            offset = marker - HEADER_SIZE
             if offset % 8 == 0 and offset > self.end and self._batch_size(offset, 0) > 0:
                 record = read_record(self._view, offset, self._limit, self.header.seed, offset)
-                if record is not None and record.sequence > torn:
+                if record is not None and record.sequence > torn_number:
                     if record.format_id != UNSYNCED:
                         return offset
                     self.is_unsynced = True
-            at = self.data.find(BATCH_MAGIC, at + 1)
+            marker = self.data.find(BATCH_MAGIC, marker + 1)
         return -1
 
     def bytes_after_end(self) -> int:

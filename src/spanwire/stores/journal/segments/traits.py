@@ -36,51 +36,51 @@ class Traits:
         self._expiring.append(sequence)
         self._expirations.append(wall_ms)
 
-    def pass_on(self, runs: TransferRuns, sequence: int, other: Traits) -> None:
-        """Move the traits of the messages in ``runs`` to ``other``, the traits of the target.
+    def transfer(self, runs: TransferRuns, sequence: int, target: Traits) -> None:
+        """Move the traits of the messages in ``runs`` to the traits of the ``target``.
 
         The messages get rising sequences from ``sequence`` on.
         """
         labels = Labels()
-        for place, first in enumerate(runs.firsts):
-            labels.add(first, runs.counts[place], 0, sequence, 0)
-            sequence += runs.counts[place]
+        for run, first in enumerate(runs.firsts):
+            labels.add(first, runs.counts[run], 0, sequence, 0)
+            sequence += runs.counts[run]
         prioritised, priorities = self._prioritised, self._priorities
         expiring, expirations = self._expiring, self._expirations
         self._prioritised, self._priorities = array("q"), array("B")
         self._expiring, self._expirations = array("q"), array("q")
         for index, key in enumerate(prioritised):
-            place = labels.place(key)
-            if place == NOT_PASSED:
+            run = labels.place(key)
+            if run == NOT_PASSED:
                 self.add_priority(key, priorities[index])
             else:
-                other.add_priority(labels.other(place, key), priorities[index])
+                target.add_priority(labels.other(run, key), priorities[index])
         for index, key in enumerate(expiring):
-            place = labels.place(key)
-            if place == NOT_PASSED:
+            run = labels.place(key)
+            if run == NOT_PASSED:
                 self.add_expiration(key, expirations[index])
             else:
-                other.add_expiration(labels.other(place, key), expirations[index])
+                target.add_expiration(labels.other(run, key), expirations[index])
 
     def priorities(self, sequences: array[int]) -> dict[int, int]:
         """Return priorities by sequence for the messages in ``sequences``, which must rise."""
-        found: dict[int, int] = {}
-        keys, values = ordered(self._prioritised, self._priorities)
-        for place in common(keys, sequences):
-            found[keys[place]] = values[place]
-        return found
+        priorities: dict[int, int] = {}
+        keys, values = in_key_order(self._prioritised, self._priorities)
+        for index in common_indexes(keys, sequences):
+            priorities[keys[index]] = values[index]
+        return priorities
 
     def expirations(self, sequences: array[int]) -> Expirations:
         """Return the expirations of the messages in ``sequences``, which must rise."""
-        found = Expirations(array("q"), array("q"))
-        keys, values = ordered(self._expiring, self._expirations)
-        for place in common(keys, sequences):
-            found.sequences.append(keys[place])
-            found.wall_ms.append(values[place])
-        return found
+        expirations = Expirations(array("q"), array("q"))
+        keys, values = in_key_order(self._expiring, self._expirations)
+        for index in common_indexes(keys, sequences):
+            expirations.sequences.append(keys[index])
+            expirations.wall_ms.append(values[index])
+        return expirations
 
 
-def ordered(keys: array[int], values: array[int]) -> tuple[array[int], array[int]]:
+def in_key_order(keys: array[int], values: array[int]) -> tuple[array[int], array[int]]:
     """Return both arrays in the strictly rising order of ``keys``; of equal keys the last counts."""
     last = -1
     for key in keys:
@@ -90,22 +90,22 @@ def ordered(keys: array[int], values: array[int]) -> tuple[array[int], array[int
     else:
         return keys, values
     latest: dict[int, int] = {}
-    for place, key in enumerate(keys):
-        latest[key] = values[place]
+    for index, key in enumerate(keys):
+        latest[key] = values[index]
     rising = sorted(latest)
     return array("q", rising), array("q", [latest[key] for key in rising])
 
 
-def common(keys: array[int], sequences: array[int]) -> array[int]:
+def common_indexes(keys: array[int], sequences: array[int]) -> array[int]:
     """Return the indexes of the ``keys`` that are in ``sequences``. Both arrays must rise."""
-    places: array[int] = array("q")
-    at = 0
+    indexes: array[int] = array("q")
+    cursor = 0
     end = len(sequences)
-    for place, key in enumerate(keys):
-        while at < end and sequences[at] < key:
-            at += 1
-        if at == end:
+    for index, key in enumerate(keys):
+        while cursor < end and sequences[cursor] < key:
+            cursor += 1
+        if cursor == end:
             break
-        if sequences[at] == key:
-            places.append(place)
-    return places
+        if sequences[cursor] == key:
+            indexes.append(index)
+    return indexes

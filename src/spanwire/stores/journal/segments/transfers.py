@@ -48,8 +48,8 @@ class TransferRuns:
 def encode_transfer(runs: TransferRuns) -> bytes:
     """Return the payload of the record."""
     parts = [_FIXED.pack(runs.source, len(runs.firsts))]
-    for place, first in enumerate(runs.firsts):
-        parts.append(_RUN.pack(first, runs.counts[place]))
+    for run, first in enumerate(runs.firsts):
+        parts.append(_RUN.pack(first, runs.counts[run]))
     return b"".join(parts)
 
 
@@ -61,8 +61,8 @@ def decode_transfer(payload: bytes) -> TransferRuns | None:
     if len(payload) != FIXED_BYTES + RUN_BYTES * count:
         return None
     runs = TransferRuns(source)
-    for place in range(count):
-        first, length = _RUN.unpack_from(payload, FIXED_BYTES + RUN_BYTES * place)
+    for run in range(count):
+        first, length = _RUN.unpack_from(payload, FIXED_BYTES + RUN_BYTES * run)
         runs.firsts.append(first)
         runs.counts.append(length)
     return runs
@@ -128,24 +128,24 @@ class Labels:
             start += 1
         return start
 
-    def drop(self, gone: set[int]) -> None:
+    def drop(self, dropped: set[int]) -> None:
         """Forget the runs whose TRANSFER records lie in these deleted segments."""
-        kept = Labels()
+        remaining = Labels()
         segments = self.segments
         end = len(segments)
         start = 0
         while start < end:
             segment = segments[start]
             after = self._run_end(start)
-            if segment not in gone:
-                kept.firsts.extend(self.firsts[start:after])
-                kept.counts.extend(self.counts[start:after])
-                kept.lines.extend(self.lines[start:after])
-                kept.others.extend(self.others[start:after])
-                kept.segments.extend(segments[start:after])
+            if segment not in dropped:
+                remaining.firsts.extend(self.firsts[start:after])
+                remaining.counts.extend(self.counts[start:after])
+                remaining.lines.extend(self.lines[start:after])
+                remaining.others.extend(self.others[start:after])
+                remaining.segments.extend(segments[start:after])
             start = after
-        self.firsts = kept.firsts
-        self.counts = kept.counts
-        self.lines = kept.lines
-        self.others = kept.others
-        self.segments = kept.segments
+        self.firsts = remaining.firsts
+        self.counts = remaining.counts
+        self.lines = remaining.lines
+        self.others = remaining.others
+        self.segments = remaining.segments

@@ -36,24 +36,24 @@ def write_whole(writer: PartWriter, name: str, offset: int, parts: list[bytes]) 
         OSError: the write failed. Any beginning of the parts may be written.
     """
     for first in range(0, len(parts), MAX_PARTS_PER_WRITE):
-        some = parts if len(parts) <= MAX_PARTS_PER_WRITE else parts[first : first + MAX_PARTS_PER_WRITE]
+        group = parts if len(parts) <= MAX_PARTS_PER_WRITE else parts[first : first + MAX_PARTS_PER_WRITE]
         size = 0
-        for part in some:
+        for part in group:
             size += len(part)
-        taken = writer.write_some(name, offset, some)
-        if taken < size:
-            _write_rest(writer, name, offset, memoryview(b"".join(some)), taken)
+        written = writer.write_some(name, offset, group)
+        if written < size:
+            _write_rest(writer, name, offset, memoryview(b"".join(group)), written)
         offset += size
 
 
-def _write_rest(writer: PartWriter, name: str, offset: int, data: memoryview, taken: int) -> None:
+def _write_rest(writer: PartWriter, name: str, offset: int, data: memoryview, written: int) -> None:
     size = len(data)
-    more = taken
-    while taken < size:
-        if more <= 0:
+    accepted = written
+    while written < size:
+        if accepted <= 0:
             raise OSError(errno.EIO, "the system takes no more bytes", name)
-        more = writer.write_some(name, offset + taken, [data[taken:]])
-        taken += more
+        accepted = writer.write_some(name, offset + written, [data[written:]])
+        written += accepted
 
 
 def fill(writer: PartWriter, name: str, start: int, end: int) -> None:
@@ -63,8 +63,8 @@ def fill(writer: PartWriter, name: str, start: int, end: int) -> None:
         OSError: the write failed.
     """
     while start < end:
-        some = _ZEROS if end - start >= MAX_ZEROS else _ZEROS[: end - start]
-        taken = writer.write_some(name, start, [some])
-        if taken <= 0:
+        zeros = _ZEROS if end - start >= MAX_ZEROS else _ZEROS[: end - start]
+        written = writer.write_some(name, start, [zeros])
+        if written <= 0:
             raise OSError(errno.EIO, "the system takes no more bytes", name)
-        start += taken
+        start += written
