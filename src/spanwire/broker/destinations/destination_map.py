@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from spanwire.broker.advisories.message_advisories import new_queue, new_topic
+from spanwire.broker.destinations.destination_factory import new_queue, new_topic
 from spanwire.broker.destinations.fan_out_room import FanOutRoom
 from spanwire.broker.destinations.wildcard_consumers import COMPARED_PER_STEP, PatternSubscription, WildcardConsumers
 from spanwire.broker.dispatch.broker_context import BrokerContext

@@ -10,8 +10,8 @@ import logging
 from typing import Final
 
 from spanwire.broker.advisories.advisory_topics import Advisories
-from spanwire.broker.advisories.message_advisories import new_line
 from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.destinations.destination_factory import new_durable_queue
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.remote_subscribers import RemoteSubscribers
 from spanwire.broker.dispatch.broker_context import BrokerContext
@@ -177,7 +177,7 @@ class DurableSubscriptions:
         self, terms: SubscriptionTerms, principal: Principal | None, selector: Selector | None, line: Destination
     ) -> DurableSubscription:
         policy = self._policies.entry_for(terms.topic.parts()[0])
-        queue = new_line(line, policy, self._usage, self._context, terms.topic.parts()[0])
+        queue = new_durable_queue(line, policy, self._usage, self._context, terms.topic.parts()[0])
         queue.slow_consumers = self._map.slow_consumers(policy)
         durable = self._made(terms, principal, selector, queue)
         durable.offline_since = self._context.monotonic

@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.message_reference import MessageReference
+from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.model.message import Message
 
 STEPS: Final = 16  # marks during the delay; messages between two marks count as arrived with the last of them
 
@@ -73,3 +77,32 @@ def arrivals_of(policy: PolicyEntry, now: float) -> Arrivals | None:
     if bridges is None or not bridges.replays or bridges.replay_delay_ms <= 0:
         return None
     return Arrivals(bridges.replay_delay_ms / 1000, now)
+
+
+class ArrivalObserver(DestinationObserver):
+    """Records the arrival of each message of a queue, if the policy needs arrival times."""
+
+    def __init__(self, arrivals: Arrivals | None, context: BrokerContext) -> None:
+        self._arrivals: Final[Arrivals | None] = arrivals
+        self._context: Final[BrokerContext] = context
+
+    def before_accept(self, message: Message, sequence: int) -> None:
+        """Record the time of a message."""
+        if self._arrivals is not None:
+            self._arrivals.came(sequence, self._context.last_order() + 1, self._context.monotonic)
+
+    def after_accept(self, message: Message, is_wanted: bool) -> None:
+        """Do nothing."""
+
+    def sees_removals(self) -> bool:
+        """Return False: removals are of no interest."""
+        return False
+
+    def message_removed(self, message: Message) -> None:
+        """Do nothing."""
+
+    def message_discarded(self, subscription: Subscription, message: Message) -> None:
+        """Do nothing."""
+
+    def consumer_removed(self, subscription: Subscription) -> None:
+        """Do nothing."""

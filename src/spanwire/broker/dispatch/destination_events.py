@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import LongNumber
 from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.info import ProducerInfo
@@ -56,6 +57,37 @@ class News(Protocol):
 
     def pass_on(self, kind: str, about: Destination, message: Message) -> None:
         """Send the message itself to the listeners."""
+        ...
+
+
+class DestinationObserver(Protocol):
+    """Sees the messages of one queue or topic. A destination without an observer pays one check for each message."""
+
+    def before_accept(self, message: Message, sequence: int) -> None:
+        """See a new message before the destination dispatches it. ``sequence`` is the store's, 0 if not stored."""
+        ...
+
+    def after_accept(self, message: Message, is_wanted: bool) -> None:
+        """See the message again after its dispatch.
+
+        ``is_wanted`` is True if the destination is a topic and a consumer without a durable subscription got it.
+        """
+        ...
+
+    def sees_removals(self) -> bool:
+        """Return True if `message_removed` must follow each removal, before the next one."""
+        ...
+
+    def message_removed(self, message: Message) -> None:
+        """See a message that was acknowledged, expired, or became a dead letter."""
+        ...
+
+    def message_discarded(self, subscription: Subscription, message: Message) -> None:
+        """See a message of a topic that was discarded for the slow consumer ``subscription``."""
+        ...
+
+    def consumer_removed(self, subscription: Subscription) -> None:
+        """Forget a removed consumer of a topic."""
         ...
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from spanwire.broker.dispatch.arrival_times import Arrivals, arrivals_of
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import TOLD, TOLD_BUT_FIRST, UNTOLD, BrokerDestination, MessageReference
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
@@ -50,7 +51,7 @@ class Queue(BrokerDestination):
         ordered = PriorityDispatcher if policy.queue.prioritized_messages else DirectDispatcher
         self._ordered: Final[Dispatcher] = ordered(self, pending, consumers, context)
         self._dispatcher: Dispatcher = self._ordered
-        self._arrivals: Final[Arrivals | None] = arrivals_of(policy, context.monotonic)
+        self.arrivals: Final[Arrivals | None] = arrivals_of(policy, context.monotonic)
         self._paused = False
         self._starts_at = 0.0
         self.in_flight = 0
@@ -60,11 +61,14 @@ class Queue(BrokerDestination):
         self._reserved = False  # True while an exclusive cursor is open: consumers get no messages
         self._shared: Final[dict[Subscription, None]] = {}  # consumers of other destinations as well
         self._told_shared = False  # each shared consumer knows that messages are pending here
+        self.observer: DestinationObserver | None = None  # set if the policy asks for advisories or arrival times
 
     def accept(self, message: Message, sequence: int) -> None:
         """Append ``message``, stored under ``sequence`` (0: not stored), and dispatch the message if a consumer has
         room.
         """
+        if self.observer is not None:
+            self.observer.before_accept(message, sequence)
         self.enqueued += 1
         delivered = message.redelivery_count
         if delivered > 0 and sequence > 0:
@@ -74,6 +78,8 @@ class Queue(BrokerDestination):
         self._dispatcher.accept(message, sequence)
         if self._shared:
             self._tell_shared()
+        if self.observer is not None:
+            self.observer.after_accept(message, False)
 
     def _tell_shared(self) -> None:
         """Have shared consumers return to this queue as soon as they can take messages."""
@@ -89,15 +95,12 @@ class Queue(BrokerDestination):
         self._told_shared = False
         return True
 
-    def note_arrival(self, sequence: int) -> None:
-        """Note the time of the next message to be accepted, if the policy needs arrival times."""
-        arrivals = self._arrivals
-        if arrivals is not None:
-            arrivals.came(sequence, self._context.last_order() + 1, self._context.monotonic)
-
     def takes_stored(self) -> bool:
-        """Return True if the queue may get messages that only the store has read (`accept_stored`)."""
-        return True
+        """Return True if the queue may get messages that only the store has read (`accept_stored`).
+
+        An observer must see each message.
+        """
+        return self.observer is None
 
     def accept_stored(self, first: int, priorities: array[int], dues: array[int], size: int) -> None:
         """Append messages that only the store has.
@@ -144,7 +147,7 @@ class Queue(BrokerDestination):
     def attach(self, subscription: Subscription) -> None:
         """Add a consumer behind the others of the same priority. The next `fill` begins to dispatch to the consumer."""
         self.visits += 1
-        add_condition(self, subscription, self._consumers, self._arrivals, self._context)
+        add_condition(self, subscription, self._consumers, self.arrivals, self._context)
         self._consumers.attach(subscription)
         subscription.homes[self] = None
         if subscription.shared:
@@ -257,7 +260,14 @@ class Queue(BrokerDestination):
         self.forgotten(reference)
 
     def settled_all(self, references: list[MessageReference]) -> None:
-        """Remove many acknowledged messages of one consumer, with one call of the store."""
+        """Remove many acknowledged messages of one consumer, with one call of the store.
+
+        They are removed one by one if an observer must see each removal before the next one.
+        """
+        if self.observer is not None and self.observer.sees_removals():
+            for reference in references:
+                self.settled(reference)
+            return
         sequences = [reference.sequence for reference in references if reference.sequence > 0]
         if sequences:
             store = self._context.store
@@ -272,6 +282,8 @@ class Queue(BrokerDestination):
         self.in_flight -= 1
         self.dequeued += 1
         self.release(reference.message)
+        if self.observer is not None:
+            self.observer.message_removed(reference.message)
 
     def given_back(self, references: list[MessageReference]) -> None:
         """Return a former consumer's messages to their old positions."""

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final, Protocol
 
 from spanwire.broker.advisories.advisory_topics import Advisories
-from spanwire.broker.advisories.message_advisories import ToldConsumer
+from spanwire.broker.advisories.message_advisories import AdvisedConsumer
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations, attach
@@ -142,7 +142,7 @@ class ConsumerRegistry(ConsumerRemover):
         news = self._context.news
         if news is None or info.browser or not self._policies.tells_of_dispatches():
             return Subscription(info, consumer, state.output, state.principal, selector, self._values, automatic)
-        teller = ToldConsumer(consumer, news)
+        teller = AdvisedConsumer(consumer, news)
         made = Subscription(info, teller, state.output, state.principal, selector, self._values, automatic)
         teller.subscription = made
         return made

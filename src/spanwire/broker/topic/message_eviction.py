@@ -16,7 +16,7 @@ PROPERTY_LOOKS: Final = 5  # looks that one message counts for where a property 
 
 
 class Eviction:
-    """Chooses among the oldest pending messages. `TunedTopic` discards the messages."""
+    """Chooses among the oldest pending messages. `PolicyTopic` discards the messages."""
 
     def __init__(self, policy: EvictionPolicy, formats: MessageFormats | None) -> None:
         self._policy: Final[EvictionPolicy] = policy

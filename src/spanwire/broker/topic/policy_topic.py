@@ -11,13 +11,14 @@ from collections import deque
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.fan_out import STEPS_OF_REQUEST
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.policy.topic_policy import DispatchPolicy, TopicPolicy
+from spanwire.broker.policy.topic_policy import CLIENT_ID_FILTER, DispatchPolicy, TopicPolicy
 from spanwire.broker.topic.client_id_filter import ClientIdFilter
 from spanwire.broker.topic.dispatch_policies import recipients
 from spanwire.broker.topic.pending_eviction import LOOKS_PER_STEP, MAX_LOOKS, NO_LIMIT, Discarding, PendingEviction
@@ -33,7 +34,7 @@ ROOM_ROUNDS: Final = 500  # messages discarded at most to make room for one mess
 logger = logging.getLogger(__name__)
 
 
-class TunedTopic(Topic, Discarding):
+class PolicyTopic(Topic, Discarding):
     """`Topic` with a `TopicPolicy`. Discarded messages become dead letters if the policy asks for dead letters."""
 
     def __init__(
@@ -57,21 +58,35 @@ class TunedTopic(Topic, Discarding):
         self._dispatch: Final[DispatchPolicy | None] = tuning.dispatch
         self._recipients: list[Subscription] = self.subscriptions
         self._recoveries: Final[dict[Subscription, KeptRecovery]] = {}
-        self._wanted = False  # True if a subscription got the last message
+        by_client_id = tuning.dispatch is not None and tuning.dispatch.kind == CLIENT_ID_FILTER
+        self._client_filter: Final[ClientIdFilter | None] = ClientIdFilter(context.formats) if by_client_id else None
+        self.observer: DestinationObserver | None = None
         self.discarded = 0
 
     def accept(self, message: Message, sequence: int = 0) -> None:
         """Retain ``message`` for later consumers, and hand a copy to every subscription that accepts the message."""
         self.enqueued += 1
-        self._wanted = False
         if self._context.joins:
             self._context.complete_joins(self)
+        client_filter = self._client_filter
+        if client_filter is not None:
+            self._recipients = client_filter.recipients(self._dispatch, self.destination, message, self.subscriptions)
+        if self.observer is None:
+            self._distribute(message)
+        else:
+            self.observer.before_accept(message, sequence)
+            self.observer.after_accept(message, self._distribute(message))
+        if client_filter is not None:
+            self.count_forms(message)
+
+    def _distribute(self, message: Message) -> bool:
+        """Retain and dispatch ``message``. Return True if a subscription got the message."""
         kept = self._kept
         if kept is not None:
             message = kept.add(message)
         chosen = self._recipients
         if not chosen:
-            return
+            return False
         self._context.steps += self._steps
         if message.expiration_ms > 0:
             self._eviction.perishable = True
@@ -85,9 +100,9 @@ class TunedTopic(Topic, Discarding):
             wanted = True
             self._give(subscription, reference)
         self.release(message)
-        self._wanted = wanted
         if self._is_limited:
             self._context.steps += self._eviction.take_looks() // LOOKS_PER_STEP
+        return wanted
 
     def _give(self, subscription: Subscription, reference: MessageReference) -> None:
         if self._takes_now(subscription):
@@ -171,6 +186,8 @@ class TunedTopic(Topic, Discarding):
 
     def detach(self, subscription: Subscription) -> None:
         """Remove a subscription."""
+        if self.observer is not None:
+            self.observer.consumer_removed(subscription)
         super().detach(subscription)
         self._choose_recipients()
 
@@ -178,6 +195,9 @@ class TunedTopic(Topic, Discarding):
         """Detach and return the subscriptions whose consumers were removed."""
         gone = super().detach_left()
         self._choose_recipients()
+        if self.observer is not None:
+            for subscription in gone:
+                self.observer.consumer_removed(subscription)
         return gone
 
     def detach_all(self) -> list[Subscription]:
@@ -262,14 +282,11 @@ class TunedTopic(Topic, Discarding):
             )
         self.discarded += 1
         subscription.discarding = True
-        if not reference.home.destination.is_advisory:
-            self.note_discarded(subscription, reference)
+        if self.observer is not None and not reference.home.destination.is_advisory:
+            self.observer.message_discarded(subscription, reference.message)
         cause = f"java.lang.Throwable: TopicSubDiscard. ID:{subscription.info.consumer_id}"
         self._context.dead_letter(reference, cause)
         subscription.discarding = False
-
-    def note_discarded(self, subscription: Subscription, reference: MessageReference) -> None:
-        """Note a message discarded for a slow subscriber; subclasses publish an advisory."""
 
 
 class KeptRecovery(BrokerDestination):
@@ -280,10 +297,10 @@ class KeptRecovery(BrokerDestination):
     """
 
     def __init__(
-        self, topic: TunedTopic, subscription: Subscription, kept: list[Message], context: BrokerContext
+        self, topic: PolicyTopic, subscription: Subscription, kept: list[Message], context: BrokerContext
     ) -> None:
         super().__init__(topic.destination, PolicyEntry(topic.destination), MemoryUsage(0))
-        self._topic: Final[TunedTopic] = topic
+        self._topic: Final[PolicyTopic] = topic
         self._subscription: Final[Subscription] = subscription
         self._kept: Final[list[Message]] = kept
         self._context: Final[BrokerContext] = context
@@ -334,16 +351,3 @@ class KeptRecovery(BrokerDestination):
                 reference = MessageReference(self._topic, message.twin(), 0, order, 0)
                 steps += self._topic.give_kept(subscription, reference, taken, self._later_bytes)
         return steps
-
-
-class ClientIdTopic(TunedTopic):
-    """A topic whose messages may be for a single client."""
-
-    def accept(self, message: Message, sequence: int = 0) -> None:
-        """Hand ``message`` to its recipients."""
-        if self._context.joins:
-            self._context.complete_joins(self)
-        chosen = ClientIdFilter(self._context.formats)
-        self._recipients = chosen.recipients(self._dispatch, self.destination, message, self.subscriptions)
-        super().accept(message, sequence)
-        self.count_forms(message)

@@ -92,7 +92,7 @@ class RecoveryMemory(BrokerDestination):
 
 
 class KeptMessages:
-    """Retained messages of one topic, oldest first. `TunedTopic` chooses the recipients."""
+    """Retained messages of one topic, oldest first. `PolicyTopic` chooses the recipients."""
 
     def __init__(
         self, destination: Destination, policy: RecoveryPolicy, memory: RecoveryMemory, context: BrokerContext
