@@ -27,6 +27,7 @@ from spanwire.broker.queue.queue import Queue
 from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.security.audit_log import printable
 from spanwire.broker.topic.client_id_filter import FilteredDurableSubscription
+from spanwire.broker.topic.durable_recovery import DurableRecovery
 from spanwire.broker.topic.durable_subscription import (
     DurableSubscription,
     ReadableMessages,
@@ -37,9 +38,11 @@ from spanwire.broker.topic.durable_subscription import (
     line_of,
     subscription_key,
 )
+from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import Destination
 from spanwire.model.errors import InvalidDestinationError, JmsError, ResourceAllocationError
 from spanwire.model.info import ConsumerInfo
+from spanwire.model.message import Message
 from spanwire.selector.expression import Selector
 from spanwire.selector.parser import parse_selector
 
@@ -201,28 +204,28 @@ class DurableSubscriptions:
         Pending messages that the user may not read stay in the queue.
         """
         line = durable.line
-        if line.waiting() + line.withheld + line.in_flight == 0:
+        if line.waiting() + line.withheld + line.in_flight == 0 and not line.is_held:
             durable.is_checked = True
         elif durable.has_pattern and not durable.is_checked:
             subscription.read_only(ReadableMessages(durable))
         durable.connection_id = subscription.info.consumer_id.connection_id
         durable.active = True
         durable.line.attach(subscription)
-        if subscription.info.retroactive and durable.line.waiting() == 0:
+        if subscription.info.retroactive and line.waiting() == 0 and not line.is_held:
             self._recover_kept(durable)
 
     def _recover_kept(self, durable: DurableSubscription) -> None:
         """Give a retroactive subscriber without pending messages all retained messages of its topics, as far as memory
-        allows.
+        allows, the first slice now.
 
         Messages that the subscriber had before are included. The store does not keep these copies.
         """
-        line = durable.line
-        for topic in self._map.topics.values():
-            if durable.covers(topic.destination):
-                for message in topic.kept_messages():
-                    if durable.wants(message) and line.usage.takes(message.size):
-                        line.accept(message, 0)
+        messages: list[Message] = []
+        for home in durable.topics:
+            assert isinstance(home, Topic)
+            messages.extend(home.kept_messages())
+        if messages:
+            DurableRecovery(durable, messages, self._context).start()
 
     def release(self, subscription: Subscription) -> None:
         """Note that the consumer was removed; unacknowledged messages return to the queue separately."""

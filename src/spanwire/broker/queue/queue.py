@@ -57,7 +57,8 @@ class Queue(BrokerDestination):
         self.in_flight = 0
         self.slow_consumers: SlowConsumerWatch | None = None  # set if the policy ends slow consumers
         self.cursors = 0  # exactly-once cursors that are open on this queue
-        self._returning = 0  # former consumers whose messages have not all returned yet
+        self.purges = 0  # purges by operators; a job that still adds messages ends
+        self._returning = 0  # jobs that put messages in front of others: returns of former consumers, retained messages
         self._reserved = False  # True while an exclusive cursor is open: consumers get no messages
         self._shared: Final[dict[Subscription, None]] = {}  # consumers of other destinations as well
         self._told_shared = False  # each shared consumer knows that messages are pending here
@@ -300,13 +301,26 @@ class Queue(BrokerDestination):
         if self._shared:
             self._tell_shared()
 
+    def accept_earlier(self, references: list[MessageReference]) -> None:
+        """Add messages, held and not stored, by ascending order in front of the messages of higher orders."""
+        if references:
+            self.enqueued += len(references)
+            self.pending.put_back(references)
+            if self._shared:
+                self._tell_shared()
+
+    @property
+    def is_held(self) -> bool:
+        """True while older messages come in slices."""
+        return self._returning > 0
+
     def hold_back(self) -> None:
-        """Suspend dispatch while a consumer's messages return in slices, so that no younger message overtakes them."""
+        """Suspend dispatch while older messages come in slices, so that no younger message overtakes them."""
         self._returning += 1
         self._choose_dispatcher()
 
     def let_go(self) -> None:
-        """Resume dispatch after the return of a former consumer's messages."""
+        """Resume dispatch after all older messages have come."""
         self._returning -= 1
         self._choose_dispatcher()
         self.fill()
@@ -385,6 +399,7 @@ class Queue(BrokerDestination):
             The number of messages to be removed.
         """
         count = self.pending.waiting()
+        self.purges += 1
         self._expiry.stop()
         self._purge.start()
         self._choose_dispatcher()

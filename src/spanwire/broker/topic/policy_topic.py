@@ -211,8 +211,8 @@ class PolicyTopic(Topic, Discarding):
             self._recipients = recipients(self._dispatch, self.subscriptions)
 
     def kept_messages(self) -> list[Message]:
-        """Return copies of the retained messages, oldest first."""
-        return [] if self._kept is None else self._kept.messages()
+        """Return the retained messages without copying, oldest first, expired messages included."""
+        return [] if self._kept is None else self._kept.line()
 
     def drop(self) -> None:
         """Discard all retained messages, since the topic is removed."""

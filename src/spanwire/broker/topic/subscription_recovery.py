@@ -123,10 +123,6 @@ class KeptMessages:
             self._cut()
         return passed_on
 
-    def messages(self) -> list[Message]:
-        """Return copies of all unexpired messages for a later consumer, the marked message first."""
-        return [message.twin() for message in self.line() if not message.is_expired(self._context.wall_ms)]
-
     def line(self) -> list[Message]:
         """Return all retained messages without copying, expired messages included, the marked message first."""
         self.trim()

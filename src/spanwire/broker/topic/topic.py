@@ -118,7 +118,7 @@ class Topic(BrokerDestination):
         return False
 
     def kept_messages(self) -> list[Message]:
-        """Return copies of retained messages; a plain topic has no such messages."""
+        """Return the retained messages without copying; a plain topic has no such messages."""
         return []
 
     def drop(self) -> None:

@@ -1,0 +1,71 @@
+"""Retained messages for the retroactive subscriber of a durable subscription, a slice at a time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.fan_out import COPY_STEPS, STEPS_OF_REQUEST
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.topic.durable_subscription import DurableSubscription
+from spanwire.broker.topic.policy_topic import RECOVERY_STEPS
+from spanwire.model.message import Message
+
+
+class DurableRecovery(BrokerDestination):
+    """Puts retained messages in front of all messages that arrive from now on; dispatch waits for the last slice.
+
+    A job of the broker, not a destination for messages. The job goes on without the subscriber, and ends when the
+    subscription is deleted or an operator purges its queue.
+    """
+
+    def __init__(self, durable: DurableSubscription, messages: list[Message], context: BrokerContext) -> None:
+        super().__init__(durable.line.destination, PolicyEntry(durable.line.destination), MemoryUsage(0))
+        self._durable: Final[DurableSubscription] = durable
+        self._messages: Final[list[Message]] = messages
+        self._context: Final[BrokerContext] = context
+        self._order: Final[int] = context.reserve_orders(len(messages))
+        self._purges: Final[int] = durable.line.purges
+        self._next = 0
+        self._holds = False  # the queue waits for the last slice
+
+    def start(self) -> None:
+        """Do the first slice now."""
+        if self.work():
+            self._holds = True
+            self._durable.line.hold_back()
+            self._context.schedule(self)
+
+    def work(self) -> bool:
+        """Do one slice and return True while there is more to do."""
+        line = self._durable.line
+        if not line.removed and line.purges == self._purges:
+            self._give_some()
+            if self._next < len(self._messages):
+                return True
+        if self._holds:
+            self._holds = False
+            line.let_go()
+        return False
+
+    def _give_some(self) -> None:
+        durable = self._durable
+        line = durable.line
+        cost = 1 + durable.weight - COPY_STEPS  # the second part is for the selector
+        steps = 0
+        chosen: list[MessageReference] = []
+        while self._next < len(self._messages) and steps < RECOVERY_STEPS:
+            kept = self._messages[self._next]
+            order = self._order + self._next
+            self._next += 1
+            steps += cost
+            if kept.is_expired(self._context.wall_ms) or not durable.wants(kept):
+                continue
+            if line.usage.takes(kept.size):
+                message = kept.twin()
+                line.hold(message)
+                chosen.append(MessageReference(line, message, 0, order, message.redelivery_count))
+        line.accept_earlier(chosen)
+        self._context.steps += steps // STEPS_OF_REQUEST
