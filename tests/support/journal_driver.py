@@ -80,7 +80,7 @@ class JournalDriver:
 
     def turn(self) -> None:
         """Everything that waits, until nothing does."""
-        while self.write_one() is not None or self.scan_one():
+        while self.write_one() is not None or self.scan_one() or self.store.release_removed():
             pass
         self.answer_fetches()
 

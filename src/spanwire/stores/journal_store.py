@@ -220,6 +220,8 @@ class JournalStore:
         if position >= 0:
             self._on_stored(position)
         self._hand_over(now)
+        if self._journal.release_removed():
+            self._come_back()
 
     def next_deadline(self) -> float | None:
         """Return the monotonic seconds of the next necessary `turn`; None if only events need a turn."""

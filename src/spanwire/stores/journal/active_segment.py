@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.stores.journal.batch import NewSegment
-from spanwire.stores.journal.index.index import Entry, GatheredUnit, JournalIndex
+from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.sequences import GONE
+from spanwire.stores.journal.index.stored_destination import Entry, GatheredUnit
 from spanwire.stores.journal.recovery.checkpoint import encode_checkpoint
 from spanwire.stores.journal.recovery.replay import BODIES
 from spanwire.stores.journal.recovery.summary import SummaryDraft
@@ -422,20 +423,13 @@ class ActiveSegment:
         elif kind == DESTINATION:
             index.enter(entry.owner)
         elif kind == DESTINATION_REMOVED:
-            self._written_destination_removal(entry)
+            index.written_destination_removal(entry.owner, self.number)
         elif kind == FACT:
             index.written_fact(entry.table, entry.payload[: entry.sequence], self.number, offset, length)
         elif kind == FACT_DISCARDED:
             index.written_fact_discard(entry.table, entry.payload, self.number)
         elif kind == TRANSFER:
             self._written_transfer(entry)
-
-    def _written_destination_removal(self, entry: Entry) -> None:
-        index = self._index
-        if entry.segments is not None:
-            index.written_destination_removal(entry.segments, self.number)
-        index.written_destination_removal(index.take_counts(entry.owner), self.number)  # what has come since
-        index.leave(entry.owner)
 
     def _written_transfer(self, entry: Entry) -> None:
         runs = decode_transfer(entry.payload)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from spanwire.stores.journal.index.index import Entry
+from spanwire.stores.journal.index.stored_destination import Entry
 from spanwire.stores.journal.recovery.summary import Summary, summary_name, try_summary
 from spanwire.stores.journal.segments.disk_port import Disk
 from spanwire.stores.journal.segments.segment import SPARE_NAME, segment_name

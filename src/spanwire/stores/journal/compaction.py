@@ -17,8 +17,9 @@ from typing import Final
 from spanwire.model.message import DEFAULT_PRIORITY
 from spanwire.stores.journal.active_segment import ActiveSegment
 from spanwire.stores.journal.index.cleanup import SegmentState
-from spanwire.stores.journal.index.index import Entry, JournalIndex, SharedBody, StoredDestination
+from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.sequences import GONE, packed_location
+from spanwire.stores.journal.index.stored_destination import Entry, SharedBody, StoredDestination
 from spanwire.stores.journal.outbox import MAX_UNIT_BYTES
 from spanwire.stores.journal.segments.record import (
     BODY,
@@ -187,9 +188,9 @@ class Compaction:
 
     def look(self, active: int, room: int) -> None:
         """Choose a segment if there is too much that is dead. ``active`` is being written; the live part of the chosen
-        one is at most ``room`` bytes.
+        one is at most ``room`` bytes. While messages of removed destinations still count as live nothing is chosen.
         """
-        if self._victim != 0:
+        if self._victim != 0 or not self._index.removals.is_empty:
             return
         last = self._index.segments.by_number.get(self._last)
         if last is not None and last.live > 0:

@@ -21,8 +21,9 @@ from spanwire.stores.journal.batch import Batch
 from spanwire.stores.journal.compaction import Compaction, Scan
 from spanwire.stores.journal.fetching.fetch import Fetch, fetch_of, sizes_of
 from spanwire.stores.journal.fetching.readers import Readers
-from spanwire.stores.journal.index.index import Entry, JournalIndex, OwnedRemovals, StoredDestination
+from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.sequences import GONE
+from spanwire.stores.journal.index.stored_destination import Entry, OwnedRemovals, StoredDestination
 from spanwire.stores.journal.next_batch import MAX_GATHERED_BYTES, NextBatch
 from spanwire.stores.journal.outbox import Outbox, check_unit, check_unit_bytes, transfer_bytes, unit_bytes
 from spanwire.stores.journal.recovery.recovery import Recovery
@@ -281,13 +282,10 @@ class Journal(MessageStore):
         owner = self._index.by_name.get(destination.qualified_name)
         if owner is None:
             return
-        for entry in list(owner.unwritten.values()):
-            if not entry.handed_over:
-                self._outbox.cancel(entry)
-        owner.unwritten.clear()
+        owner.is_removed = True
         self._index.forget(owner)
         self._outbox.position += 1
-        self._outbox.record(DESTINATION_REMOVED, owner, owner.high, b"").segments = self._index.take_counts(owner)
+        self._outbox.record(DESTINATION_REMOVED, owner, owner.high, b"")
 
     def position(self) -> int:
         """See `MessageStore.position`."""
@@ -462,11 +460,28 @@ class Journal(MessageStore):
         self._in_flight_bytes = size
         self._next.size = 0
         if not self._next.is_last:
+            self._index.removals.release()
             self._compaction.look_now_and_then()
-            for number in self._index.segments.droppable(self._active.number):
-                self._index.drop_segment(number)
-                self._outbox.record(SEGMENT_DROPPED, self._outbox.nobody, number, b"")
+            self._drop_segments()
         return batch
+
+    def release_removed(self) -> bool:
+        """Release a slice of the messages of removed destinations; False if there is none.
+
+        To be called in each turn of the loop.
+        """
+        if self._index.removals.is_empty or self._failed or self._next.is_last:
+            return False
+        self._index.removals.release()
+        if self._index.removals.is_empty:
+            self._drop_segments()
+        return True
+
+    def _drop_segments(self) -> None:
+        """Queue the records that let segments go which nothing needs any more."""
+        for number in self._index.segments.droppable(self._active.number):
+            self._index.drop_segment(number)
+            self._outbox.record(SEGMENT_DROPPED, self._outbox.nobody, number, b"")
 
     def gather(self) -> bool:
         """Encode a slice of the next batch, which grows until `next_batch` takes it; False when there is none, or no

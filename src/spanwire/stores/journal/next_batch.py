@@ -14,7 +14,8 @@ from spanwire.stores.journal.active_segment import COPIED_AHEAD_BYTES, COPIED_BY
 from spanwire.stores.journal.audit_copies import AuditCopies
 from spanwire.stores.journal.batch import BatchSlice, NewSegment
 from spanwire.stores.journal.compaction import Compaction
-from spanwire.stores.journal.index.index import Entry, JournalIndex
+from spanwire.stores.journal.index.index import JournalIndex
+from spanwire.stores.journal.index.stored_destination import Entry
 from spanwire.stores.journal.outbox import Outbox, Slice
 from spanwire.stores.journal.segments.segment import BATCH_HEAD_SIZE
 from spanwire.stores.journal.space import DiskSpace

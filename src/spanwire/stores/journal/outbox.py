@@ -12,7 +12,7 @@ from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
 from spanwire.model.units import MIB
-from spanwire.stores.journal.index.index import (
+from spanwire.stores.journal.index.stored_destination import (
     UNIT,
     Arrival,
     Entry,
@@ -239,7 +239,7 @@ class Outbox:
         """The next entries up to `MAX_SLICE_BYTES` or `MAX_SLICE_RECORDS`, in whole calls, unless one call alone has
         more. They stay here until `taken`. With ``is_cut`` the slice before this one ended in a call: no other call
         is taken, for the place that was found is that of this one, and the ``rest`` is not counted again. A gathered
-        unit is the last one: it is encoded in slices of its own.
+        unit is the last one: it is encoded in slices of its own. Messages of a removed destination are cancelled here.
         """
         chosen: list[Entry] = []
         size = 0
@@ -258,6 +258,8 @@ class Outbox:
                 rest = 1 if is_cut else self._rest(count, position)
                 return Slice(chosen, size, count, position - 1, rest)
             count += 1
+            if entry.owner.is_removed and entry.message is not None:
+                self.cancel(entry)
             if entry.kind >= REDELIVERY and _is_void(entry):
                 continue
             chosen.append(entry)

@@ -16,8 +16,8 @@ from contextlib import suppress
 from typing import Final
 
 from spanwire.broker.metadata import PRODUCER_AUDIT
-from spanwire.stores.journal.index.index import UNIT, Entry
 from spanwire.stores.journal.index.sequences import GONE
+from spanwire.stores.journal.index.stored_destination import UNIT, Entry
 from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.segments.record import (
     CANCELLED,
@@ -26,7 +26,9 @@ from spanwire.stores.journal.segments.record import (
     DESTINATION_REMOVED,
     FACT,
     FACT_DISCARDED,
+    MESSAGE,
     REDELIVERY,
+    REFERENCE,
     REMOVAL,
     SEGMENT_DROPPED,
 )
@@ -125,6 +127,8 @@ class DiskSpace:
             return not self._holds_facts  # the last one under a key counts
         if kind == DESTINATION_REMOVED or kind == CLEAN_STOP:
             return not self._held  # nothing of its destination may follow it
+        if kind == MESSAGE or kind == REFERENCE:
+            return entry.owner.is_removed
         return kind == DESTINATION or kind == CANCELLED
 
 

@@ -9,7 +9,7 @@ import pytest
 from spanwire.model.destination import parse_destination
 from spanwire.stores.journal.fetching.fetch import Fetch, Read, StoredBytes, check_read, check_reads
 from spanwire.stores.journal.fetching.fetch_blocks import blocks
-from spanwire.stores.journal.index.index import StoredDestination
+from spanwire.stores.journal.index.stored_destination import StoredDestination
 from spanwire.stores.journal.segments.record import (
     BODY,
     EXPIRES,

@@ -12,8 +12,9 @@ from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.model.destination import Destination
 from spanwire.model.errors import RemoteProtocolError, StoreError
 from spanwire.model.message import Message
-from spanwire.stores.journal.index.index import Entry, JournalIndex, StoredDestination
+from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.sequences import GONE, location_offset, location_segment
+from spanwire.stores.journal.index.stored_destination import Entry, StoredDestination
 from spanwire.stores.journal.segments.record import (
     BODY,
     CRC_MASK,
@@ -126,6 +127,10 @@ class Fetch:
         """What was removed meanwhile is None."""
         owner = self.owner
         if owner is None or not self.reads:
+            return
+        if owner.is_removed:
+            for read in self.reads:
+                self.messages[read.place] = None
             return
         locations: list[int] = []
         owner.index.look_up([read.sequence for read in self.reads], locations, [])

@@ -128,6 +128,15 @@ class SegmentTable:
         if by != number:
             self.by_number[by].refers.add(number)
 
+    def pin(self, number: int) -> None:
+        """Keep a segment, although nothing in it is live, until `unpin`."""
+        self.by_number[number].refers.add(number)
+
+    def unpin(self, number: int) -> None:
+        """Let a pinned segment go when nothing needs it any more."""
+        self.by_number[number].refers.discard(number)
+        self.changed = True
+
     def droppable(self, active: int) -> list[int]:
         """The segments that nothing needs any more, in rising order; ``active`` is the one being written."""
         if not self.changed:
@@ -143,7 +152,10 @@ class SegmentTable:
         return chosen
 
     def referred(self, state: SegmentState) -> list[int]:
-        """The segments that it refers to and that are still there; if none, it may go once nothing in it is live."""
+        """The segments that it refers to and that are still there, itself while it is pinned.
+
+        If there are none, the segment may go once nothing in it is live.
+        """
         return [number for number in state.refers if number in self.by_number]
 
     def drop(self, number: int) -> None:

@@ -5,230 +5,19 @@ It is changed in one place for both ways to learn of a record: when the journal 
 
 from __future__ import annotations
 
-from array import array
 from typing import Final
 
-from mypy_extensions import mypyc_attr
-
 from spanwire.broker.metadata import PRODUCER_AUDIT
-from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.model.destination import STORED_SCHEMES, Destination
 from spanwire.model.errors import StoreError
-from spanwire.model.message import Message
 from spanwire.stores.journal.index.cleanup import SegmentTable
-from spanwire.stores.journal.index.sequences import GONE, SequenceIndex, location_segment, packed_location
+from spanwire.stores.journal.index.destination_removal import DestinationRemovals
+from spanwire.stores.journal.index.sequences import GONE, location_segment, packed_location
+from spanwire.stores.journal.index.stored_destination import NOTE_BYTES, StoredDestination
 from spanwire.stores.journal.segments.record import AUDIT_MARK, record_size
 from spanwire.stores.journal.segments.transfers import NOT_PASSED, Labels, TransferRuns
 
 LOST_SEQUENCES: Final = 1 << 32  # skipped after a crash: more than any broker can have given out without a sync
-NOTE_BYTES: Final = record_size(4)
-UNIT: Final = 255  # kind of an entry that stands for all messages and removals of a unit; never on the disk
-
-
-class StoredDestination:
-    """What the journal knows of one line of messages. ``high`` is the highest sequence given out."""
-
-    __slots__ = (
-        "arriving",
-        "destination",
-        "high",
-        "index",
-        "leaving",
-        "moving",
-        "note_places",
-        "notes",
-        "number",
-        "unwritten",
-    )
-
-    def __init__(self, number: int, destination: Destination, high: int) -> None:
-        self.number: Final[int] = number
-        self.destination: Final[Destination] = destination
-        self.high = high
-        self.index: Final[SequenceIndex] = SequenceIndex()
-        self.notes: Final[dict[int, int]] = {}  # redelivery counts, filled by recovery alone
-        self.note_places: Final[dict[int, int]] = {}  # where the redelivery count in force lies
-        self.unwritten: Final[dict[int, Entry]] = {}  # appended, and not yet known to be on the disk
-        self.leaving: Final[set[int]] = set()  # going, by a record that stands in the queue behind its message
-        self.arriving: Final[list[Arrival]] = []  # from other lines, by records that are not written yet
-        self.moving: Final[dict[int, int]] = {}  # where a message will lie once the write that is under way is done
-
-    def has(self, sequence: int) -> bool:
-        """Whether the message exists."""
-        if sequence in self.unwritten:
-            return True
-        if self.index.find(sequence) == GONE and not (self.arriving and self.arrives(sequence)):
-            return False
-        return sequence not in self.leaving
-
-    def has_all(self, sequences: list[int]) -> bool:
-        """Whether all are on the disk for sure, and stay; False where that takes a closer look."""
-        if self.unwritten or self.leaving or self.arriving:
-            return False
-        locations: list[int] = []
-        self.index.look_up(sequences, locations, [])
-        return GONE not in locations
-
-    def arrives(self, sequence: int) -> bool:
-        """Whether the message comes from another line, by a record that is not written yet."""
-        for arrival in self.arriving:
-            if 0 <= sequence - arrival.first < len(arrival.sequences):
-                return True
-        return False
-
-    def holder(self, sequence: int) -> tuple[StoredDestination, int]:
-        """The line, and the sequence in it, under which the index has a message that is in no memory: mostly this."""
-        for arrival in self.arriving:
-            place = sequence - arrival.first
-            if 0 <= place < len(arrival.sequences):
-                return arrival.source.holder(arrival.sequences[place])
-        return self, sequence
-
-    def take_out(self, sequence: int) -> int:
-        """Forget a written message; gives the location that its removal ends, or `GONE` if it is not there."""
-        location = self.index.remove(sequence)
-        if self.moving:
-            location = self.moving.pop(sequence, location)
-        return location
-
-    def moved(self, sequence: int) -> None:
-        """The new place of a message is on the disk: it is read there from now on."""
-        location = self.moving.pop(sequence, GONE)
-        if location != GONE:
-            self.index.move(sequence, location)
-
-
-class Arrival:
-    """Messages that come from ``source``: those with ``sequences`` get sequences from ``first`` on."""
-
-    __slots__ = ("first", "sequences", "source")
-
-    def __init__(self, first: int, source: StoredDestination, sequences: array[int]) -> None:
-        self.first: Final[int] = first
-        self.source: Final[StoredDestination] = source
-        self.sequences: Final[array[int]] = sequences
-
-
-class SharedBody:
-    """A body that several lines share. ``references`` counts those that wait to be written behind it."""
-
-    __slots__ = ("length", "offset", "references")
-
-    def __init__(self) -> None:
-        self.references = 0
-        self.offset = 0
-        self.length = 0
-
-
-@mypyc_attr(acyclic=True)
-class Entry:
-    """One record that waits to be written. Entries of one call share its ``position`` and are never separated.
-
-    ``payload`` follows the expiration of a message with the flag EXPIRES; ``size`` is that of the whole record.
-    """
-
-    __slots__ = (
-        "flags",
-        "format_id",
-        "handed_over",
-        "kind",
-        "length",
-        "location",
-        "message",
-        "owner",
-        "payload",
-        "position",
-        "segments",
-        "sequence",
-        "shared",
-        "size",
-        "table",
-        "unit",
-    )
-
-    def __init__(
-        self,
-        kind: int,
-        owner: StoredDestination,
-        sequence: int,
-        message: Message | None,
-        payload: bytes,
-        position: int,
-        size: int,
-    ) -> None:
-        self.kind = kind
-        self.owner: Final[StoredDestination] = owner
-        self.sequence: Final[int] = sequence
-        self.message = message
-        self.payload = payload
-        self.position: Final[int] = position
-        self.size = size
-        self.flags = 0
-        self.format_id = 0
-        self.location = GONE  # of what it removes or moves
-        self.length = 0  # of the payload that it removes
-        self.table = 0  # of a fact
-        self.handed_over = False
-        self.segments: Holdings | None = None
-        self.shared: SharedBody | None = None
-        self.unit: GatheredUnit | None = None
-
-
-class OwnedRemovals:
-    """The messages of one line that a unit removes."""
-
-    __slots__ = ("owner", "sequences")
-
-    def __init__(self, owner: StoredDestination, sequences: list[int]) -> None:
-        self.owner: Final[StoredDestination] = owner
-        self.sequences: Final[list[int]] = sequences
-
-
-class GatheredUnit:
-    """A unit that was gathered in slices and is encoded in slices. The messages of its line ``i`` are those of
-    ``owners[i]``, the next under the sequence ``nexts[i]``. What it removes leaves the index when it is encoded: all
-    that was appended before is in the index then.
-    """
-
-    __slots__ = ("fact", "nexts", "owners", "place", "removals", "removed", "unit")
-
-    def __init__(self, unit: StoreUnit, owners: list[StoredDestination], removals: list[OwnedRemovals]) -> None:
-        self.unit: Final[StoreUnit] = unit
-        self.owners: Final[list[StoredDestination]] = owners
-        self.removals: Final[list[OwnedRemovals]] = removals
-        self.nexts: Final[list[int]] = [line.first for line in unit.targets()]
-        self.place = 0  # so many messages are encoded
-        self.fact = 0  # so many facts
-        self.removed = 0  # and so many of the last of ``removals``
-
-    def frees_room(self) -> bool:
-        """Return True if it adds nothing, and all that it removes is written."""
-        if self.unit.messages or self.unit.facts:
-            return False
-        for own in self.removals:
-            unwritten = own.owner.unwritten
-            if unwritten or own.owner.arriving:
-                for sequence in own.sequences:
-                    entry = unwritten.get(sequence)
-                    if (entry is not None and not entry.handed_over) or own.owner.arrives(sequence):
-                        return False
-        return True
-
-
-class Holdings:
-    """How many live things of one destination lie in each segment, and their bytes."""
-
-    __slots__ = ("counts", "sizes")
-
-    def __init__(self) -> None:
-        self.counts: Final[dict[int, int]] = {}
-        self.sizes: Final[dict[int, int]] = {}
-
-    def add(self, location: int, size: int) -> None:
-        """One more."""
-        segment = location_segment(location)
-        self.counts[segment] = self.counts.get(segment, 0) + 1
-        self.sizes[segment] = self.sizes.get(segment, 0) + size
 
 
 class FactPlace:
@@ -249,13 +38,15 @@ class JournalIndex:
     ``origins`` which of them came from others, ``labelled`` by segment which lines have such labels because of it.
     """
 
-    __slots__ = ("by_name", "by_number", "facts", "floor", "labelled", "next_number", "origins", "passed", "segments")
+    __slots__ = ("by_name", "by_number", "facts", "floor", "labelled", "next_number", "origins", "passed", "removals",
+                 "segments")  # fmt: skip
 
     def __init__(self) -> None:
         self.by_name: Final[dict[str, StoredDestination]] = {}
         self.by_number: Final[dict[int, StoredDestination]] = {}
         self.facts: Final[dict[int, dict[bytes, FactPlace]]] = {}  # table → key → where it lies
         self.segments: Final[SegmentTable] = SegmentTable()
+        self.removals: Final[DestinationRemovals] = DestinationRemovals(self.segments)
         self.passed: Final[dict[int, Labels]] = {}
         self.origins: Final[dict[int, Labels]] = {}
         self.labelled: Final[dict[int, set[int]]] = {}
@@ -456,30 +247,10 @@ class JournalIndex:
         if old is not None:
             self.segments.release(location_segment(old.location), 1, old.size, segment)
 
-    def written_destination_removal(self, holdings: Holdings, segment: int) -> None:
-        """The removal of a destination that held so much in each segment lies in ``segment``."""
-        for held, count in holdings.counts.items():
-            self.segments.release(held, count, holdings.sizes[held], segment)
-
-    def take_counts(self, owner: StoredDestination) -> Holdings:
-        """Empty a destination; gives what it had in each segment. What is going anyway stays for that."""
-        for sequence in list(owner.moving):
-            owner.moved(sequence)
-        holdings = Holdings()
-        sequences = owner.index.sequences()
-        locations = owner.index.locations()
-        lengths = owner.index.lengths()
-        owner.index.clear()
-        for place, location in enumerate(locations):
-            if sequences[place] in owner.leaving:
-                owner.index.add(sequences[place], location, lengths[place])
-            else:
-                holdings.add(location, record_size(lengths[place]))
-        for location in owner.note_places.values():
-            holdings.add(location, NOTE_BYTES)
-        owner.notes.clear()
-        owner.note_places.clear()
-        return holdings
+    def written_destination_removal(self, owner: StoredDestination, segment: int) -> None:
+        """The removal of a destination lies in ``segment``; `removals` releases what the destination had."""
+        self.leave(owner)
+        self.removals.add(owner, segment)
 
     def skip_lost_sequences(self) -> None:
         """After a crash: what was given out and not synced must not be given out again."""

@@ -360,12 +360,18 @@ class SequenceIndex:
                     found.append(block.lengths[place])
         return found
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._blocks = [SequenceBlock()]
-        self._lowest = array("q", [0])
-        self._count = 0
-        self._late = []
+    def pop_block(self) -> SequenceBlock | None:
+        """Take the newest block out of the index; None if no sequence is left."""
+        if self._late:
+            self.settle()
+        if self._count == 0:
+            return None
+        block = self._blocks.pop()
+        self._lowest.pop()
+        self._count -= block.count
+        if not self._blocks:
+            self._begin(0)
+        return block
 
     def _block(self, sequence: int) -> SequenceBlock:
         """The block in which a sequence is, if it is there."""

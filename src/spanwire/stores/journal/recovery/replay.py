@@ -10,8 +10,9 @@ from typing import Final
 from spanwire.broker.metadata import PRODUCER_AUDIT
 from spanwire.broker.persistence.recovered import RecoveredDestination, no_expirations
 from spanwire.model.message import DEFAULT_PRIORITY
-from spanwire.stores.journal.index.index import JournalIndex, StoredDestination
+from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.sequences import GONE
+from spanwire.stores.journal.index.stored_destination import StoredDestination
 from spanwire.stores.journal.recovery.checkpoint import Checkpoint, decode_checkpoint, restore_destination
 from spanwire.stores.journal.segments.record import (
     AUDIT_MARK,
@@ -303,8 +304,8 @@ class Replay:
 
     def _remove(self, owner: StoredDestination, segment: int) -> None:
         owner.index.settle()
-        self._index.written_destination_removal(self._index.take_counts(owner), segment)
-        self._index.leave(owner)
+        self._index.written_destination_removal(owner, segment)
+        self._index.removals.release_all()
         self._traits.pop(owner.number, None)
         self._early_notes.pop(owner.number, None)
 
