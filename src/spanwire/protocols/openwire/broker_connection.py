@@ -8,19 +8,19 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from mypy_extensions import i64
+
 from spanwire.broker.broker import Broker
 from spanwire.broker.ports import NO_TOKEN, ClientConnection
 from spanwire.model.environment import Time
 from spanwire.model.errors import (
     AuthenticationError,
-    InvalidSelectorError,
     JmsError,
     ProtocolError,
     RemoteProtocolError,
     SpanwireError,
     StoreError,
 )
-from spanwire.model.text import printable
 from spanwire.protocols.base import REQUEST_STEPS, ConnectionSettings, ProtocolConnection
 from spanwire.protocols.cluster import ClusterMember
 from spanwire.protocols.openwire.client_commands import ClientCommands
@@ -28,25 +28,17 @@ from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.ack_run import AckRun
 from spanwire.protocols.openwire.codec.codec import FrameDecoder
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.codec.schema import Throwable
-from spanwire.protocols.openwire.codec.wire_format import (
-    WireFormat,
-    WireFormatPreferences,
-    answer_preferences,
-    negotiate,
-    wire_format_info,
-)
-from spanwire.protocols.openwire.duplex import NetworkAcceptor, ReverseBridge
-from spanwire.protocols.openwire.exceptions import invalid_selector, rollback_only, throwable_of
+from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, wire_format_info
+from spanwire.protocols.openwire.duplex import NetworkAcceptor, NetworkPeer
+from spanwire.protocols.openwire.exceptions import throwable_of
 from spanwire.protocols.openwire.inactivity import InactivityMonitor
-from spanwire.protocols.openwire.login import Login, minimum_version, preferences_of
+from spanwire.protocols.openwire.login import Login, negotiated_format, preferences_of
 from spanwire.protocols.openwire.messages.message_format import OpenWireMessageFormat, format_id_of
 from spanwire.protocols.openwire.output import MAX_UNREAD_ANSWER_BYTES, OutputBuffer
-from spanwire.protocols.openwire.states import TRANSITIONS, State
+from spanwire.protocols.openwire.refusals import Refusals, logged_text
+from spanwire.protocols.openwire.states import State, next_state
 
 CLOSE_DELAY: Final = 2.0  # seconds for the client to read the refusal of its login; ActiveMQ's delay
-MAX_LOGGED_REFUSALS: Final = 10  # logged refusals of one connection; a peer must not fill the log
-MAX_LOGGED_TEXT: Final = 300  # characters of an error in the log; a peer's text may be long
 LISTS_SINCE: Final = 6  # first wire format version with the list of other brokers
 
 logger = logging.getLogger(__name__)
@@ -62,9 +54,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self, broker: Broker, settings: ConnectionSettings, now: Time, acceptor: NetworkAcceptor | None = None
     ) -> None:
         self._broker: Final[Broker] = broker
-        self._acceptor: Final[NetworkAcceptor | None] = acceptor
-        self._reverse: ReverseBridge | None = None
-        self._is_heard_out = False
+        self._network_peer: Final[NetworkPeer] = NetworkPeer(broker, acceptor)
         self._settings: Final[ConnectionSettings] = settings
         self._preferences: Final[WireFormatPreferences] = preferences_of(settings)
         self._decoder: Final[FrameDecoder] = FrameDecoder(settings.max_frame_size)
@@ -74,15 +64,14 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         self._login: Final[Login] = Login(settings)
         self._state = State.NEGOTIATING
         self._is_ending = False
+        self._is_paused = False  # a job of the client is unfinished, or the connection ends
         self._hurries = False
         self._working: ClientCommands | None = None
         self._wire_format = WireFormat()
         self._client: ClientCommands | None = None
         self._monitor: InactivityMonitor | None = None
         self._deadline = now.monotonic + settings.login_timeout
-        self._refusals_logged = 0
-        self._has_broker_info = False
-        self._entered: wire.BrokerInfo | None = None
+        self._refusals: Final[Refusals] = Refusals(self._output, settings.remote_address)
         self._wrote = False
         self._output.append(wire_format_info(self._preferences))
 
@@ -143,27 +132,37 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
 
     def _handle_all(self, now: Time) -> None:
         """Process commands until all are done or the share of the turn is used. Raises `RemoteProtocolError`."""
-        broker = self._broker
-        end = broker.steps + REQUEST_STEPS
-        commands = self._commands
-        while not self._is_busy():
-            while self._next_command < len(commands):
-                if broker.steps >= end or self._is_busy() or self._is_held(commands[self._next_command]):
-                    break
-                self._next_command += 1
-                self._handle(commands[self._next_command - 1], now)
-                if self._is_ending:
-                    return
-            if self._next_command < len(commands) or self._is_busy():
+        end = self._broker.steps + REQUEST_STEPS
+        self._is_paused = self._is_busy()
+        while not self._is_paused:
+            self._handle_decoded(end, now)
+            if self._is_paused or self._next_command < len(self._commands):
                 break
-            self._commands = commands = self._decoder.feed(b"")
+            self._commands = self._decoder.feed(b"")
             self._next_command = 0
-            if not commands:
+            if not self._commands:
                 break
-        if self._reverse is not None:
-            self._reverse.settle(now)
+        if self._is_ending:
+            return
+        reverse = self._network_peer.reverse
+        if reverse is not None:
+            reverse.settle(now)
         if self._output.unread_answers > MAX_UNREAD_ANSWER_BYTES:
             raise OpenWireProtocolError(f"{self._output.unread_answers} bytes of answers were not read")
+
+    def _handle_decoded(self, end: int, now: Time) -> None:
+        """Process decoded commands until the broker has done ``end`` steps or the connection is paused."""
+        broker = self._broker
+        commands = self._commands
+        count: i64 = len(commands)
+        index: i64 = self._next_command
+        while index < count and broker.steps < end and not self._is_paused:
+            command = commands[index]
+            if self._working is None and self._is_held(command):
+                break
+            index += 1
+            self._handle(command, now)
+        self._next_command = index
 
     def receive_eof(self, now: Time) -> None:
         """Release the broker resources of a closed connection."""
@@ -189,8 +188,9 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         if client.undelivered:
             client.acknowledge_undelivered(now)
         self._broker.output_progress(client.state, count, now)
-        if self._reverse is not None:
-            self._reverse.unsent(count, now)
+        reverse = self._network_peer.reverse
+        if reverse is not None:
+            reverse.unsent(count, now)
 
     def next_timeout(self) -> float | None:
         """Return the next deadline: login, keep-alive, inactivity or end."""
@@ -198,8 +198,9 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             return None
         if self._client is None or self._state is State.CLOSING or self._monitor is None:
             return self._deadline
-        reverse = None if self._reverse is None else self._reverse.next_timeout()
-        return min([due for due in (self._monitor.next_timeout(), reverse) if due is not None], default=None)
+        reverse = self._network_peer.reverse
+        times = (self._monitor.next_timeout(), None if reverse is None else reverse.next_timeout())
+        return min([due for due in times if due is not None], default=None)
 
     def handle_timeout(self, now: Time) -> None:
         """Send a keep-alive, or close an inactive connection or one without a login."""
@@ -218,8 +219,9 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
                 self._break_off(OpenWireProtocolError(f"Channel was inactive for too long: {silence} ms"), now)
             elif monitor.is_keep_alive_due(now.monotonic):
                 self._output.append(wire.KeepAliveInfo())
-            if self._reverse is not None and not self._is_ending:
-                self._reverse.handle_timeout(now)
+            reverse = self._network_peer.reverse
+            if reverse is not None and not self._is_ending:
+                reverse.handle_timeout(now)
 
     @property
     def wants_read(self) -> bool:
@@ -243,8 +245,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         if client is None or self._is_ending:
             return
         if error is not None:
-            self._log_refusal("request that had waited", error)
-            self._say(throwable_of(error), None if token == client.farewell else client.correlation_of(token))
+            self._refusals.log("request that had waited", error)
+            self._refusals.send(throwable_of(error), None if token == client.farewell else client.correlation_of(token))
             if token != NO_TOKEN:
                 client.release_window(token)
         elif token == NO_TOKEN or token != client.farewell:
@@ -257,7 +259,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         """Send ``error`` and close the connection; the peer has a moment to read it."""
         if self._is_ending:
             return
-        self._say(throwable_of(error), None)
+        self._refusals.send(throwable_of(error), None)
         self._enter(State.CLOSED)
         if self._client is not None:
             self._broker.mark_dirty(self._client.state)
@@ -281,11 +283,17 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             if isinstance(command, AckRun):
                 self._take_acks(working, command, now)
                 return
+        self._handle_rare(command, now)
+        if self._is_busy():  # the frequent commands start no job
+            self._is_paused = True
+
+    def _handle_rare(self, command: wire.Command, now: Time) -> None:
+        """Process a command that the table of states allows. Raises `RemoteProtocolError`."""
         if self._take_duplex(command, now) or self._take_late(command):
             return
-        following = self._following(command.type_id())
+        following = next_state(self._state, command.type_id())
         if isinstance(command, wire.WireFormatInfo):
-            self._negotiate(command, now)
+            self._negotiate(command)
         elif self._state is State.LOGIN:
             self._before_login(command, now)
         elif isinstance(command, wire.BrokerInfo):
@@ -311,7 +319,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
 
     def _take_duplex(self, command: wire.Command, now: Time) -> bool:
         """Process responses and advisories of a duplex peer; return False for all other commands."""
-        client, reverse = self._client, self._reverse
+        client, reverse = self._client, self._network_peer.reverse
         if client is None or reverse is None or self._state is not State.CONNECTED:
             return False
         if reverse.take(command, now):
@@ -325,19 +333,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             return False
         return True
 
-    def _following(self, type_id: int) -> State:
-        following = TRANSITIONS.get((self._state, type_id))
-        if following is None:
-            name = wire.TYPE_NAMES.get(type_id, str(type_id))
-            raise OpenWireProtocolError(f"a {name} is not expected in state {self._state.name}")
-        return following
-
-    def _negotiate(self, command: wire.WireFormatInfo, now: Time) -> None:
-        preferences = answer_preferences(self._preferences, command)
-        wire_format = negotiate(preferences, command)
-        least = minimum_version(self._settings)
-        if wire_format.version < least:
-            raise OpenWireProtocolError(f"wire format version {wire_format.version} is below the minimum of {least}")
+    def _negotiate(self, command: wire.WireFormatInfo) -> None:
+        wire_format = negotiated_format(self._settings, self._preferences, command)
         self._wire_format = wire_format
         self._decoder.negotiated(wire_format)
         self._output.negotiated(wire_format)
@@ -354,16 +351,12 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         if isinstance(command, wire.ConnectionInfo):
             self._log_in(command, now)
             self._login.subscriptions = None  # taken, or of no use to anybody
-        elif isinstance(command, wire.BrokerInfo):
-            self._login.broker(command, self._wire_format)
-            if self._acceptor is not None and (command.network_connection or command.duplex_connection):
-                self._is_heard_out = self._acceptor.hears_out(self)
-                self._decoder.introduces(self._is_heard_out)
-        elif isinstance(command, wire.BrokerSubscriptionInfo):
-            self._login.subscribed(command, self._wire_format)
+            return
+        self._login.take(command, self._wire_format)
+        if isinstance(command, wire.BrokerSubscriptionInfo):
             self._decoder.introduces(False)
-        elif isinstance(command, wire.ConnectionControl):
-            self._login.control(command)
+        elif isinstance(command, wire.BrokerInfo) and (command.network_connection or command.duplex_connection):
+            self._decoder.introduces(self._network_peer.ask_to_introduce(self))
         elif isinstance(command, wire.KeepAliveInfo) and command.response_required:
             self._output.append(wire.KeepAliveInfo())
 
@@ -372,8 +365,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             state = self._broker.add_connection(self, self._login.connection_info(command), now)
         except JmsError as error:
             if not isinstance(error, AuthenticationError):  # the audit log has such errors
-                self._log_refusal("login", error)
-            self._say(throwable_of(error), command.command_id if command.response_required else None)
+                self._refusals.log("login", error)
+            self._refusals.send(throwable_of(error), command.command_id if command.response_required else None)
             self._enter(State.CLOSING)
             self._deadline = now.monotonic + CLOSE_DELAY
             return
@@ -382,6 +375,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         assert isinstance(message_format, OpenWireMessageFormat)
         client = ClientCommands(self._broker, state, self._output, message_format, version, now)
         self._client = client
+        self._refusals.connection_id = state.connection_id
         self._decoder.authenticated()
         self._monitor = InactivityMonitor(
             self._wire_format.max_inactivity_ms / 1000,
@@ -400,43 +394,20 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
             self._take_broker_info(parked, now)
 
     def _take_broker_info(self, command: wire.BrokerInfo, now: Time) -> None:
-        if self._has_broker_info:
-            raise OpenWireProtocolError("a second BrokerInfo came on one connection")
-        self._has_broker_info = True
         client = self._client
-        if client is None or not (command.network_connection or command.slave_broker or command.duplex_connection):
-            return
+        assert client is not None
         try:
-            if command.slave_broker:
-                raise JmsError("slave brokers are not supported: open a network connector instead")
-            self._broker.check_bridge(client.state)
-            client.serve_bridge("" if command.broker_id is None else command.broker_id.value or "")
-            if self._acceptor is not None:
-                self._acceptor.enter(command)
-                self._entered = command
-                subscriptions = self._acceptor.subscriptions(command, self._wire_format.version)
-                if subscriptions is not None:
-                    self._output.append(subscriptions)
-            if command.duplex_connection:
-                self._accept_duplex(client, command, now)
+            self._network_peer.announce(command, self, client, self._login, self._wire_format, now)
+            if self._network_peer.reverse is not None:
+                self._decoder.gathers_answers = True
             return
         except JmsError as refusal:
             error = refusal
-        self._log_refusal("BrokerInfo", error)
-        self._say(throwable_of(error), None)
+        self._refusals.log("BrokerInfo", error)
+        self._refusals.send(throwable_of(error), None)
         self._leave_broker(str(error), now)
         self._enter(State.CLOSING)
         self._deadline = now.monotonic + CLOSE_DELAY
-
-    def _accept_duplex(self, client: ClientCommands, command: wire.BrokerInfo, now: Time) -> None:
-        if self._acceptor is None:
-            raise JmsError("duplex connections are not served here: open a second network connector instead")
-        reverse = self._acceptor.accept(command, self, client.state, self._output, self._wire_format, now)
-        self._reverse = reverse
-        self._decoder.gathers_answers = True
-        parked = self._login.subscriptions
-        if parked is not None:
-            reverse.take(parked, now)
 
     def _take_message(self, client: ClientCommands, command: wire.MessageFrame, now: Time) -> None:
         """Execute the most frequent command, as `_act` does."""
@@ -445,8 +416,8 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         try:
             client.message(command)
         except (JmsError, StoreError) as error:
-            correlation_id = command.command_id if command.response_required else None
-            self._refuse(command.type_id(), throwable_of(error), correlation_id, error)
+            self._refusals.log(wire.TYPE_NAMES[command.type_id()], error)
+            self._refusals.send(throwable_of(error), command.command_id if command.response_required else None)
             client.refused()
             return
         if command.response_required and not client.withheld:
@@ -471,73 +442,38 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         try:
             command.visit(client)
         except (JmsError, StoreError) as error:
-            throwable = throwable_of(error)
-            if isinstance(command, wire.ConsumerInfo) and isinstance(error, InvalidSelectorError):
-                throwable = invalid_selector(command.selector or "", error)
-            elif client.refusal is not None:
-                throwable = rollback_only(client.refusal)
-            correlation_id = command.command_id if command.response_required else None
-            self._refuse(command.type_id(), throwable, correlation_id, error)
+            self._refusals.refuse(command, error, client.refusal)
             return
         if command.response_required and not client.withheld:
             self._output.respond(command.command_id)
         if client.is_disconnected:
             self._enter(State.LEAVING)
 
-    def _refuse(self, type_id: int, throwable: Throwable, correlation_id: int | None, error: SpanwireError) -> None:
-        self._log_refusal(wire.TYPE_NAMES[type_id], error)
-        self._say(throwable, correlation_id)
-
-    def _say(self, throwable: Throwable, correlation_id: int | None) -> None:
-        """Send an ExceptionResponse if a response is due, else a ConnectionError."""
-        if correlation_id is not None:
-            self._output.answer(wire.ExceptionResponse(correlation_id=correlation_id, exception=throwable))
-            return
-        client = self._client
-        connection_id = None if client is None else wire.ConnectionId(client.state.connection_id)
-        self._output.answer(wire.ConnectionError(exception=throwable, connection_id=connection_id))
-
     def _break_off(self, error: ProtocolError, now: Time) -> None:
         """Close the connection after a protocol error; before its login the peer gets no explanation."""
         address = self._settings.remote_address
         if self._client is None:
-            self._broker.unfinished_logins.ended(address, "OpenWire", _logged_text(error), now.monotonic)
+            self._broker.unfinished_logins.ended(address, "OpenWire", logged_text(error), now.monotonic)
         else:
-            logger.warning("OpenWire connection of %s closed: %s", address, _logged_text(error))
-            self._say(throwable_of(error), None)
+            logger.warning("OpenWire connection of %s closed: %s", address, logged_text(error))
+            self._refusals.send(throwable_of(error), None)
         self._enter(State.CLOSED)
         self._leave_broker(str(error), now)
-
-    def _log_refusal(self, what: str, error: SpanwireError) -> None:
-        self._refusals_logged += 1
-        if self._refusals_logged <= MAX_LOGGED_REFUSALS:
-            logger.warning("%s of %s refused: %s", what, self._settings.remote_address, _logged_text(error))
 
     def _enter(self, state: State) -> None:
         """Enter ``state``; all changes of state pass here."""
         self._state = state
-        self._working = self._client if state is State.CONNECTED and self._reverse is None else None
+        self._working = self._client if state is State.CONNECTED and self._network_peer.reverse is None else None
         self._is_ending = state is State.CLOSING or state is State.CLOSED
         if self._is_ending:
+            self._is_paused = True
             self._commands = []
-        if self._is_heard_out and state is not State.LOGIN and self._acceptor is not None:
-            self._is_heard_out = False
-            self._acceptor.falls_silent(self)
-            if self._is_ending:
-                self._login.subscriptions = None
+        if state is not State.LOGIN and self._network_peer.end_introduction() and self._is_ending:
+            self._login.subscriptions = None
 
     def _leave_broker(self, reason: str, now: Time) -> None:
-        if self._reverse is not None:
-            self._reverse.leave(reason, now)
+        self._network_peer.leave(reason, now)
         if self._settings.cluster is not None:
             self._settings.cluster.leave(self)
-        entered, self._entered = self._entered, None
-        if entered is not None and self._acceptor is not None:
-            self._acceptor.left(entered)
         if self._client is not None:
             self._broker.remove_connection(self._client.state, now)
-
-
-def _logged_text(error: SpanwireError) -> str:
-    """Return the text of an error for the log: one line, without unprintable characters of the peer."""
-    return printable(str(error)[:MAX_LOGGED_TEXT])

@@ -12,38 +12,33 @@ from typing import Final
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.connections.connection_state import ConnectionState
-from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.routing.dead_letters import POISONED
 from spanwire.broker.security.audit_log import printable
 from spanwire.broker.transactions.xa_transactions import XA_OK
-from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, POISON_ACK
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN
 from spanwire.model.environment import Time
 from spanwire.model.errors import (
-    IllegalStateError,
     JmsError,
     MessageFormatError,
-    SpanwireError,
 )
-from spanwire.model.ids import AnyTransactionId, MessageId, ProducerId, TransactionId, XaTransactionId
+from spanwire.model.ids import AnyTransactionId, TransactionId, XaTransactionId
 from spanwire.model.routing import UNLIMITED_TTL, NetworkFilter
+from spanwire.protocols.openwire.acknowledgements import Acknowledgements
 from spanwire.protocols.openwire.announcements import consumer_info_of, producer_info_of
 from spanwire.protocols.openwire.codec import _marshallers as wire
-from spanwire.protocols.openwire.codec.ack_run import AckPattern, AckRun
+from spanwire.protocols.openwire.codec.ack_run import AckRun
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 from spanwire.protocols.openwire.consumer import OpenWireConsumer, Undelivered
-from spanwire.protocols.openwire.exceptions import throwable_text
 from spanwire.protocols.openwire.messages.identities import (
     connection_id_of,
     consumer_id_of,
     destination_of,
-    message_id_of,
     producer_id_of,
     session_id_of,
     transaction_id_of,
 )
 from spanwire.protocols.openwire.messages.message_format import OpenWireMessageFormat
-from spanwire.protocols.openwire.output import OutputBuffer
+from spanwire.protocols.openwire.output import UNSIGNED, OutputBuffer, token_of
 from spanwire.protocols.openwire.producers import AnnouncedProducers, delivered_before, transaction_of, window_size_of
 from spanwire.protocols.openwire.xa_commands import BEGIN, COMMIT_ONE_PHASE, END, RECOVER, ROLLBACK, XaCommands
 
@@ -52,7 +47,6 @@ LAST_TRANSACTION_TYPE: Final = 7
 ADD_DESTINATION: Final = 0
 REMOVE_DESTINATION: Final = 1
 
-UNSIGNED: Final = 0xFFFFFFFF
 SIGN: Final = 0x80000000
 WINDOW_SHIFT: Final = 33  # bits; a token above 32 bits is a producer's number and a size for its window
 WINDOW_SIZE: Final = (1 << WINDOW_SHIFT) - 1
@@ -87,7 +81,7 @@ class ClientCommands(wire.CommandVisitor):
         self.refusal: JmsError | None = None
         self.undelivered: Final[list[Undelivered]] = []
         self._broker: Final[Broker] = broker
-        self._output: Final[OutputBuffer] = output
+        self.output: Final[OutputBuffer] = output
         self._message_format: Final[OpenWireMessageFormat] = message_format
         self._version: Final[int] = version
         self._connection_id: Final[str] = state.connection_id
@@ -96,11 +90,7 @@ class ClientCommands(wire.CommandVisitor):
         self._serves_bridge = False
         self._horizon: NetworkFilter | None = None
         self._in_window = 0  # token of the message in a producer's window during the call of the broker
-        self._acked: OpenWireConsumer | None = None
-        self._acked_producer = ProducerId("", 0, 0)
-        self._run_pattern: AckPattern | None = None
-        self._run_subscription: Subscription | None = None
-        self._run_producer = ProducerId("", 0, 0)
+        self._acks: Final[Acknowledgements] = Acknowledgements(broker, state)
 
     def serve_bridge(self, broker_id: str) -> None:
         """Treat the client as a bridge of the broker ``broker_id``.
@@ -156,7 +146,7 @@ class ClientCommands(wire.CommandVisitor):
                 self._xa.votes.discard(token)
                 self._xa.vote(correlation_id, XA_OK)
                 return
-            self._output.respond(correlation_id)
+            self.output.respond(correlation_id)
         else:
             self.release_window(token)
 
@@ -170,7 +160,7 @@ class ClientCommands(wire.CommandVisitor):
         """Release the window space of the message with ``token``, which was accepted or refused."""
         producer = self._producers.by_number(token >> WINDOW_SHIFT)
         if token > UNSIGNED and producer is not None:
-            self._output.answer(wire.ProducerAck(producer_id=producer.structure, size=token & WINDOW_SIZE))
+            self.output.answer(wire.ProducerAck(producer_id=producer.structure, size=token & WINDOW_SIZE))
 
     def correlation_of(self, token: int) -> int | None:
         """Return the command id of a token; None for a producer window and for `NO_TOKEN`."""
@@ -179,40 +169,8 @@ class ClientCommands(wire.CommandVisitor):
         return token - (UNSIGNED + 1) if token & SIGN else token
 
     def message_ack(self, command: wire.MessageAck) -> None:
-        """Process a MessageAck of any type.
-
-        The acknowledgement of a message that is not in flight to the consumer is refused. The exception is a failover
-        client after a reconnect: it acknowledges messages of its previous connection, which will be delivered again.
-        Outside of a transaction such an acknowledgement has no effect. In a transaction it is refused as well, because
-        a commit would be wrong.
-        """
-        transaction_id = self._transaction(command.transaction_id)
-        first = command.first_message_id
-        last = command.last_message_id
-        token = command.command_id & UNSIGNED if command.response_required else NO_TOKEN
-        try:
-            done = self._broker.acknowledge(
-                self.state,
-                self._acknowledged(command.consumer_id),
-                command.ack_type,
-                None if first is None else self._message_id(first),
-                None if last is None else self._message_id(last),
-                command.message_count,
-                transaction_id,
-                token,
-                self.now,
-                POISONED if command.poison_cause is None else throwable_text(command.poison_cause),
-            )
-        except IllegalStateError as error:
-            if transaction_id is None and self.state.info.fault_tolerant:
-                logger.debug("acknowledgement ignored: %s", error)
-                return
-            self._spoil(transaction_id, error)
-            raise
-        except JmsError as refusal:  # a compiled variable has one type, so the names differ
-            self._spoil(transaction_id, refusal)
-            raise
-        self.withheld = not done
+        """Process a MessageAck of any type."""
+        self.withheld = not self._acks.acknowledge(command, self._transaction(command.transaction_id), self.now)
 
     def ack_run(self, run: AckRun) -> int:
         """Acknowledge a run of single messages.
@@ -220,29 +178,11 @@ class ClientCommands(wire.CommandVisitor):
         Returns:
             The number of messages that were next in flight, from the first on.
         """
-        subscription = self._subscription_of(run.pattern)
-        if subscription is None:
-            return 0
-        front = subscription.in_flight.front_producer()
-        if front is not None and front is not self._run_producer and front == self._run_producer:
-            self._run_producer = front  # comparing with the object that the messages share is faster
-        return self._broker.acknowledge_run(subscription, self._run_producer, run.sequences, self.now)
-
-    def _subscription_of(self, pattern: AckPattern) -> Subscription | None:
-        """Return the subscription of a run, remembered for the next run; None without such a consumer."""
-        if pattern is not self._run_pattern:
-            self._run_pattern = pattern
-            self._run_producer = producer_id_of(pattern.producer_id)
-            self._run_subscription = self.state.consumers.get(str(consumer_id_of(pattern.consumer_id)))
-        subscription = self._run_subscription
-        if subscription is None or subscription.removed:
-            self._run_pattern = None
-            return None
-        return subscription
+        return self._acks.acknowledge_run(run, self.now)
 
     def message_pull(self, command: wire.MessagePull) -> None:
         """Pull one message for a consumer without prefetch."""
-        subscription = self._acknowledged(command.consumer_id)
+        subscription = self._acks.subscription(command.consumer_id)
         self._respond_first(command)
         self._broker.pull(subscription, command.timeout, self.now)
 
@@ -259,7 +199,7 @@ class ClientCommands(wire.CommandVisitor):
             return
         transaction_id = self._transaction(command.transaction_id)
         if isinstance(transaction_id, XaTransactionId):
-            token = command.command_id & UNSIGNED if command.response_required else NO_TOKEN
+            token = token_of(command)
             self.withheld = True
             try:
                 self.withheld = not self._xa.act(command, transaction_id, token, self.now)
@@ -280,7 +220,7 @@ class ClientCommands(wire.CommandVisitor):
     def _commit(self, command: wire.TransactionInfo, transaction_id: TransactionId) -> None:
         transaction = self.state.transactions.get(str(transaction_id))
         self.refusal = None if transaction is None else transaction.refusal
-        token = command.command_id & UNSIGNED if command.response_required else NO_TOKEN
+        token = token_of(command)
         self.withheld = not self._broker.commit(self.state, transaction_id, token, self.now)
 
     def session_info(self, command: wire.SessionInfo) -> None:
@@ -311,7 +251,7 @@ class ClientCommands(wire.CommandVisitor):
         if command.network_subscription or command.additional_predicate is not None:
             raise JmsError("duplex connections are not supported yet: network subscriptions are made by bridges here")
         consumer = OpenWireConsumer(
-            info.consumer_id, self._output, self._broker.formats, self._message_format, self.undelivered
+            info.consumer_id, self.output, self._broker.formats, self._message_format, self.undelivered
         )
         subscription = self._broker.add_consumer(self.state, info, consumer, self.now)
         consumer.subscription = subscription
@@ -323,7 +263,7 @@ class ClientCommands(wire.CommandVisitor):
 
     def consumer_control(self, command: wire.ConsumerControl) -> None:
         """Change the prefetch of a consumer; no client ever used the rest of the command."""
-        subscription = self._acknowledged(command.consumer_id)
+        subscription = self._acks.subscription(command.consumer_id)
         self._respond_first(command)
         if not command.close and command.prefetch >= 0:
             self._broker.set_prefetch(subscription, command.prefetch, self.now)
@@ -347,7 +287,7 @@ class ClientCommands(wire.CommandVisitor):
         if isinstance(object_id, wire.ConsumerId):
             consumer_id = consumer_id_of(object_id)
             self._check_own(consumer_id.connection_id)
-            self._acked = None
+            self._acks.forget_last()
             self._broker.remove_consumer(self.state, consumer_id, last_delivered, self.now)
         elif isinstance(object_id, wire.ProducerId):
             producer_id = producer_id_of(object_id)
@@ -358,7 +298,7 @@ class ClientCommands(wire.CommandVisitor):
             self._remove_owner(command, last_delivered)
 
     def _remove_owner(self, command: wire.RemoveInfo, last_delivered: int) -> None:
-        self._acked = None
+        self._acks.forget_last()
         object_id = command.object_id
         if isinstance(object_id, wire.SessionId):
             session_id = session_id_of(object_id)
@@ -380,7 +320,7 @@ class ClientCommands(wire.CommandVisitor):
 
     def leave(self, now: Time) -> None:
         """Remove the connection and send the response, after the parked sends are finished."""
-        self._output.respond(self.correlation_of(self.farewell) or 0)
+        self.output.respond(self.correlation_of(self.farewell) or 0)
         self.farewell = NO_TOKEN
         self._broker.remove_connection(self.state, now)
 
@@ -402,7 +342,7 @@ class ClientCommands(wire.CommandVisitor):
         """Answer a keep-alive that asks for a response by a KeepAliveInfo, not by a Response."""
         self.withheld = True
         if command.response_required:
-            self._output.answer(wire.KeepAliveInfo())
+            self.output.answer(wire.KeepAliveInfo())
 
     def control_command(self, command: wire.ControlCommand) -> None:
         """Refuse a ControlCommand, which once stopped brokers remotely (CVE-2014-3576)."""
@@ -418,19 +358,8 @@ class ClientCommands(wire.CommandVisitor):
         """Accept FlushCommand and MessageDispatchNotification without effect."""
 
     def acknowledge_undelivered(self, now: Time) -> None:
-        """Poison messages that could not be encoded for their consumer; the dead letter queue receives them."""
-        while self.undelivered:
-            entry = self.undelivered.pop()
-            subscription = entry.consumer.subscription
-            if subscription is None or subscription.removed:
-                continue
-            message_id = entry.message_id
-            try:
-                self._broker.acknowledge(
-                    self.state, subscription, POISON_ACK, message_id, message_id, 1, None, NO_TOKEN, now
-                )
-            except SpanwireError as error:
-                logger.warning("message %s could not be put aside: %s", message_id, error)
+        """Poison messages that could not be encoded for their consumer."""
+        self._acks.poison(self.undelivered, now)
 
     def _check_own(self, connection_id: str) -> None:
         if connection_id != self._connection_id:
@@ -442,59 +371,13 @@ class ClientCommands(wire.CommandVisitor):
             self._check_own(transaction_id.connection_id)
         return transaction_id
 
-    def _spoil(self, transaction_id: AnyTransactionId | None, error: JmsError) -> None:
-        """Mark the transaction of a refused acknowledgement as rollback-only."""
-        if isinstance(transaction_id, XaTransactionId):
-            self._broker.xa.spoil(transaction_id, error)
-        elif transaction_id is not None:
-            transaction = self.state.transactions.get(str(transaction_id))
-            if transaction is not None:
-                transaction.spoil(error)
-
-    def _acknowledged(self, structure: wire.ConsumerId | None) -> Subscription:
-        """Return the subscription of a consumer id, remembered because acknowledgements come in runs."""
-        last = self._acked
-        if last is not None and structure is not None:
-            known = last.consumer_id
-            if (
-                known.value == structure.value
-                and known.session_id == structure.session_id
-                and known.connection_id == structure.connection_id
-                and last.subscription is not None
-                and not last.subscription.removed
-            ):
-                return last.subscription
-        consumer_id = consumer_id_of(structure)
-        self._check_own(consumer_id.connection_id)
-        subscription = self.state.consumers.get(str(consumer_id))
-        if subscription is None:
-            raise IllegalStateError(f"The subscription does not exist: {consumer_id}")
-        consumer = subscription.consumer
-        if isinstance(consumer, OpenWireConsumer):
-            self._acked = consumer
-        return subscription
-
-    def _message_id(self, structure: wire.MessageId) -> MessageId:
-        """Convert a message id; remembers the last producer."""
-        producer = structure.producer_id
-        known = self._acked_producer
-        if producer is None or not (
-            producer.value == known.value
-            and producer.session_id == known.session_id
-            and producer.connection_id == known.connection_id
-        ):
-            message_id = message_id_of(structure)
-            self._acked_producer = message_id.producer_id
-            return message_id
-        return MessageId(known, structure.producer_sequence_id, structure.text_view)
-
     def _answer_when_stored(self, command: wire.BaseCommand) -> None:
         """Send the response after the changes of the command are stored."""
-        token = command.command_id & UNSIGNED if command.response_required else NO_TOKEN
+        token = token_of(command)
         self.withheld = not self._broker.answer_when_stored(self.state, token)
 
     def _respond_first(self, command: wire.BaseCommand) -> None:
         """Send the response before the effects of the command."""
         self.withheld = True
         if command.response_required:
-            self._output.respond(command.command_id)
+            self.output.respond(command.command_id)

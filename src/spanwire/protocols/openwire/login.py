@@ -16,7 +16,12 @@ from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
 from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
-from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences
+from spanwire.protocols.openwire.codec.wire_format import (
+    WireFormat,
+    WireFormatPreferences,
+    answer_preferences,
+    negotiate,
+)
 from spanwire.protocols.openwire.messages.identities import connection_id_of
 
 PROTOCOL_NAME: Final = "openwire"
@@ -52,28 +57,25 @@ class Login:
             raise OpenWireProtocolError(f"{count} commands of type {type_id} came before the login")
         self._counts[type_id] = count
 
-    def broker(self, command: wire.BrokerInfo, wire_format: WireFormat) -> None:
-        """Store a bridge's BrokerInfo; raises `OpenWireProtocolError` if it is too large."""
-        size = len(FrameEncoder(wire_format).encode(command))
-        if size > MAX_BROKER_INFO_BYTES:
-            raise OpenWireProtocolError(
-                f"a BrokerInfo of {size} bytes is larger than the limit of {MAX_BROKER_INFO_BYTES}"
-            )
-        self.broker_info = command
-
-    def subscribed(self, command: wire.BrokerSubscriptionInfo, wire_format: WireFormat) -> None:
-        """Store a bridge's list of durable subscriptions, at most 1 MiB.
+    def take(self, command: wire.Command, wire_format: WireFormat) -> None:
+        """Store an announcement of the peer; commands without an announcement have no effect.
 
         Raises:
-            OpenWireProtocolError: no BrokerInfo preceded the list.
+            OpenWireProtocolError: a BrokerInfo is too large, or a BrokerSubscriptionInfo precedes the BrokerInfo.
         """
-        if self.broker_info is None:
-            raise OpenWireProtocolError("a BrokerSubscriptionInfo came without a BrokerInfo")
-        self.subscriptions = command
-
-    def control(self, command: wire.ConnectionControl) -> None:
-        """Store the flag of a reconnecting failover client; the rest of the command is ignored."""
-        self._fault_tolerant = command.fault_tolerant
+        if isinstance(command, wire.BrokerInfo):
+            size = len(FrameEncoder(wire_format).encode(command))
+            if size > MAX_BROKER_INFO_BYTES:
+                raise OpenWireProtocolError(
+                    f"a BrokerInfo of {size} bytes is larger than the limit of {MAX_BROKER_INFO_BYTES}"
+                )
+            self.broker_info = command
+        elif isinstance(command, wire.BrokerSubscriptionInfo):  # at most 1 MiB, the limit of its frame
+            if self.broker_info is None:
+                raise OpenWireProtocolError("a BrokerSubscriptionInfo came without a BrokerInfo")
+            self.subscriptions = command
+        elif isinstance(command, wire.ConnectionControl):  # has the flag of a reconnecting failover client
+            self._fault_tolerant = command.fault_tolerant
 
     def connection_info(self, command: wire.ConnectionInfo) -> ConnectionInfo:
         """Return the announcement for the broker; raises `InvalidClientIdError` for a missing client id."""
@@ -131,9 +133,19 @@ def preferences_of(settings: ConnectionSettings) -> WireFormatPreferences:
     )
 
 
-def minimum_version(settings: ConnectionSettings) -> int:
-    """Return the lowest wire format version that the connector accepts; the option has ActiveMQ's spelling."""
-    return _number(settings, "minmumWireFormatVersion", 1)
+def negotiated_format(
+    settings: ConnectionSettings, preferences: WireFormatPreferences, command: wire.WireFormatInfo
+) -> WireFormat:
+    """Return the wire format of the connection after the peer's WireFormatInfo.
+
+    Raises:
+        OpenWireProtocolError: the version is lower than the connector's minimum.
+    """
+    wire_format = negotiate(answer_preferences(preferences, command), command)
+    minimum = _number(settings, "minmumWireFormatVersion", 1)  # ActiveMQ's spelling
+    if wire_format.version < minimum:
+        raise OpenWireProtocolError(f"wire format version {wire_format.version} is below the minimum of {minimum}")
+    return wire_format
 
 
 def _flag(settings: ConnectionSettings, name: str, default: bool) -> bool:

@@ -6,7 +6,8 @@ from typing import Final
 
 from librt.strings import BytesWriter, write_i32_be
 
-from spanwire.protocols.openwire.codec._marshallers import Response
+from spanwire.broker.ports import NO_TOKEN
+from spanwire.protocols.openwire.codec._marshallers import BaseCommand, Response
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
 from spanwire.protocols.openwire.codec.schema import DataStructure
 from spanwire.protocols.openwire.codec.wire_format import WireFormat
@@ -18,6 +19,13 @@ SEPARATE_CHUNK_BYTES: Final = 32 * 1024  # larger messages are not copied into t
 # size 10, type 30, command id 0, no response required; the correlation id follows
 LOOSE_RESPONSE_HEAD: Final = b"\x00\x00\x00\x0a\x1e\x00\x00\x00\x00\x00"
 LOOSE_RESPONSE_BYTES: Final = 14
+
+UNSIGNED: Final = 0xFFFFFFFF  # the largest token of a response: a command id as an unsigned number
+
+
+def token_of(command: BaseCommand) -> int:
+    """Return the token of the response to ``command``, or `NO_TOKEN` if the peer wants no response."""
+    return command.command_id & UNSIGNED if command.response_required else NO_TOKEN
 
 
 class OutputBuffer:

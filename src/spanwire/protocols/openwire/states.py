@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Final
 
 from spanwire.protocols.openwire.codec import _marshallers as wire
+from spanwire.protocols.openwire.codec.errors import OpenWireProtocolError
 
 
 class State(Enum):
@@ -65,3 +66,16 @@ TRANSITIONS: Final[dict[tuple[State, int], State]] = {
     (State.LEAVING, wire.REMOVE_INFO): State.LEAVING,
     (State.LEAVING, wire.SHUTDOWN_INFO): State.CLOSED,
 }
+
+
+def next_state(state: State, type_id: int) -> State:
+    """Return the state after a command of the type.
+
+    Raises:
+        OpenWireProtocolError: the command is not allowed in ``state``.
+    """
+    following = TRANSITIONS.get((state, type_id))
+    if following is None:
+        name = wire.TYPE_NAMES.get(type_id, str(type_id))
+        raise OpenWireProtocolError(f"a {name} is not expected in state {state.name}")
+    return following

@@ -84,11 +84,15 @@ class AckRun(BaseCommand):
 
 
 class AckReader:
-    """Recognises loose, uncached frames that equal the last acknowledgement except for their numbers."""
+    """Recognises loose, uncached frames that equal the last acknowledgement except for their numbers.
+
+    ``run`` is the run at the end of the decoded commands, if any; the decoder removes it when another command follows.
+    """
 
     def __init__(self, version: int) -> None:
         self._end_octets: Final[int] = COUNT_OCTETS + (1 if version >= CAUSE_VERSION else 0)
         self._id_octets: Final[int] = ID_OCTETS + (1 if version >= TEXT_VIEW_VERSION else 0)
+        self.run: AckRun | None = None
         self._pattern: AckPattern | None = None
         self._size: i64 = 0
         self._first_offset: i64 = 0  # of the numbers in the first id; 0 without a first id
@@ -99,7 +103,7 @@ class AckReader:
         self._end = b""
 
     def add(self, commands: list[Command], octets: bytes, start: i64, end: i64) -> bool:
-        """Decode a frame that matches the pattern, into the run at the end of ``commands`` or a new run.
+        """Decode a frame that matches the pattern, into ``run`` or a new run.
 
         Returns:
             False, without any effect, if the frame does not match.
@@ -119,16 +123,18 @@ class AckReader:
             first: int = read_i64_be(octets, start + first_offset)
             if first != sequence or octets[start + FIXED_START : start + first_offset] != self._start:
                 return False
-        if commands:
-            last = commands[-1]
-            if isinstance(last, AckRun) and last.pattern is pattern:
-                last.sequences.append(sequence)
-                return True
-        commands.append(AckRun(pattern, sequence))
+        run = self.run
+        if run is None:
+            run = AckRun(pattern, sequence)
+            self.run = run
+            commands.append(run)
+        else:
+            run.sequences.append(sequence)
         return True
 
     def learn(self, command: MessageAck, octets: bytes, start: i64, end: i64) -> None:
         """Use a fully decoded acknowledgement as the pattern from now on, if such acknowledgements may form runs."""
+        self.run = None
         self._pattern = None
         consumer_id = command.consumer_id
         last = command.last_message_id

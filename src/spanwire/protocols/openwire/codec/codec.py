@@ -160,15 +160,23 @@ class FrameDecoder:
             if not commands:
                 self._failure = error
                 raise
-        if position < len(octets):
-            frames.buffer(octets, position)
+        self._end_read(octets, position)
         return commands
+
+    def _end_read(self, octets: bytes, position: i64) -> None:
+        """Buffer the rest of a read from ``position`` on, and add no more acknowledgements to the last run."""
+        if position < len(octets):
+            self._frames.buffer(octets, position)
+        if self._acks is not None:
+            self._acks.run = None
 
     def _take(self, commands: list[Command], octets: bytes, start: i64, end: i64) -> None:
         acks = self._acks
         if acks is None or octets[start] != MESSAGE_ACK:
-            if acks is not None and self.gathers_answers and add_answer(commands, octets, start, end):
-                return
+            if acks is not None:
+                acks.run = None
+                if self.gathers_answers and add_answer(commands, octets, start, end):
+                    return
             command = self._decode(octets, start, end)
             if command is not None:
                 commands.append(command)
