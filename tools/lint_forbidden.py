@@ -63,18 +63,6 @@ SINGLE_MODULES: Final = frozenset(
         *(
             f"src/spanwire/{module}.py"
             for module in (
-                "client/ports",
-                "discovery/address",
-                "discovery/agent_settings",
-                "discovery/beacon",
-                "discovery/composite",
-                "discovery/group",
-                "discovery/reconnect",
-                "discovery/sightings",
-                "discovery/static",
-                "network/bridge_statistics",
-                "network/plan",
-                "network/settings",
                 "protocols/octet_errors",
                 "protocols/octets",
                 "protocols/primitive_map",

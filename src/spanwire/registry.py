@@ -39,7 +39,7 @@ TRANSPORT_SCHEMES: Final[dict[str, str]] = {
     "auto+nio+ssl": AUTO,
 }
 
-# Connections to a broker of the same process: connect(url, options) -> spanwire.client.ports.InProcessTransport.
+# Connections to a broker of the same process: connect(url, options) -> client.protocol.in_process.InProcessTransport.
 IN_PROCESS: Final[dict[str, str]] = {
     "vm": "spanwire.service.embedding.embedded:connect",
     "peer": "spanwire.service.embedding.embedded:connect",
@@ -47,6 +47,7 @@ IN_PROCESS: Final[dict[str, str]] = {
 
 # Discovery agents with an extra; each has a class and a function.
 AGENTS: Final[dict[str, str]] = {
+    "multicast": "spanwire.discovery.agents.multicast:MulticastAgent",
     "zeroconf": "spanwire.discovery.agents.zeroconf:ZeroconfAgent",
     "fabric": "spanwire.discovery.agents.fabric:FabricAgent",
 }

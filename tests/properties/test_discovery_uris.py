@@ -12,7 +12,7 @@ from spanwire.client.addressing.address import (
     discovered_address,
     parse_url,
 )
-from spanwire.discovery.address import SCHEMES
+from spanwire.discovery.addresses.address import SCHEMES
 from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector.link import NetworkConnectorSettings

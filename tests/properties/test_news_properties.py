@@ -8,8 +8,8 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
-from spanwire.broker.policy.policy_entry import DeadLetterStrategy, PolicyEntry
+from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
+from spanwire.broker.policy.policy_entry import AdvisoryPolicy, PolicyEntry
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK, STANDARD_ACK
 from spanwire.model.errors import JmsError, ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage, destination

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from spanwire.broker.dispatch.connection_output import MAX_OUTPUT_BYTES
-from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, QueuePolicy
 from spanwire.broker.queue.queue import Queue
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET, POISON_ACK
 from tests.support.dialogue.broker_dialogue import Delivery, Listener, Peer, Stage, destination

@@ -18,10 +18,10 @@ from typing import Final, Self
 import pytest
 
 from spanwire.client import aio, blocking
-from spanwire.discovery.agent_settings import FabricSettings
 from spanwire.discovery.agents.fabric import find_uris
-from spanwire.discovery.beacon import Beacon
-from spanwire.discovery.group import DEFAULT_HOST, DEFAULT_PORT
+from spanwire.discovery.groups.agent_settings import FabricSettings
+from spanwire.discovery.groups.beacon import Beacon
+from spanwire.discovery.groups.group import DEFAULT_HOST, DEFAULT_PORT
 from spanwire.model.errors import JmsError
 from tests.service.started import Started, spanwire
 from tests.service.test_networks import eventually, free_ports, send_and_receive

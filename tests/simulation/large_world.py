@@ -15,14 +15,13 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from spanwire.broker.policy.bridge_policy import BridgePolicy
-from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import BridgePolicy, PolicyEntry, QueuePolicy
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.policy.topic_policy import TopicPolicy
-from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
+from spanwire.discovery.addresses.reconnect import Reconnect, ReconnectSettings
 from spanwire.model.destination import parse_destination
 from spanwire.model.routing import MAX_PATH
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
 from tests.simulation.disk import SimulatedDisk
 from tests.support.network_dialogue import MAX_ROUNDS, Client, Inbox, Link, Network, Site

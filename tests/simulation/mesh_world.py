@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from spanwire.broker.policy.policy_entry import PolicyMap
-from spanwire.network.settings import BridgeSettings
+from spanwire.broker.policy.policy_map import PolicyMap
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Link, Network, Site
 
 TOPIC = "topic://T"

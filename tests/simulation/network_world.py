@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.stores.journal.batch import write_batch
 from tests.simulation.disk import PowerCutError
 from tests.support.network_dialogue import Client, Inbox, Link, Network, Site

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from spanwire.broker.destinations.destination_map import ADVISORY_SHARE
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Link, Network, Site
 
 FLAPS = 200

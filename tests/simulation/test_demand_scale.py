@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from spanwire.model.destination import Destination, parse_destination
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.demand_network import (
     NEIGHBOURS,
     DemandNetwork,

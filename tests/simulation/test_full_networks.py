@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from spanwire.broker.dispatch.memory_usage import EMPTY_SHARE, HOP_SHARE, MAX_HOP_SHARES, OVERSHOOT_SHARE, MemoryUsage
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Network, Site
 
 LIMIT = 40_000

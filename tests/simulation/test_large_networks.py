@@ -11,11 +11,10 @@ from dataclasses import replace
 
 import pytest
 
-from spanwire.broker.policy.bridge_policy import BridgePolicy
-from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import BridgePolicy, PolicyEntry, QueuePolicy
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.model.destination import parse_destination
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.large_world import MESH, TREE, LargeWorld, WorldLink, live
 from tests.support.network_dialogue import MAX_ROUNDS, Site

@@ -23,10 +23,11 @@ from random import Random
 
 import pytest
 
-from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.policy.topic_policy import TopicPolicy
 from spanwire.model.destination import parse_destination
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.simulation.mesh_explorer import Explorer, Names, Outcome
 from tests.simulation.mesh_world import BREAK, LINK, SEND, TOPIC, Event, MeshWorld
 from tests.support.network_dialogue import Network

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 from spanwire.model.routing import MAX_PATH
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Network, Site
 
 SIZES = (3, 4, 5, 8, 12)

@@ -14,7 +14,8 @@ from collections import deque
 from random import Random
 
 from spanwire.broker.broker import Broker
-from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import MessageStore
 from spanwire.model.destination import parse_destination
 from spanwire.model.environment import Time

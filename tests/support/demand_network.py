@@ -21,8 +21,8 @@ from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 from spanwire.network.bridge.bridge import NetworkBridge, State
 from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
-from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences

@@ -21,7 +21,7 @@ from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.dispatch.virtual_settings import VirtualSettings
 from spanwire.broker.persistence.producer_audit import ProducerAudit
-from spanwire.broker.policy.policy_entry import PolicyMap
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import Authenticator, Authorizer
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
 from spanwire.model.destination import Destination, parse_destination
@@ -33,8 +33,8 @@ from spanwire.model.message import FORMAT_OPENWIRE_10, Message
 from spanwire.model.message_view import INT_VALUE, TEXT, MessageView
 from spanwire.network.bridge.bridge import NetworkBridge, State
 from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
-from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences

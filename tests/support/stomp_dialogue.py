@@ -10,7 +10,7 @@ from typing import Final
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.policy.policy_entry import PolicyMap
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import NO_TOKEN, Authenticator, Authorizer
 from spanwire.broker.scheduler.schedule import SchedulerSettings
 from spanwire.model.destination import Destination

@@ -28,7 +28,7 @@ from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.reply_queue import ReplyQueue
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes, unsynced_limit
-from spanwire.broker.policy.policy_entry import PolicyMap
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import (
     AdvisoryFormat,
     Authenticator,

@@ -31,7 +31,7 @@ from spanwire.broker.dispatch.virtual_settings import VirtualSettings
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.persistence.reply_queue import answer
-from spanwire.broker.policy.policy_entry import PolicyMap
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import (
     AdvisoryFormat,
     Authenticator,

@@ -10,7 +10,7 @@ from spanwire.broker.destinations.durable_subscriptions import DurableSubscripti
 from spanwire.broker.destinations.expiry_schedule import ExpirySweep
 from spanwire.broker.destinations.inactive_destinations import Upkeep, UpkeepSettings
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.policy.policy_entry import PolicyMap
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.routing.consumers import ConsumerRegistry
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.scheduler.scheduler import Scheduler

@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.network.bridge.duplex_bridge import DuplexBridge
 from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddress
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.tls.settings import ClientTlsSettings
 
 HIDDEN: Final = "********"  # replaces a password

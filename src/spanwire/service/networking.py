@@ -9,16 +9,14 @@ from dataclasses import asdict
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.discovery.agent_settings import AgentSettings, parse_agent
-from spanwire.discovery.agents.agent_factory import make_agent, twin_settings
-from spanwire.discovery.agents.extras import has_extra, name_of
-from spanwire.discovery.agents.presence import DiscoveryAgent
+from spanwire.discovery.agents.agent_factory import DiscoveryAgent, has_extra, make_agent, name_of, twin_settings
+from spanwire.discovery.groups.agent_settings import AgentSettings, parse_agent
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
 from spanwire.network.connector.link import NetworkConnectorSettings, accepted_view
 from spanwire.network.connector.network_connector import NetworkConnector
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
-from spanwire.network.settings import BridgeSettings
 from spanwire.service.connector_views import accepted_settings_view, connector_view
 from spanwire.transports.connector import TransportConnector
 from spanwire.transports.loop.turn import Turn

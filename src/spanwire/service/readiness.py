@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from spanwire.discovery.agent_settings import AgentSettings, parse_agent
-from spanwire.discovery.agents.extras import checked_extra
+from spanwire.discovery.agents.agent_factory import checked_extra
+from spanwire.discovery.groups.agent_settings import AgentSettings, parse_agent
 from spanwire.model.errors import ConfigurationError, SpanwireError
 from spanwire.service.config.loading import Inspection
 from spanwire.service.config.model import BrokerConfiguration

@@ -19,9 +19,9 @@ from typing import Final, cast
 from spanwire import registry
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.policy.policy_entry import PolicyMap
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import AdvisoryFormat, MessageFormat
-from spanwire.discovery.address import read_address
+from spanwire.discovery.addresses.address import read_address
 from spanwire.management.administration import BrokerAdministration
 from spanwire.management.browsing import QueueBrowsing
 from spanwire.management.control import Command, ControlServer, Operation

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, QueuePolicy
 from spanwire.broker.queue.browser import MAX_IN_FLIGHT_SHOWN
 from spanwire.model.acks import DELIVERED_ACK
 from spanwire.model.errors import InvalidDestinationError

@@ -6,8 +6,7 @@ import pytest
 
 from spanwire.broker.exactly_once.reserved_messages import MAX_RESERVED
 from spanwire.broker.metadata import CURSORS
-from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, QueuePolicy
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import ControlRefusal
 from spanwire.model.destination import parse_destination

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from spanwire.broker.policy.policy_entry import DeadLetterStrategy, PolicyEntry
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
+from spanwire.broker.policy.policy_entry import PolicyEntry, QueuePolicy
 from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, SLICE_MESSAGES
 from spanwire.broker.queue.pending_messages import MAX_RESIDENT_MESSAGES
 from spanwire.broker.queue.queue import Queue

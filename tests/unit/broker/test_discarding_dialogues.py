@@ -13,7 +13,8 @@ from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.plugins.discarding_plugin import MAX_KNOWN, Discarding, DiscardingSettings, name_pattern
 from spanwire.broker.plugins.plugins import PluginSettings
-from spanwire.broker.policy.policy_entry import DeadLetterStrategy, IndividualNames, PolicyEntry
+from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy, IndividualNames
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.routing.dead_letters import DROP, KEEP
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.destination import parse_destination

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
-from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.policy_entry import AdvisoryPolicy, PolicyEntry
 from spanwire.broker.policy.topic_policy import (
     CLIENT_ID_FILTER,
     PRIORITY,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, QueuePolicy
 from spanwire.broker.queue.queue import Queue
 from tests.support.dialogue.broker_dialogue import Stage, destination
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
-from spanwire.broker.policy.policy_entry import DeadLetterStrategy, PolicyEntry
+from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
+from spanwire.broker.policy.policy_entry import AdvisoryPolicy, PolicyEntry
 from spanwire.broker.policy.topic_policy import (
     LOWEST_PRIORITY,
     OLDEST,

@@ -6,8 +6,8 @@ import pytest
 
 from spanwire.broker.destinations.destination_map import MAX_DESTINATIONS
 from spanwire.broker.destinations.expiry_schedule import QUEUES_PER_TURN
-from spanwire.broker.policy.policy_entry import DeadLetterStrategy, IndividualNames, PolicyEntry
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy, IndividualNames
+from spanwire.broker.policy.policy_entry import PolicyEntry, QueuePolicy
 from spanwire.broker.routing.deferred_dead_letters import MAX_DETAINED
 from spanwire.broker.timers import SLICES_PER_TURN
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK

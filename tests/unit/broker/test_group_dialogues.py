@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.policy.queue_policy import GroupMap, QueuePolicy
+from spanwire.broker.policy.policy_entry import GroupMap, PolicyEntry, QueuePolicy
 from spanwire.broker.queue.queue import Queue
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage, destination
 from tests.support.dialogue.text_format import is_first

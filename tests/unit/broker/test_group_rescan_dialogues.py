@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.policy.queue_policy import GroupMap, QueuePolicy
+from spanwire.broker.policy.policy_entry import GroupMap, PolicyEntry, QueuePolicy
 from spanwire.broker.queue.group_rescan import MAX_SAVED_SCANS, SCANS_PER_MESSAGE
 from spanwire.broker.queue.queue import Queue
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage, destination

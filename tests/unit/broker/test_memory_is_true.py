@@ -12,7 +12,8 @@ import pytest
 
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.memory_usage import UsageLimits
-from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.model.acks import STANDARD_ACK
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.environment import Time

@@ -7,8 +7,8 @@ import pytest
 from spanwire.broker.advisories.advisory_topics import MAX_UNHEARD
 from spanwire.broker.dispatch.destination_events import EXPIRED_NEWS
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
-from spanwire.broker.policy.policy_entry import DeadLetterStrategy, PolicyEntry
+from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
+from spanwire.broker.policy.policy_entry import AdvisoryPolicy, PolicyEntry
 from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.topic import Topic

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spanwire.broker.admin.queue_operations import PAGE_MESSAGES, REMOVAL_BYTES
-from spanwire.broker.policy.policy_entry import DeadLetterStrategy, IndividualNames, PolicyEntry
+from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy, IndividualNames
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.queue.page import SLICE_MESSAGES
 from spanwire.broker.queue.pending_messages import MAX_RESIDENT_MESSAGES
 from spanwire.broker.reserved_destinations import CONTROL

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, QueuePolicy
 from tests.support.dialogue.broker_dialogue import Listener, Stage, destination
 
 QUEUE = "queue://Q"

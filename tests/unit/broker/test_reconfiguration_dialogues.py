@@ -6,7 +6,8 @@ import pytest
 
 from spanwire.broker.destinations.destination_map import POLICIES_PER_STEP, RETUNING_STEPS
 from spanwire.broker.dispatch.virtual_settings import CompositeDestination, ForwardTo, MirroredQueues, VirtualSettings
-from spanwire.broker.policy.policy_entry import DeadLetterStrategy, PolicyEntry
+from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
+from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
 from spanwire.broker.security.authorization import OpenAuthorizer
 from spanwire.model.acks import POISON_ACK

@@ -6,9 +6,7 @@ from typing import Unpack
 
 import pytest
 
-from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
-from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import AdvisoryPolicy, PolicyEntry, QueuePolicy
 from spanwire.broker.ports import Transfer
 from spanwire.model.destination import TRANSACTION, Destination, parse_destination
 from tests.support.control_dialogue import ASK, Program, again

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.dispatch.slow_consumer_strategy import GRACE_SECONDS, LOOKS_PER_TURN
-from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.policy.slow_consumer_policy import SlowConsumerPolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, SlowConsumerPolicy
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from tests.support.dialogue.broker_dialogue import Listener, Stage
 

@@ -11,7 +11,7 @@ from spanwire.client.addressing.address import BrokerAddress, BrokerUrl, discove
 from spanwire.client.addressing.reconnect_policy import ReconnectPolicy
 from spanwire.client.io.broker_lookup import may_send_login
 from spanwire.client.protocol.failover import Failover
-from spanwire.discovery.group import MulticastSettings
+from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.tls.settings import ClientTlsSettings, TrustStore
 from tests.support.client_dialogue import Still

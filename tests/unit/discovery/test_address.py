@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.discovery.address import SCHEMES, DiscoveredAddress, read_address
+from spanwire.discovery.addresses.address import SCHEMES, DiscoveredAddress, read_address
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

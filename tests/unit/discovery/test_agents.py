@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from kazoo.exceptions import ConnectionLoss, NoNodeError
 from zeroconf import ServiceInfo, ServiceStateChange
 
-from spanwire.discovery.agent_settings import FabricSettings, ZeroconfSettings, parse_agent
 from spanwire.discovery.agents import fabric
 from spanwire.discovery.agents.agent_factory import make_agent, twin_settings
 from spanwire.discovery.agents.fabric import MAX_NODE_BYTES, FabricAgent, hosts_of, services
 from spanwire.discovery.agents.presence import Presence
 from spanwire.discovery.agents.zeroconf import TYPE, Instances, ZeroconfAgent, service_info
-from spanwire.discovery.group import MulticastSettings
+from spanwire.discovery.groups.agent_settings import FabricSettings, ZeroconfSettings, parse_agent
+from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.model.errors import ConfigurationError, JmsError
 
 

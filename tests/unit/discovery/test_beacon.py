@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spanwire.discovery.beacon import (
+from spanwire.discovery.groups.beacon import (
     MAX_DATAGRAM_BYTES,
     MAX_GROUP_CHARACTERS,
     MAX_URI_CHARACTERS,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from spanwire.discovery.composite import MAX_DEPTH, MAX_PARTS, MAX_URI, Composite, parse_composite
+from spanwire.discovery.addresses.composite import MAX_DEPTH, MAX_PARTS, MAX_URI, Composite, parse_composite
 from spanwire.model.errors import ConfigurationError
 
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from spanwire.discovery.agents.multicast import MulticastAgent
-from spanwire.discovery.beacon import Beacon
-from spanwire.discovery.group import MulticastSettings, parse_multicast
+from spanwire.discovery.groups.beacon import Beacon
+from spanwire.discovery.groups.group import MulticastSettings, parse_multicast
 from spanwire.model.errors import ConfigurationError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
+from spanwire.discovery.addresses.reconnect import Reconnect, ReconnectSettings
 
 
 def delays(settings: ReconnectSettings, count: int) -> list[float | None]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.discovery.beacon import Beacon
-from spanwire.discovery.reconnect import ReconnectSettings
-from spanwire.discovery.sightings import MAX_SIGHTINGS, Sightings
+from spanwire.discovery.addresses.reconnect import ReconnectSettings
+from spanwire.discovery.groups.beacon import Beacon
+from spanwire.discovery.groups.sightings import MAX_SIGHTINGS, Sightings
 
 URI = "tcp://a:61616"
 HERE = Beacon("default", URI)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.discovery.static import StaticUri, parse_static
+from spanwire.discovery.addresses.static import StaticUri, parse_static
 from spanwire.model.errors import ConfigurationError
 
 

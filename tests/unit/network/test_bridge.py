@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.policy.topic_policy import TopicPolicy
 from spanwire.broker.ports import ADMIN, Principal
 from spanwire.model.destination import Destination, parse_destination
@@ -16,7 +17,7 @@ from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import FORMAT_STOMP
 from spanwire.model.secret import Secret
 from spanwire.network.bridge.bridge import START_DEADLINE, NetworkBridge, State
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from tests.support.network_dialogue import Inbox, Link, Network, Site
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.model.message import FORMAT_OPENWIRE_10
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import decode_message
 from spanwire.protocols.primitive_map import decode_map

@@ -11,7 +11,7 @@ from spanwire.model.errors import JmsError
 from spanwire.model.ids import SessionId
 from spanwire.model.info import ConnectionInfo
 from spanwire.network.bridge.bridge import CLOSING_EVENTS, OPEN_STATES, START_DEADLINE, TRANSITIONS, Event, State
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
 from spanwire.protocols.openwire.codec.schema import Throwable

@@ -10,13 +10,13 @@ from itertools import chain, product
 import pytest
 
 from spanwire.broker.broker import Broker
-from spanwire.discovery.group import MulticastSettings
-from spanwire.discovery.reconnect import ReconnectSettings
+from spanwire.discovery.addresses.reconnect import ReconnectSettings
+from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.model.environment import Time
 from spanwire.network.connector.link import DiscoverySettings, Link, NetworkConnectorSettings, RemoteAddress
 from spanwire.network.connector.network_connector import NetworkConnector
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
-from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Network
 
 PATIENCE_S = 5.0

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from spanwire.broker.policy.bridge_policy import BridgePolicy
-from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import BridgePolicy, PolicyEntry, QueuePolicy
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.cli.network.network import beyond
 from spanwire.cli.process.status import counted
 from spanwire.model.destination import parse_destination
 from spanwire.model.routing import NetworkFilter
 from spanwire.network.bridge.bridge import NetworkBridge
-from spanwire.network.bridge_statistics import BridgeStatistics
+from spanwire.network.bridge.bridge_statistics import BridgeStatistics
 from spanwire.network.connector.link import accepted_view
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Link, Network
 
 Q = "queue://Q"

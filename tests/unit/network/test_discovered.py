@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.discovery.group import MulticastSettings
+from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.model.environment import Time
 from spanwire.model.secret import Secret
 from spanwire.network.connector.discovered_links import (
@@ -21,8 +21,8 @@ from spanwire.network.connector.discovered_links import (
     DiscoveredLinks,
 )
 from spanwire.network.connector.link import DiscoverySettings, NetworkConnectorSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
-from spanwire.network.settings import BridgeSettings
 from spanwire.tls.settings import ClientTlsSettings, TrustStore
 from tests.support.network_dialogue import Network
 

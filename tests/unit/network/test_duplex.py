@@ -10,7 +10,7 @@ from spanwire.model.destination import parse_destination
 from spanwire.model.errors import JmsError
 from spanwire.network.bridge.duplex_bridge import DuplexAcceptor
 from spanwire.network.bridge.settings_codec import MAX_TEXT, properties_of, settings_of
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Link, Network, Site
 
 Q = "queue://Q"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.durable_sync import MAX_SUBSCRIPTIONS, subscriptions_in
-from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from spanwire.model.destination import parse_destination
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Link, Network, Site
 
 FOO = "queue://TEST.FOO"

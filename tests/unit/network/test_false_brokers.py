@@ -17,8 +17,8 @@ from spanwire.model.routing import UNNAMED
 from spanwire.network.bridge.duplex_bridge import MAX_UNLIMITED_LOGINS
 from spanwire.network.bridge.remote_broker import ADVISORY_ACK_AT
 from spanwire.network.bridge.settings_codec import properties_of
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.remote_registry import RemoteBrokerRegistry
-from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ConnectionSettings
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
 from spanwire.protocols.openwire.codec import _marshallers as wire

@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from spanwire.broker.ports import Principal
-from spanwire.discovery.reconnect import ReconnectSettings
+from spanwire.discovery.addresses.reconnect import ReconnectSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import AuthenticationError, JmsError
 from spanwire.model.info import ConnectionInfo
@@ -24,7 +24,7 @@ from spanwire.network.connector.link import (
     accepted_view,
     connect_timeout,
 )
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.base import ConnectionSettings, ProtocolConnection
 from spanwire.protocols.openwire.broker_connection import OpenWireBrokerConnection
 from spanwire.protocols.openwire.codec import _marshallers as wire

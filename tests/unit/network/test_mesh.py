@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.policy.topic_policy import TopicPolicy
 from spanwire.model.destination import parse_destination
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Link, Network, Site
 
 T = "topic://T"

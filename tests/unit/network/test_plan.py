@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from spanwire.broker.policy.bridge_policy import BridgePolicy
-from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import BridgePolicy, PolicyEntry, QueuePolicy
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, Destination, parse_destination
-from spanwire.network.plan import (
+from spanwire.network.demand.bridge_settings import BridgeSettings
+from spanwire.service.network_lint.network_plan import (
     MAX_WAYS,
     RULE_MESSAGE_TTL,
     RULE_PATH,
@@ -21,7 +21,6 @@ from spanwire.network.plan import (
     PlannedBroker,
     PlannedLink,
 )
-from spanwire.network.settings import BridgeSettings
 from tests.support.network_dialogue import Network
 from tests.support.seeds import SEEDS
 

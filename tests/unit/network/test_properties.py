@@ -8,7 +8,7 @@ import pytest
 
 from spanwire.model.destination import TOPIC, Destination
 from spanwire.network.bridge.settings_codec import properties_of, settings_of
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 
 
 def test_words_that_a_peer_leaves_out_have_the_defaults_of_activemqs_connector() -> None:

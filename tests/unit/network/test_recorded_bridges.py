@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spanwire.network.bridge.bridge import NetworkBridge, State
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder
 from spanwire.protocols.openwire.codec.wire_format import WireFormat, WireFormatPreferences, wire_format_info

@@ -7,7 +7,7 @@ import pytest
 from spanwire.broker.ports import WRITE
 from spanwire.network.bridge.bridge import State
 from spanwire.network.bridge.forward_retries import FIRST_PAUSE, MAX_TRIES, NO_ROOM, pause_after
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.schema import Throwable
 from tests.support.network_dialogue import Network

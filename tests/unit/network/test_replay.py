@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from spanwire.broker.policy.bridge_policy import BridgePolicy
-from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import BridgePolicy, PolicyEntry, QueuePolicy
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.model.destination import parse_destination
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Inbox, Network, Site
 
 Q = "queue://Q"

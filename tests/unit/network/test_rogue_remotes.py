@@ -13,7 +13,7 @@ from spanwire.model.secret import Secret
 from spanwire.network.bridge.bridge import NetworkBridge, State
 from spanwire.network.bridge.remote_broker import RemoteBroker
 from spanwire.network.demand import demand
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.answer_run import AnswerRun
 from spanwire.protocols.openwire.codec.codec import FrameDecoder, FrameEncoder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.model.destination import parse_destination
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 
 
 @pytest.mark.parametrize(

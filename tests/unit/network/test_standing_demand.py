@@ -8,8 +8,8 @@ import pytest
 
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.model.destination import parse_destination
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
-from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import MAX_OPENWIRE_FRAME_BEFORE_LOGIN
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameDecoder

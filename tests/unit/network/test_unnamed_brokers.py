@@ -8,8 +8,8 @@ import pytest
 
 from spanwire.model.routing import UNNAMED
 from spanwire.network.bridge.remote_broker import refusal_text
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.remote_registry import RemoteBrokerRegistry, name_elsewhere
-from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
 from spanwire.protocols.openwire.codec.schema import Throwable

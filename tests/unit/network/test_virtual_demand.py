@@ -7,7 +7,7 @@ import pytest
 from spanwire.broker.dispatch.virtual_route import VirtualRoutes
 from spanwire.broker.dispatch.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings, VirtualTopic
 from spanwire.model.destination import TOPIC, Destination, parse_destination
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Network, Site
 
 BAR = "topic://include.bar"

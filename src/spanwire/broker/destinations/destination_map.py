@@ -14,7 +14,8 @@ from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.dispatch.virtual_route import VirtualRoutes
-from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.reserved_destinations import is_control
 from spanwire.broker.topic.durable_subscription import DurableSubscription

@@ -21,7 +21,7 @@ from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.metadata import REMOTE_SUBSCRIBERS, SUBSCRIPTIONS
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.policy.policy_entry import PolicyMap
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import ADMIN, READ, Principal
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.security.access_control import AccessControl

@@ -14,8 +14,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.policy.slow_consumer_policy import SlowConsumerPolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, SlowConsumerPolicy
 from spanwire.model.destination import SUBSCRIPTION
 from spanwire.model.errors import JmsError
 

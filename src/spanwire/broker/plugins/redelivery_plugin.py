@@ -15,7 +15,7 @@ from typing import Final
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
-from spanwire.broker.policy.policy_entry import wildcards_last
+from spanwire.broker.policy.policy_map import wildcards_last
 from spanwire.broker.ports import Principal
 from spanwire.broker.routing.dead_letters import DROP, EXPIRED, KEEP, LATER, DeathRule
 from spanwire.broker.scheduler.schedule import DELAY, JOB_ID, MAX_DELAY_MS, Redelivery

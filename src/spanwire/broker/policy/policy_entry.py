@@ -1,105 +1,122 @@
-"""Settings by destination: a `PolicyEntry` applies to every destination that its pattern matches."""
+"""A policy entry: the settings of the destinations that its pattern matches, each as in ActiveMQ's ``policyEntry``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
-from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
-from spanwire.broker.policy.queue_policy import QueuePolicy
-from spanwire.broker.policy.slow_consumer_policy import SlowConsumerPolicy
-from spanwire.broker.policy.topic_policy import CLIENT_ID_FILTER, TopicPolicy
-from spanwire.broker.reserved_destinations import is_control
-from spanwire.model.destination import QUEUE, TOPIC, Destination, check_name
-from spanwire.model.errors import InvalidDestinationError
+from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
+from spanwire.broker.policy.topic_policy import TopicPolicy
+from spanwire.model.destination import Destination
 
 DEFAULT_EXPIRE_PERIOD_MS = 30_000
-DEFAULT_DEAD_LETTER_QUEUE = "ActiveMQ.DLQ"
 DEFAULT_WARNING_INTERVAL_MS = 30_000  # milliseconds; blockedProducerWarningInterval, as in ActiveMQ
 DEFAULT_CURSOR_MARK = 70  # percent; cursorMemoryHighWaterMark
 DEFAULT_STORE_MARK = 100  # percent; storeUsageHighWaterMark
 DEFAULT_INACTIVE_MS = 60_000  # milliseconds; inactiveTimeoutBeforeGC, as in ActiveMQ
+DEFAULT_SLOW_MS: Final = 30_000  # milliseconds; maxSlowDuration, maxTimeSinceLastAck and checkPeriod, as in ActiveMQ
+DEFAULT_RATE_DURATION_MS = 1_000  # milliseconds; ActiveMQ's default
+
+BUCKET_GROUPS = "bucket"
+CACHED_GROUPS = "cached"
+SIMPLE_GROUPS = "simple"
+DEFAULT_GROUPS = 1_024  # buckets, or groups of the cache, as in ActiveMQ
+TOGETHER_FROM = 16  # consumers; from here on a shared scan with an index of selectors is worth its cost
+MAX_SIMPLE_GROUPS = 100_000  # groups of one queue if the configuration sets no size; about 10 MiB
 
 
 @dataclass(frozen=True)
-class IndividualNames:
-    """Names of individual dead letter destinations: the destination's own name between prefix and suffix.
+class AdvisoryPolicy:
+    """Advisories of a destination, each attribute as in ActiveMQ's policy entry.
 
-    Corresponds to ActiveMQ's individual strategy. The dead letter destination is a queue, or a topic if
-    ``queue_for_queues`` or ``queue_for_topics`` is false. With ``per_durable_subscriber`` each durable subscription has
-    a destination of its own; the name ends with client id and name of the subscription.
+    The attributes switch on advisories about messages ``delivered`` to the destination, ``dispatched`` to a consumer,
+    ``consumed``, or ``discarded`` for a slow subscriber; about ``slow_consumers`` and ``fast_producers``; and about a
+    ``full`` destination. With ``no_consumers`` messages without a consumer are themselves sent to the advisory topic.
+    With ``whole_messages`` an advisory about a message includes the body.
     """
 
-    queue_prefix: str = "ActiveMQ.DLQ.Queue."
-    topic_prefix: str = "ActiveMQ.DLQ.Topic."
-    queue_suffix: str = ""
-    topic_suffix: str = ""
-    queue_for_queues: bool = True
-    queue_for_topics: bool = True
-    per_durable_subscriber: bool = False
+    delivered: bool = False
+    dispatched: bool = False
+    consumed: bool = False
+    discarded: bool = False
+    slow_consumers: bool = False
+    fast_producers: bool = False
+    full: bool = False
+    no_consumers: bool = False
+    whole_messages: bool = False
 
-    def made(self, destination: Destination) -> bool:
-        """Return True for a dead letter destination of this strategy. Dead letters of such a destination are not sent
-        again.
+    def is_of_messages(self) -> bool:
+        """Return True if the destination itself publishes advisories.
+
+        Advisories about dispatches, fast producers and full destinations are published elsewhere.
         """
-        name = destination.name
-        if self.queue_for_queues == destination.is_queue:
-            if name.startswith(self.queue_prefix) and name.endswith(self.queue_suffix):
-                return True
-        if self.queue_for_topics == destination.is_queue:
-            return name.startswith(self.topic_prefix) and name.endswith(self.topic_suffix)
-        return False
-
-    def of(self, destination: Destination, subscription_key: str) -> Destination:
-        """Return the dead letter destination of ``destination``. The resulting name may be invalid."""
-        if destination.is_queue:
-            kind = QUEUE if self.queue_for_queues else TOPIC
-            return Destination(kind, self.queue_prefix + destination.name + self.queue_suffix)
-        name = self.topic_prefix + destination.name
-        if self.per_durable_subscriber and subscription_key:
-            name += "." + subscription_key
-        return Destination(QUEUE if self.queue_for_topics else TOPIC, name + self.topic_suffix)
+        return self.delivered or self.consumed or self.discarded or self.slow_consumers or self.no_consumers
 
 
 @dataclass(frozen=True)
-class DeadLetterStrategy:
-    """Handling of expired and undeliverable messages.
+class SlowConsumerPolicy:
+    """Conditions for the abort of a slow consumer.
 
-    All dead letters go into one queue. With ``individual`` each destination has its own; temporary destinations share
-    the one queue in any case. With ``discards`` dead letters are dropped. Dead letters expire after ``expiration_ms``;
-    0 means never.
+    A consumer is aborted after ``max_slow_ms`` of slowness, or at the ``max_slow_count``-th slow phase; 0 or less turns
+    a condition off. Consumers are checked every ``check_period_ms``.
+
+    A consumer of a topic is slow while more messages than its prefetch are pending. With ``max_since_ack_ms`` a
+    consumer of a queue or topic is slow after so long without an acknowledgement of its messages.
     """
 
-    queue_name: str = DEFAULT_DEAD_LETTER_QUEUE
-    process_expired: bool = True
-    process_non_persistent: bool = False
-    individual: IndividualNames | None = None
-    discards: bool = False
-    expiration_ms: int = 0
+    max_slow_count: int = -1
+    max_slow_ms: int = DEFAULT_SLOW_MS
+    check_period_ms: int = DEFAULT_SLOW_MS
+    abort_connection: bool = False
+    ignore_network_consumers: bool = True
+    max_since_ack_ms: int | None = None
+    ignore_idle_consumers: bool = True
 
-    def target(self, destination: Destination, subscription_key: str = "") -> Destination | None:
-        """Return the queue or topic for dead letters of ``destination``.
 
-        ``subscription_key`` names the durable subscription, if any.
+@dataclass(frozen=True)
+class BridgePolicy:
+    """Conditions for the messages of a bridge.
 
-        Returns:
-            None if ``destination`` is itself a dead letter destination, or if dead letters are discarded.
-        """
-        if self.discards:
-            return None
-        shared = Destination(QUEUE, self.queue_name)
-        names = self.individual
-        if destination == shared:
-            return None
-        if names is None or destination.is_temporary:
-            return shared
-        if names.made(destination):
-            return None
-        target = names.of(destination, subscription_key)
-        try:
-            check_name(target.name)
-        except InvalidDestinationError:
-            return shared
-        return shared if target.is_pattern or target.is_composite or is_control(target) else target
+    With ``replays`` a message may return to its previous broker if the queue has no local consumer, or with
+    ``selector_aware`` no matching one. The message stays at least ``replay_delay_ms``. At most ``rate_limit`` messages
+    go to a bridge in ``rate_duration_ms``; 0 sets no limit.
+    """
+
+    replays: bool = False
+    replay_delay_ms: int = 0
+    rate_limit: int = 0
+    rate_duration_ms: int = DEFAULT_RATE_DURATION_MS
+    selector_aware: bool = False
+
+
+@dataclass(frozen=True)
+class GroupMap:
+    """The map from message groups to owners (``messageGroupMapFactoryType``)."""
+
+    kind: str = CACHED_GROUPS
+    size: int = DEFAULT_GROUPS
+
+
+@dataclass(frozen=True)
+class QueuePolicy:
+    """Settings of a queue's dispatch, each attribute as in ActiveMQ's policy entry.
+
+    Dispatch starts with ``consumers_before_dispatch_starts`` consumers, or ``time_before_dispatch_starts_ms`` after the
+    first consumer (one second if only the number is set). With ``lazy_dispatch`` the queue reads from the disk only for
+    consumers with room. From ``look_together_from`` consumers on, some with selectors, the queue finds messages by an
+    index of the selectors. ``bridges`` are conditions for the messages of bridges.
+    """
+
+    prioritized_messages: bool = False
+    use_consumer_priority: bool = True
+    strict_order_dispatch: bool = False
+    all_consumers_exclusive: bool = False
+    time_before_dispatch_starts_ms: int = 0
+    consumers_before_dispatch_starts: int = 0
+    lazy_dispatch: bool = False
+    look_together_from: int = TOGETHER_FROM
+    groups: GroupMap = field(default_factory=GroupMap)
+    bridges: BridgePolicy | None = None
 
 
 @dataclass(frozen=True)
@@ -145,61 +162,3 @@ class PolicyEntry:
     advisories: AdvisoryPolicy = field(default_factory=AdvisoryPolicy)
     topic: TopicPolicy = field(default_factory=TopicPolicy)
     slow_consumers: SlowConsumerPolicy | None = None
-
-
-class PolicyMap:
-    """Finds the entry of a destination: the most specific matching pattern, otherwise a default entry."""
-
-    def __init__(self, entries: list[PolicyEntry] | None = None) -> None:
-        self._entries: list[PolicyEntry] = []
-        self.replace(entries if entries is not None else [])
-        self._queue_default = PolicyEntry(Destination(0, ">"))
-        self._topic_default = PolicyEntry(Destination(TOPIC, ">"))
-
-    def replace(self, entries: list[PolicyEntry]) -> None:
-        """Replace all entries."""
-        self._entries = sorted(entries, key=_wildcards_last)
-
-    @property
-    def entry_count(self) -> int:
-        """The number of entries."""
-        return len(self._entries)
-
-    def lowest_store_mark(self) -> int:
-        """Return the lowest store mark of all entries, in percent."""
-        return min([DEFAULT_STORE_MARK, *[entry.store_usage_high_water_mark for entry in self._entries]])
-
-    def expiry_periods(self) -> list[int]:
-        """Return the distinct periods of the expiry scan, in milliseconds."""
-        entries = [*self._entries, self._queue_default, self._topic_default]
-        return sorted({entry.expire_messages_period_ms for entry in entries if entry.expire_messages_period_ms > 0})
-
-    def filters_by_client_id(self) -> bool:
-        """Return True if a topic may restrict messages to one client id."""
-        for entry in self._entries:
-            dispatch = entry.topic.dispatch
-            if dispatch is not None and dispatch.kind == CLIENT_ID_FILTER:
-                return True
-        return False
-
-    def tells_of_dispatches(self) -> bool:
-        """Return True if a destination publishes advisories about dispatches."""
-        return any(entry.advisories.dispatched for entry in self._entries)
-
-    def entry_for(self, destination: Destination) -> PolicyEntry:
-        """Return the entry for ``destination``. Entries for queues or topics do not apply to temporary destinations."""
-        for entry in self._entries:
-            if entry.destination.matches(destination):
-                return entry
-        return self._queue_default if destination.is_queue else self._topic_default
-
-
-def _wildcards_last(entry: PolicyEntry) -> tuple[int, int, int]:
-    return wildcards_last(entry.destination)
-
-
-def wildcards_last(pattern: Destination) -> tuple[int, int, int]:
-    """Return a sort key: exact names first, then patterns from the most to the least specific."""
-    elements = pattern.elements
-    stars = sum(1 for element in elements if element in ("*", ">"))
-    return (1 if elements[-1] == ">" else 0, stars, -len(elements))

@@ -13,7 +13,7 @@ from spanwire.broker.dispatch.arrival_times import Arrivals
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageCondition, MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.policy.bridge_policy import BridgePolicy
+from spanwire.broker.policy.policy_entry import BridgePolicy
 from spanwire.broker.queue.queue_consumers import QueueConsumers
 from spanwire.model.message import Message
 from spanwire.model.routing import MAX_PATH, NetworkFilter

@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-from spanwire.broker.policy.queue_policy import BUCKET_GROUPS, GroupMap
+from spanwire.broker.policy.policy_entry import BUCKET_GROUPS, GroupMap
 from spanwire.broker.queue.queue_consumers import QueueConsumer
 
 PASS: Final = 0  # the group belongs to another consumer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import QueuePolicy
 from spanwire.broker.queue.page import ScanPosition
 from spanwire.broker.queue.pending_list import PendingList
 

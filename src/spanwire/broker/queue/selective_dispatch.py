@@ -10,7 +10,7 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
-from spanwire.broker.policy.queue_policy import GroupMap
+from spanwire.broker.policy.policy_entry import GroupMap
 from spanwire.broker.queue.dispatchers import Dispatcher
 from spanwire.broker.queue.group_rescan import GroupRescan
 from spanwire.broker.queue.message_groups import FIRST, PASS, MessageGroups

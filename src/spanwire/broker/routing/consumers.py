@@ -19,7 +19,8 @@ from spanwire.broker.dispatch.fan_out import selector_steps
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination, settle_all
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH, Subscription
-from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.queue.browser import Browse
 from spanwire.broker.queue.queue import Queue

@@ -12,7 +12,7 @@ from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.persistence.reply_queue import WithheldMessage
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.policy.policy_entry import DeadLetterStrategy
+from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.deferred_dead_letters import MAX_DETAINED, DeferredDeadLetters
 from spanwire.broker.topic.topic import Topic

@@ -23,7 +23,7 @@ from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.policy.policy_entry import PolicyMap
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import NO_TOKEN, ClientConnection, Principal
 from spanwire.broker.routing.dead_letters import DeadLetters
 from spanwire.broker.routing.flow_control import ROOM, FlowControl

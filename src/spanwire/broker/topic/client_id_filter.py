@@ -10,7 +10,7 @@ from typing import Final
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.policy.policy_entry import PolicyMap
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.policy.topic_policy import CLIENT_ID_FILTER, DispatchPolicy
 from spanwire.broker.ports import Principal
 from spanwire.broker.queue.queue import Queue

@@ -18,10 +18,10 @@ from spanwire.cli.running import control_client
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.text import escaped
-from spanwire.network.plan import NetworkPlan, Route
 from spanwire.service.network_lint.network_clients import read_clients
+from spanwire.service.network_lint.network_files import NetworkFiles, read_network
 from spanwire.service.network_lint.network_lint import NetworkLint
-from spanwire.service.network_lint.network_plan import NetworkFiles, read_network
+from spanwire.service.network_lint.network_plan import NetworkPlan, Route
 
 FAULTS: Final = 1
 USAGE_ERROR: Final = 2

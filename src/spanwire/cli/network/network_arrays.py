@@ -10,9 +10,9 @@ from spanwire.broker.advisories.advisory_topics import consumer_advisory
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import NO_PATH
-from spanwire.network.plan import NetworkPlan, PlannedBroker, PlannedLink
 from spanwire.pipeline.simulation.graph import Graph, graph_of
 from spanwire.pipeline.simulation.rules import Rules, limited
+from spanwire.service.network_lint.network_plan import NetworkPlan, PlannedBroker, PlannedLink
 
 
 def read_plan(plan: NetworkPlan, destination: Destination) -> tuple[Graph, Rules]:

@@ -17,7 +17,7 @@ from spanwire.extras import install_command
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import DEFAULT_PRIORITY_BASE
-from spanwire.service.network_lint.network_plan import read_network
+from spanwire.service.network_lint.network_files import read_network
 
 KINDS: Final = ("hub", "ring", "tree", "grid", "regular", "scale-free", "mesh")
 NEEDED: Final = ("pyspark", "pyarrow", "numpy")  # packages of the extra `spark`

@@ -38,10 +38,10 @@ from spanwire.client.addressing.reconnect_policy import (
     reconnect_policy,
 )
 from spanwire.client.addressing.redaction import AUTHORITY, redacted
-from spanwire.discovery.address import read_address
-from spanwire.discovery.agent_settings import AGENTS, AgentSettings, parse_agent
-from spanwire.discovery.composite import Composite, parse_composite, parse_options
-from spanwire.discovery.group import OPTIONS as GROUP_OPTIONS
+from spanwire.discovery.addresses.address import read_address
+from spanwire.discovery.addresses.composite import Composite, parse_composite, parse_options
+from spanwire.discovery.groups.agent_settings import AGENTS, AgentSettings, parse_agent
+from spanwire.discovery.groups.group import OPTIONS as GROUP_OPTIONS
 from spanwire.model.errors import ConfigurationError
 
 MAX_URL: Final = 4_096  # characters

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from spanwire.client.addressing.options import MAX_WORD
-from spanwire.discovery.composite import LISTS
+from spanwire.discovery.addresses.composite import LISTS
 from spanwire.model.text import printable
 
 AUTHORITY: Final = re.compile(r"//(?:\[([0-9A-Fa-f:.%]+)\]|([\w.\-]*))(?::([0-9]{1,5}))?/?", re.ASCII)

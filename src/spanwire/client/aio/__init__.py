@@ -8,7 +8,7 @@
 
 A connection and all of its objects belong to one event loop. The loop writes all commands of one turn together.
 `spanwire.client.blocking` has the same names without ``await``. ``vm:`` and ``peer:`` URLs reach a broker of the same
-process through `spanwire.client.ports`.
+process through `spanwire.client.protocol.in_process`.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from spanwire.client.io.environment import (
     login_timeout_error,
     protocol_error,
 )
-from spanwire.client.ports import InProcessFeed
 from spanwire.client.protocol.failover import Failover, is_among
 from spanwire.client.protocol.fanout import Branch, FanoutHub
+from spanwire.client.protocol.in_process import InProcessFeed
 from spanwire.model.errors import AuthenticationError, ConfigurationError, JmsError, ProtocolError, SpanwireError
 from spanwire.tls.settings import ClientTlsSettings
 

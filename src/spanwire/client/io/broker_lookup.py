@@ -12,11 +12,11 @@ import time
 from typing import Final
 
 from spanwire.client.addressing.address import MAX_ADDRESSES, BrokerAddress, BrokerUrl, discovered_address
-from spanwire.discovery.agent_settings import AgentSettings, ZeroconfSettings
-from spanwire.discovery.agents.extras import find_uris, has_extra, name_of
+from spanwire.discovery.agents.agent_factory import find_uris, has_extra, name_of
 from spanwire.discovery.agents.membership import join_group
-from spanwire.discovery.beacon import MAX_DATAGRAM_BYTES, decode_beacon
-from spanwire.discovery.group import MulticastSettings
+from spanwire.discovery.groups.agent_settings import AgentSettings, ZeroconfSettings
+from spanwire.discovery.groups.beacon import MAX_DATAGRAM_BYTES, decode_beacon
+from spanwire.discovery.groups.group import MulticastSettings
 from spanwire.model.errors import ConfigurationError, JmsError
 from spanwire.tls.settings import ClientTlsSettings
 

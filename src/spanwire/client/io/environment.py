@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
-from spanwire.client.ports import InProcessTransport
+from spanwire.client.protocol.in_process import InProcessTransport
 from spanwire.client.protocol.other_protocol import OtherProtocolError
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError, IllegalStateError, JmsError, ProtocolError

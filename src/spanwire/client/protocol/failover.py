@@ -16,7 +16,7 @@ from typing import Final
 
 from spanwire.client.addressing.address import MAX_ADDRESSES, BrokerAddress
 from spanwire.client.addressing.reconnect_policy import ReconnectPolicy
-from spanwire.discovery.address import read_address
+from spanwire.discovery.addresses.address import read_address
 from spanwire.model.environment import Environment
 from spanwire.model.errors import JmsError
 

@@ -20,10 +20,10 @@ from kazoo.client import KazooClient, KazooState
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from spanwire.discovery.agent_settings import HOSTS, FabricSettings
+from spanwire.discovery.addresses.reconnect import ReconnectSettings
 from spanwire.discovery.agents.presence import AnnouncedConnectors, Presence
-from spanwire.discovery.reconnect import ReconnectSettings
-from spanwire.discovery.sightings import FAILED_SIGHTING, MAX_SIGHTINGS, DiscoveryListener
+from spanwire.discovery.groups.agent_settings import HOSTS, FabricSettings
+from spanwire.discovery.groups.sightings import FAILED_SIGHTING, MAX_SIGHTINGS, DiscoveryListener
 from spanwire.model.errors import ConfigurationError, JmsError
 
 ROOT: Final = "/fabric/registry/clusters/amq"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 
-from spanwire.discovery.group import MulticastSettings
+from spanwire.discovery.groups.group import MulticastSettings
 
 
 def join_group(settings: MulticastSettings) -> socket.socket:

@@ -9,12 +9,12 @@ import asyncio
 import logging
 from typing import Final
 
+from spanwire.discovery.addresses.reconnect import ReconnectSettings
 from spanwire.discovery.agents.membership import join_group
 from spanwire.discovery.agents.presence import AnnouncedConnectors
-from spanwire.discovery.beacon import Beacon, decode_beacon
-from spanwire.discovery.group import MulticastSettings
-from spanwire.discovery.reconnect import ReconnectSettings
-from spanwire.discovery.sightings import FAILED_SIGHTING, DiscoveryListener, Sightings
+from spanwire.discovery.groups.beacon import Beacon, decode_beacon
+from spanwire.discovery.groups.group import MulticastSettings
+from spanwire.discovery.groups.sightings import FAILED_SIGHTING, DiscoveryListener, Sightings
 from spanwire.model.errors import ConfigurationError
 
 logger = logging.getLogger(__name__)

@@ -8,39 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
-from spanwire.discovery.beacon import MAX_URI_CHARACTERS, Beacon
-from spanwire.discovery.reconnect import ReconnectSettings
-from spanwire.discovery.sightings import FAILED_SIGHTING, MAX_SIGHTINGS, DiscoveryListener, Sightings
+from spanwire.discovery.addresses.reconnect import ReconnectSettings
+from spanwire.discovery.groups.beacon import MAX_URI_CHARACTERS, Beacon
+from spanwire.discovery.groups.sightings import FAILED_SIGHTING, MAX_SIGHTINGS, DiscoveryListener, Sightings
 from spanwire.model.errors import ConfigurationError
 
 MAX_ANNOUNCED: Final = 100  # connectors of one broker; large brokers have ten
 REFRESH: Final = 0.5  # seconds between two reports of all present brokers, as with multicast
-
-
-class DiscoveryAgent(Protocol):
-    """The methods of every agent."""
-
-    async def start(self) -> None:
-        """Join the group. Raises `ConfigurationError` if this machine cannot."""
-        ...
-
-    def announce(self, uri: str) -> None:
-        """Announce a connector at ``uri`` to the group."""
-        ...
-
-    def ignore(self, uri: str) -> None:
-        """Never report this address, the broker's own."""
-        ...
-
-    def on_failure(self, uri: str, uptime_s: float) -> None:
-        """Note that the broker at ``uri`` could not be used, or only for ``uptime_s`` seconds."""
-        ...
-
-    def stop(self) -> None:
-        """Announce the farewell and leave the group; may be called twice."""
-        ...
 
 
 class AnnouncedConnectors:

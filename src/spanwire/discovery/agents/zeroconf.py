@@ -17,10 +17,10 @@ from typing import Final
 
 from zeroconf import ServiceBrowser, ServiceInfo, ServiceStateChange, Zeroconf
 
-from spanwire.discovery.agent_settings import ZeroconfSettings
+from spanwire.discovery.addresses.reconnect import ReconnectSettings
 from spanwire.discovery.agents.presence import AnnouncedConnectors, Presence
-from spanwire.discovery.reconnect import ReconnectSettings
-from spanwire.discovery.sightings import FAILED_SIGHTING, MAX_SIGHTINGS, DiscoveryListener
+from spanwire.discovery.groups.agent_settings import ZeroconfSettings
+from spanwire.discovery.groups.sightings import FAILED_SIGHTING, MAX_SIGHTINGS, DiscoveryListener
 from spanwire.model.errors import ConfigurationError, JmsError
 
 TYPE: Final = "_activemq._tcp.local."

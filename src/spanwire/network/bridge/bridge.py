@@ -34,16 +34,16 @@ from spanwire.model.errors import (
 )
 from spanwire.model.routing import UNNAMED
 from spanwire.model.text import printable
+from spanwire.network.bridge.bridge_statistics import BridgeStatistics
 from spanwire.network.bridge.duplex_bridge import advisory_in
 from spanwire.network.bridge.forwarder import Forwarder
 from spanwire.network.bridge.inbound_bridge import InboundBridge
 from spanwire.network.bridge.remote_broker import MAX_REMOTE_FRAME_BYTES, RemoteBroker, refusal_text
-from spanwire.network.bridge_statistics import BridgeStatistics
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.demand import local_login
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.demand.durable_sync import FIRST_VERSION, subscription_info
 from spanwire.network.demand.remote_registry import name_elsewhere
-from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import MAX_FRAME_SIZE, ProtocolConnection
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.answer_run import AnswerRun

@@ -14,19 +14,19 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.ports import ClientConnection
 from spanwire.broker.security.audit_log import printable
-from spanwire.discovery.address import read_address
+from spanwire.discovery.addresses.address import read_address
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError
 from spanwire.model.info import ConnectionInfo
+from spanwire.network.bridge.bridge_statistics import BridgeStatistics
 from spanwire.network.bridge.forwarder import Forwarder
 from spanwire.network.bridge.remote_broker import RemoteBroker, exception_text
 from spanwire.network.bridge.settings_codec import settings_of, syncs_durable
-from spanwire.network.bridge_statistics import BridgeStatistics
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.demand import MAX_DEMAND
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.demand.durable_sync import FIRST_VERSION, subscription_info
 from spanwire.network.demand.remote_registry import name_elsewhere
-from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.answer_run import AnswerRun
 from spanwire.protocols.openwire.codec.codec import decode_message

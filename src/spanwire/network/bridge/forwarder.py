@@ -20,11 +20,12 @@ from spanwire.model.errors import JmsError, ProtocolError, SpanwireError
 from spanwire.model.ids import MessageId, SessionId
 from spanwire.model.info import ConnectionInfo
 from spanwire.model.message import Message
+from spanwire.network.bridge.bridge_statistics import BridgeStatistics
 from spanwire.network.bridge.forward_retries import ForwardRetries, RefusedMessage
 from spanwire.network.bridge.frame_encoder import ForwardEncoder
 from spanwire.network.bridge.local_demand import LocalDemand
 from spanwire.network.bridge.remote_broker import RemoteBroker, exception_text
-from spanwire.network.bridge_statistics import BridgeStatistics
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.demand import (
     BRIDGE_SESSION,
     DemandBridge,
@@ -34,7 +35,6 @@ from spanwire.network.demand.demand import (
 )
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.demand.remote_registry import RemoteBrokerRegistry
-from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.schema import DataStructure
 from spanwire.protocols.openwire.messages.message_format import OpenWireMessageFormat, format_id_of

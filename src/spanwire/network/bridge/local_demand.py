@@ -21,6 +21,7 @@ from spanwire.model.info import ConsumerInfo
 from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
 from spanwire.network.bridge.remote_broker import RemoteBroker
 from spanwire.network.demand.advisory_reader import AdvisoryReader
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.demand import (
     MAX_DEMAND,
     DemandBridge,
@@ -33,7 +34,6 @@ from spanwire.network.demand.demand import (
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
 from spanwire.network.demand.durable_sync import subscriptions_in
 from spanwire.network.demand.temporary_destinations import TemporaryDestinations
-from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.schema import DataStructure
 

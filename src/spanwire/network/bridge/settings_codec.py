@@ -13,7 +13,7 @@ from spanwire.broker.security.audit_log import printable
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import InvalidDestinationError, JmsError
 from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MAX_PATH, MIN_CONSUMER_PRIORITY
-from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
+from spanwire.network.demand.bridge_settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
 
 MAX_TEXT: Final = 64 * 1024  # characters of a peer's settings; before its login a peer may send 16 KiB in all
 MAX_NAME: Final = 255  # characters of a peer's connector name

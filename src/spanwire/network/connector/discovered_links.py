@@ -11,8 +11,8 @@ import logging
 from typing import Final, Protocol
 
 from spanwire.broker.broker import Broker
-from spanwire.discovery.address import DiscoveredAddress, read_address
-from spanwire.discovery.sightings import DiscoveryListener
+from spanwire.discovery.addresses.address import DiscoveredAddress, read_address
+from spanwire.discovery.groups.sightings import DiscoveryListener
 from spanwire.network.connector.link import (
     MAX_REASON,
     DiscoverySettings,

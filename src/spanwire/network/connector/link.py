@@ -15,17 +15,17 @@ from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from spanwire.broker.broker import Broker
-from spanwire.discovery.agent_settings import AgentSettings
-from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
+from spanwire.discovery.addresses.reconnect import Reconnect, ReconnectSettings
+from spanwire.discovery.groups.agent_settings import AgentSettings
 from spanwire.model.environment import Time
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.bridge.bridge import NetworkBridge, State
+from spanwire.network.bridge.bridge_statistics import BridgeStatistics
 from spanwire.network.bridge.duplex_bridge import AcceptedLink
-from spanwire.network.bridge_statistics import BridgeStatistics
 from spanwire.network.connector.failure_log import FailureLog
 from spanwire.network.connector.socket_options import SocketOptions
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes
-from spanwire.network.settings import BridgeSettings
 from spanwire.protocols.base import ProtocolConnection
 from spanwire.tls.context import client_context
 from spanwire.tls.settings import ClientTlsSettings

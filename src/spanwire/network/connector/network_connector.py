@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from spanwire.broker.broker import Broker
-from spanwire.discovery.agents.agent_factory import make_agent
-from spanwire.discovery.agents.presence import DiscoveryAgent
+from spanwire.discovery.agents.agent_factory import DiscoveryAgent, make_agent
 from spanwire.network.connector.discovered_links import DiscoveredLinks
 from spanwire.network.connector.link import STOPPED, Link, LinkView, NetworkConnectorSettings
 from spanwire.network.demand.duplicate_suppression import NetworkRoutes

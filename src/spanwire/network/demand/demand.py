@@ -20,7 +20,7 @@ from spanwire.model.ids import ConsumerId, MessageId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo
 from spanwire.model.message import Message
 from spanwire.model.routing import BRIDGE_DURABLE_PREFIX, MAX_PATH, NetworkFilter, Refusals
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 
 BRIDGE_SESSION: Final = 1  # at both ends
 NO_SUBSCRIBERS: Final[set[str]] = set()  # shared by all subscriptions without durable subscribers, always empty

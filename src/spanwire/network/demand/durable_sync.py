@@ -10,7 +10,7 @@ from typing import Final
 from spanwire.broker.broker import Broker
 from spanwire.model.ids import ConsumerId
 from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.messages.identities import wire_consumer_id, wire_destination
 

@@ -9,7 +9,7 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.network.demand.advisory_reader import announced_destination, is_removal
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec import _marshallers as wire
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from spanwire.discovery.beacon import check_group
+from spanwire.discovery.groups.beacon import check_group
 from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError, JmsError
 

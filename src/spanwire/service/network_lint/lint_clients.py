@@ -7,11 +7,11 @@ from typing import Final
 
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.network.plan import RULE_TEMPORARY, NetworkPlan
 from spanwire.service.network_lint.lint_findings import LintFindings, probes
 from spanwire.service.network_lint.lint_routes import REPLAY_REMEDY, is_uneven, misleading_conduit, no_way_back
 from spanwire.service.network_lint.network_clients import DescribedClient
-from spanwire.service.network_lint.network_plan import NetworkFiles
+from spanwire.service.network_lint.network_files import NetworkFiles
+from spanwire.service.network_lint.network_plan import RULE_TEMPORARY, NetworkPlan
 
 REPLIES: Final = Destination(TEMP_QUEUE, "ID:SPANWIRE.PROBE:1:1")
 SAMPLE_MESSAGES: Final = 12

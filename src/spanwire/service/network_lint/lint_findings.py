@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spanwire.model.destination import QUEUE, TOPIC, Destination
-from spanwire.network.settings import BridgeSettings
-from spanwire.service.network_lint.network_plan import NetworkFiles
+from spanwire.network.demand.bridge_settings import BridgeSettings
+from spanwire.service.network_lint.network_files import NetworkFiles
 
 PROBE: Final = "SPANWIRE.PROBE"
 MAX_PROBES: Final = 12  # destinations of one kind; each needs all ways between all brokers

@@ -7,9 +7,16 @@ from typing import Final
 
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.routing import UNLIMITED_TTL, within
-from spanwire.network.plan import MAX_WAYS, RULE_MESSAGE_TTL, RULE_PATH, Demand, NetworkPlan, PlannedLink
 from spanwire.service.network_lint.lint_findings import LintFindings, are_disjoint, probe, probes
-from spanwire.service.network_lint.network_plan import NetworkFiles
+from spanwire.service.network_lint.network_files import NetworkFiles
+from spanwire.service.network_lint.network_plan import (
+    MAX_WAYS,
+    RULE_MESSAGE_TTL,
+    RULE_PATH,
+    Demand,
+    NetworkPlan,
+    PlannedLink,
+)
 
 SAMPLE_MESSAGES: Final = 12  # messages in ActiveMQ's example of an uneven split: 6, 3, 3
 

@@ -12,14 +12,14 @@ from typing import Final
 
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.network.connector.link import NetworkConnectorSettings
-from spanwire.network.plan import RULE_ADVISORIES, PlannedLink
-from spanwire.network.settings import DEFAULT_NAME
+from spanwire.network.demand.bridge_settings import DEFAULT_NAME
 from spanwire.service.config.model import DEFAULT_BROKER_NAME, BrokerConfiguration
 from spanwire.service.network_lint.lint_clients import ClientLint
 from spanwire.service.network_lint.lint_findings import LintFinding, LintFindings, example, probe
 from spanwire.service.network_lint.lint_routes import REPLAY_REMEDY, RouteLint, no_way_back
 from spanwire.service.network_lint.network_clients import DescribedClient
-from spanwire.service.network_lint.network_plan import NetworkFiles, location_of
+from spanwire.service.network_lint.network_files import NetworkFiles, location_of
+from spanwire.service.network_lint.network_plan import RULE_ADVISORIES, PlannedLink
 
 CONSUMER_ADVISORIES: Final = Destination(TOPIC, "ActiveMQ.Advisory.Consumer.Queue.Q")
 SMALL_PREFETCH: Final = 100  # messages; message groups are often larger

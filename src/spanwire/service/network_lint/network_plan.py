@@ -1,139 +1,442 @@
-"""Reads several configuration files as one network: the target brokers of each connector."""
+"""A network on paper: the routes of demand and messages between brokers, by the rules of bridges.
+
+    plan = NetworkPlan(brokers, links)
+    plan.route("A", destination, "E")
+
+Nothing runs. A consumer's subscription is followed from link to link, then a message along these subscriptions. Each
+refusal names its rule.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from spanwire.broker.policy.policy_entry import PolicyMap
-from spanwire.discovery.agent_settings import AgentSettings, parse_agent
-from spanwire.model.errors import ConfigurationError
-from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddress
-from spanwire.network.plan import NetworkPlan, PlannedBroker, PlannedLink
-from spanwire.service.config.loading import load_configuration
-from spanwire.service.config.model import BrokerConfiguration
-from spanwire.service.network_lint.network_facts import FileFacts, read_facts
+from spanwire.broker.policy.policy_map import PolicyMap
+from spanwire.model.destination import Destination
+from spanwire.model.routing import NO_PATH, NetworkFilter, within
+from spanwire.network.demand.bridge_settings import BridgeSettings
 
-ADDRESS: Final = re.compile(r"[a-z+]{1,20}://(\[[0-9a-fA-F:.]{1,45}\]|[^\s,()?/:&\[\]]{1,255}):([0-9]{1,5})")
-LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::", ""})
+MAX_CACHED: Final = 1_000  # destinations at brokers with remembered demand
+MAX_STEPS: Final = 5_000  # subscriptions or hops of one search; bounds its time in a dense network
+
+MAX_WAYS: Final = 100  # shortest ways of one consumer to one broker; a mesh of twelve without limits has millions
+
+RULE_STATIC: Final = "static bridge"
+RULE_ADVISORIES: Final = "advisories"
+RULE_CONSUMER_TTL: Final = "consumerTTL"
+RULE_MESSAGE_TTL: Final = "messageTTL"
+RULE_PATH: Final = "path"  # the message or subscription has passed the broker already
+RULE_LISTS: Final = "lists"
+RULE_TEMPORARY: Final = "temporary"
+RULE_SUPPRESSED: Final = "suppressed"
+RULE_SAME_ID: Final = "same id"
+RULE_PRIORITY: Final = "priority"  # the link is open, but another one has a higher priority
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkFiles:
-    """The brokers of some files, by name; ``errors`` are the lines about unreadable files.
+@dataclass(frozen=True)
+class PlannedBroker:
+    """A broker as its configuration describes it; ``broker_id`` is its name unless configured."""
 
-    ``strangers`` are the connectors to none of these brokers. In the plan each of their addresses is an unknown broker.
+    name: str
+    broker_id: str
+    advisories: bool = True
+    policies: PolicyMap = field(default_factory=PolicyMap)
+
+    def can_replay(self, destination: Destination) -> bool:
+        """Return True if messages may go back to a broker they came from."""
+        bridges = self.policies.entry_for(destination).queue.bridges
+        return destination.is_queue and bridges is not None and bridges.replays
+
+
+@dataclass(frozen=True)
+class PlannedLink:
+    """One direction of a connector: messages go from broker ``near`` to broker ``far``.
+
+    ``location`` is the location of the connector in its file.
     """
 
-    configurations: tuple[BrokerConfiguration, ...]
-    errors: tuple[str, ...]
-    plan: NetworkPlan
-    strangers: tuple[str, ...]
-    facts: tuple[FileFacts, ...] = ()
+    near: str
+    far: str
+    settings: BridgeSettings
+    location: str = ""
+    reverse: bool = False
 
-    def facts_of(self, name: str) -> FileFacts:
-        """Return the facts in the file of the first broker of this name."""
-        matches = [facts for one, facts in zip(self.configurations, self.facts, strict=True) if one.broker_name == name]
-        return matches[0] if matches else FileFacts()
-
-    def brokers_at(self, uri: str) -> list[str]:
-        """Return the brokers with an address in a client's ``uri``, in its order, by name."""
-        names: list[str] = []
-        for host, port in ADDRESS.findall(uri):
-            remote = RemoteAddress(uri, host.strip("[]"), int(port))
-            broker = _listening_broker(remote, self.configurations)
-            if broker is not None and broker.broker_name not in names:
-                names.append(broker.broker_name)
-        return names
-
-    def broker_named(self, name: str) -> BrokerConfiguration | None:
-        """Return the first broker of this name."""
-        return next((one for one in self.configurations if one.broker_name == name), None)
+    @property
+    def key(self) -> str:
+        """The identity of this link."""
+        return f"{self.near} {self.far} {self.settings.name} {self.location}"
 
 
-def read_network(paths: Sequence[str], environment: Mapping[str, str] | None = None) -> NetworkFiles:
-    """Return the network of all files, without unsupported settings of no effect on a network."""
-    configurations: list[BrokerConfiguration] = []
-    facts: list[FileFacts] = []
-    errors: list[str] = []
-    for path in paths:
-        try:
-            configurations.append(load_configuration(path, environment=environment, skip_unsupported=True))
-            facts.append(read_facts(path))
-        except ConfigurationError as error:
-            errors += str(error).splitlines()
-    strangers: list[str] = []
-    links: list[PlannedLink] = []
-    unknown: dict[str, PlannedBroker] = {}
-    for configuration in configurations:
-        for connector in configuration.network_connectors:
-            links += _links(configuration, connector, configurations, strangers, unknown)
-    brokers = [
-        PlannedBroker(
-            one.broker_name, one.broker_id or one.broker_name, one.advisory_support, PolicyMap(list(one.policies))
+@dataclass(frozen=True)
+class Demand:
+    """A subscription of the bridge ``link`` at its near broker, for a consumer beyond ``path``.
+
+    ``path`` are the brokers between, the consumer's own first. ``behind`` is the subscription at the far broker served
+    by this subscription; None for consumers at the far broker.
+    """
+
+    link: PlannedLink
+    path: tuple[str, ...]
+    priority: int
+    behind: Demand | None = None
+
+    def count(self, consumers: int) -> int:
+        """Return the number of queue consumers at the near broker for so many at the far end."""
+        settings = self.link.settings
+        behind = self.behind
+        if behind is None:
+            return 1 if settings.conduit else consumers
+        return 1 if settings.conduit and settings.conduit_network_queues else behind.count(consumers)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A link not taken, and the reason; ``rule`` is one of the ``RULE_`` words."""
+
+    link: PlannedLink
+    reason: str
+    rule: str = ""
+
+
+@dataclass
+class Route:
+    """The links of a message in order; an ``arrived`` route without ``links`` ends at its first broker.
+
+    ``refusals`` are the closed ways.
+    """
+
+    links: list[PlannedLink] = field(default_factory=list)
+    priorities: list[int] = field(default_factory=list)
+    arrived: bool = False
+    refusals: list[Refusal] = field(default_factory=list)
+
+
+class _ConsumerDemand:
+    """The demand of all consumers of one destination at one broker."""
+
+    def __init__(self) -> None:
+        self.demand: Final[dict[str, list[Demand]]] = {}
+        self.all_demand: Final[dict[str, list[Demand]]] = {}  # with static subscriptions
+        self.refusals: Final[list[Refusal]] = []
+        self.refusal_keys: Final[set[str]] = set()
+        self._best: Final[dict[str, list[Demand]]] = {}
+        self._all_best: Final[dict[str, list[Demand]]] = {}
+
+    def best_at(self, name: str) -> list[Demand]:
+        """Return the best subscription of each link at a broker, for these consumers."""
+        if name not in self._best:
+            self._best[name] = _best_of_links(self.demand.get(name, []))
+        return self._best[name]
+
+    def ways_from(self, name: str) -> list[Demand]:
+        """Return the best subscription of each link at a broker, also the static ones.
+
+        A link's rules for messages are the same for all of its subscriptions.
+        """
+        if name not in self._all_best:
+            self._all_best[name] = _best_of_links(self.all_demand.get(name, []))
+        return self._all_best[name]
+
+    def add_refusal(self, refusal: Refusal) -> None:
+        """Note that a link makes no subscription; each reason is noted once per link."""
+        key = f"{refusal.link.key} {refusal.reason}"
+        if key not in self.refusal_keys:
+            self.refusal_keys.add(key)
+            self.refusals.append(refusal)
+
+
+class NetworkPlan:
+    """The brokers of a network and their links. A broker is known by its name."""
+
+    def __init__(self, brokers: list[PlannedBroker], links: list[PlannedLink]) -> None:
+        self.brokers: Final[dict[str, PlannedBroker]] = {broker.name: broker for broker in brokers}
+        self.links: Final[list[PlannedLink]] = links
+        self._leading_to: Final[dict[str, list[PlannedLink]]] = {broker.name: [] for broker in brokers}
+        for link in links:
+            self._leading_to[link.far].append(link)
+        self._cache: Final[dict[tuple[str, str], _ConsumerDemand]] = {}
+
+    def demand(self, destination: Destination, consumer_at: str) -> dict[str, list[Demand]]:
+        """Return the subscriptions for a consumer at one broker, by their broker; best priority first."""
+        return self._consumer_demand(destination, consumer_at).demand
+
+    def best_demand(self, destination: Destination, consumer_at: str, near: str) -> list[Demand]:
+        """Return the best subscription of each link at the broker ``near``."""
+        return self._consumer_demand(destination, consumer_at).best_at(near)
+
+    def refusals(self, destination: Destination, consumer_at: str) -> list[Refusal]:
+        """Return the links without a subscription, and the reasons."""
+        return self._consumer_demand(destination, consumer_at).refusals
+
+    def _consumer_demand(self, destination: Destination, consumer_at: str) -> _ConsumerDemand:
+        key = (destination.qualified_name, consumer_at)
+        consumer_demand = self._cache.get(key)
+        if consumer_demand is None:
+            if len(self._cache) >= MAX_CACHED:
+                self._cache.clear()
+            consumer_demand = self._cache[key] = _ConsumerDemand()
+            self._follow_demand(destination, consumer_at, consumer_demand)
+            self._add_static(destination, consumer_demand)
+        return consumer_demand
+
+    def _follow_demand(self, destination: Destination, consumer_at: str, consumer_demand: _ConsumerDemand) -> None:
+        by_broker = consumer_demand.demand
+        front: list[tuple[str, Demand | None]] = [(consumer_at, None)]
+        steps = 0
+        while steps < len(front) and steps < MAX_STEPS:
+            name, behind = front[steps]
+            steps += 1
+            path, requested = (NO_PATH, 0) if behind is None else (behind.path, behind.priority)
+            for link in self._leading_to[name]:
+                if len(by_broker.get(link.near, [])) >= MAX_WAYS:
+                    continue
+                refusal = self._refuses_demand(link, destination, path)
+                if refusal is not None:
+                    consumer_demand.add_refusal(refusal)
+                    continue
+                path_beyond = (*path, self.brokers[name].broker_id)
+                demand = Demand(link, path_beyond, link.settings.priority(requested, path_beyond), behind)
+                if self._is_duplicate(by_broker.get(link.near, []), demand, destination):
+                    reason = "a route of at least this priority is there (duplicates are suppressed)"
+                    consumer_demand.add_refusal(Refusal(link, reason, RULE_SUPPRESSED))
+                    continue
+                by_broker.setdefault(link.near, []).append(demand)
+                front.append((link.near, demand))
+        for name in by_broker:
+            by_broker[name].sort(key=_worst_last)
+
+    def _refuses_demand(self, link: PlannedLink, destination: Destination, path: tuple[str, ...]) -> Refusal | None:
+        """Return the reason against a subscription for the consumer behind ``path``; None for no reason."""
+        settings, near, far = link.settings, self.brokers[link.near], self.brokers[link.far]
+        if near.broker_id == far.broker_id:
+            reason = f"both brokers have the id {near.broker_id}, so each takes the other for itself"
+            return Refusal(link, reason, RULE_SAME_ID)
+        if settings.static_bridge:
+            return Refusal(link, "it is a static bridge, which ignores consumers", RULE_STATIC)
+        if not far.advisories or not near.advisories:
+            silent = far if not far.advisories else near
+            reason = f"broker {silent.name} has advisorySupport=false, so consumers are not announced"
+            return Refusal(link, reason, RULE_ADVISORIES)
+        if not within(len(path), settings.consumer_ttl):
+            reason = f"the consumer is {len(path) + 1} hops away and consumerTTL is {settings.consumer_ttl}"
+            return Refusal(link, reason, RULE_CONSUMER_TTL)
+        if near.broker_id in path:
+            return Refusal(link, f"the subscription has passed broker {near.name} already", RULE_PATH)
+        if not settings.is_demand(destination, path, near.broker_id):
+            return _by_lists(link, destination)
+        return None
+
+    def _is_duplicate(self, subscriptions: list[Demand], demand: Demand, destination: Destination) -> bool:
+        if not demand.link.settings.is_suppressed(destination):
+            return False
+        for other in list(subscriptions):
+            if other.priority >= demand.priority:
+                return True
+            subscriptions.remove(other)
+        return False
+
+    def _add_static(self, destination: Destination, consumer_demand: _ConsumerDemand) -> None:
+        """Add the static subscriptions, which need no consumer."""
+        consumer_demand.all_demand.update(
+            {name: list(subscriptions) for name, subscriptions in consumer_demand.demand.items()}
         )
-        for one in configurations
-    ]
-    plan = NetworkPlan([*brokers, *unknown.values()], links)
-    return NetworkFiles(tuple(configurations), tuple(errors), plan, tuple(strangers), tuple(facts))
+        for link in self.links:
+            settings = link.settings
+            if settings.is_permitted(destination) and any(one.matches(destination) for one in settings.static):
+                path = (self.brokers[link.far].broker_id,)
+                subscriptions = consumer_demand.all_demand.setdefault(link.near, [])
+                subscriptions.append(Demand(link, path, settings.priority(0, path)))
+                subscriptions.sort(key=_worst_last)
+
+    def route(self, start: str, destination: Destination, consumer_at: str, path: tuple[str, ...] = NO_PATH) -> Route:
+        """Return the way of a message from ``start`` to a consumer at ``consumer_at``.
+
+        At each broker the message takes the best subscription with an open link and a way on from there. ``path`` are
+        the brokers before ``start``.
+        """
+        if start == consumer_at:
+            return Route(arrived=True)
+        consumer_demand = self._consumer_demand(destination, consumer_at)
+        walk = _Walk(self, destination, consumer_demand, consumer_at)
+        walk.begin(start, path)
+        if walk.route.arrived:
+            walk.tell_others()
+        return walk.route
+
+    def shares(
+        self, start: str, destination: Destination, consumers: dict[str, int], messages: int
+    ) -> dict[str, float]:
+        """Return the messages for each broker's ``consumers`` of a queue, of so many sent at ``start``.
+
+        All consumers have room. Messages on the way to nobody are in no share.
+        """
+        demand: dict[str, list[tuple[str, Demand]]] = {}
+        for name in consumers:
+            for near, subscriptions in self.demand(destination, name).items():
+                demand.setdefault(near, []).extend([(name, one) for one in subscriptions])
+        shares: dict[str, float] = {}
+        front: list[tuple[str, tuple[str, ...], float]] = [(start, NO_PATH, float(messages))]
+        steps = 0
+        while steps < len(front) and steps < MAX_STEPS:
+            name, path, amount = front[steps]
+            steps += 1
+            best = self._best(name, path, consumers, demand.get(name, []))
+            whole = sum([count for _, count in best])
+            path_beyond = (*path, self.brokers[name].broker_id)
+            for link, count in best:
+                part = amount * count / whole
+                if link is None:
+                    shares[name] = shares.get(name, 0.0) + part
+                else:
+                    front.append((link.far, path_beyond, part))
+        return shares
+
+    def _best(
+        self, name: str, path: tuple[str, ...], consumers: dict[str, int], demand: list[tuple[str, Demand]]
+    ) -> list[tuple[PlannedLink | None, int]]:
+        """Return the targets of messages at this broker with their consumers; None for the broker itself."""
+        candidates: list[tuple[int, PlannedLink | None, int]] = []
+        if consumers.get(name, 0) > 0:
+            candidates.append((0, None, consumers[name]))
+        conduits: list[PlannedLink] = []
+        for goal, one in demand:
+            link = one.link
+            if not self.filter_of(link).passes(path):
+                continue
+            if link.settings.conduit and (one.behind is None or link.settings.conduit_network_queues):
+                if link in conduits:
+                    continue
+                conduits.append(link)
+            candidates.append((one.priority, link, one.count(consumers[goal])))
+        highest = max([priority for priority, _, _ in candidates], default=0)
+        return [(link, count) for priority, link, count in candidates if priority == highest]
+
+    def filter_of(self, link: PlannedLink) -> NetworkFilter:
+        """Return the message filter of a link's bridge."""
+        settings = link.settings
+        return NetworkFilter(
+            self.brokers[link.far].broker_id, settings.message_ttl, settings.excluded, settings.let_through
+        )
 
 
-def location_of(configuration: BrokerConfiguration, connector: NetworkConnectorSettings) -> str:
-    """Return file and line of a connector."""
-    return f"{configuration.source}:{connector.line}"
+class _Walk:
+    """The search for one message's way to a consumer at ``goal``."""
+
+    def __init__(
+        self, plan: NetworkPlan, destination: Destination, consumer_demand: _ConsumerDemand, goal: str
+    ) -> None:
+        self.route: Final[Route] = Route()
+        self.route.refusals.extend(consumer_demand.refusals)
+        self._plan: Final[NetworkPlan] = plan
+        self._destination: Final[Destination] = destination
+        self._demand: Final[dict[str, list[Demand]]] = consumer_demand.all_demand
+        self._refusal_keys: Final[set[str]] = set(consumer_demand.refusal_keys)
+        self._goal: Final[str] = goal
+        self._consumer_demand: Final[_ConsumerDemand] = consumer_demand
+        self._dead_ends: set[str] | None = None  # visited brokers of a search for refusals alone
+        self._visited: Final[list[str]] = []  # the brokers of this way; a message does not go back and forth
+        self._steps = 0
+
+    def begin(self, start: str, path: tuple[str, ...]) -> None:
+        """Search from broker ``start``, with the brokers of ``path`` behind.
+
+        After its goal a message only returns if some broker allows replay. Without replay the search looks for refusals
+        alone, and visits each broker once instead of all ways through all brokers.
+        """
+        brokers = self._plan.brokers
+        if brokers[self._goal].broker_id in path:
+            if not any(broker.can_replay(self._destination) for broker in brokers.values()):
+                self._dead_ends = set()
+        self.follow(start, path)
+
+    def follow(self, name: str, path: tuple[str, ...]) -> bool:
+        """Search from broker ``name``, with the brokers of ``path`` behind. Returns True at the goal."""
+        if name == self._goal:
+            self.route.arrived = True
+            return True
+        if self._dead_ends is not None:
+            if name in self._dead_ends:
+                return False
+            self._dead_ends.add(name)
+        self._visited.append(name)
+        path_beyond = (*path, self._plan.brokers[name].broker_id)
+        tried: list[str] = []
+        for one in self._consumer_demand.ways_from(name):
+            link = one.link
+            if link.far in tried:
+                continue
+            self._steps += 1
+            if self._steps > MAX_STEPS:
+                break
+            refusal = self._refusal(link, path)
+            if refusal is not None:
+                self._add(refusal)
+                continue
+            tried.append(link.far)
+            self.route.links.append(link)
+            self.route.priorities.append(one.priority)
+            if self.follow(link.far, path_beyond):
+                return True
+            self.route.links.pop()
+            self.route.priorities.pop()
+        self._visited.pop()
+        return False
+
+    def _refusal(self, link: PlannedLink, path: tuple[str, ...]) -> Refusal | None:
+        target = self._plan.brokers[link.far]
+        if target.broker_id in path:
+            if self._plan.brokers[link.near].can_replay(self._destination) and link.far not in self._visited:
+                return None
+            return Refusal(link, f"the message has passed broker {target.name} already", RULE_PATH)
+        if not within(len(path), link.settings.message_ttl):
+            reason = f"the message has made {len(path)} hops and messageTTL is {link.settings.message_ttl}"
+            return Refusal(link, reason, RULE_MESSAGE_TTL)
+        return None
+
+    def tell_others(self) -> None:
+        """Note, for each broker on the way, the open links with a lower or the same priority."""
+        taken = [link.key for link in self.route.links]
+        refused = {refusal.link.key for refusal in self.route.refusals}
+        for link, priority in zip(self.route.links, self.route.priorities, strict=True):
+            for one in self._demand.get(link.near, []):
+                key = one.link.key
+                if one.priority > priority or key in taken or key in refused:
+                    continue
+                refused.add(key)
+                reason = (
+                    f"its priority {one.priority} is the same, so messages go there in turn"
+                    if one.priority == priority
+                    else f"its priority {one.priority} is less than {priority}, so it is used when that window is full"
+                )
+                self._add(Refusal(one.link, reason, RULE_PRIORITY))
+
+    def _add(self, refusal: Refusal) -> None:
+        key = f"{refusal.link.key} {refusal.reason}"
+        if key not in self._refusal_keys:
+            self._refusal_keys.add(key)
+            self.route.refusals.append(refusal)
 
 
-def _links(
-    near: BrokerConfiguration,
-    connector: NetworkConnectorSettings,
-    brokers: Sequence[BrokerConfiguration],
-    strangers: list[str],
-    unknown: dict[str, PlannedBroker],
-) -> list[PlannedLink]:
-    links: list[PlannedLink] = []
-    location = location_of(near, connector)
-    announced = [] if connector.discovery is None else _announced_brokers(connector.discovery.agent, near, brokers)
-    ends = [one.broker_name for one in announced]
-    for remote in connector.remotes:
-        known = [one for one in (_listening_broker(address, brokers) for address in (remote, *remote.others)) if one]
-        if not known:
-            strangers.append(f"{location}: {remote.uri} of connector {connector.bridge.name} is none of these brokers")
-            unknown[remote.uri] = PlannedBroker(remote.uri, remote.uri)
-        ends.append(known[0].broker_name if known else remote.uri)
-    for far in ends:
-        links.append(PlannedLink(near.broker_name, far, connector.bridge, location))
-        if connector.bridge.duplex:
-            links.append(PlannedLink(far, near.broker_name, connector.bridge, location, reverse=True))
-    return links
+def _best_of_links(demand: list[Demand]) -> list[Demand]:
+    """Return the first subscription of each link, in order."""
+    best: list[Demand] = []
+    seen: set[int] = set()
+    for one in demand:
+        if id(one.link) not in seen:
+            seen.add(id(one.link))
+            best.append(one)
+    return best
 
 
-def _announced_brokers(
-    group: AgentSettings, near: BrokerConfiguration, brokers: Sequence[BrokerConfiguration]
-) -> list[BrokerConfiguration]:
-    """Return the other brokers announced in a group."""
-    announced: list[BrokerConfiguration] = []
-    for broker in brokers:
-        agents = [parse_agent(one.discovery_uri) for one in broker.connectors if one.discovery_uri]
-        groups = [agent.description for agent in agents]
-        if broker is not near and group.description in groups:
-            announced.append(broker)
-    return announced
+def _by_lists(link: PlannedLink, destination: Destination) -> Refusal:
+    if destination.is_temporary:
+        return Refusal(link, "bridgeTempDestinations is false", RULE_TEMPORARY)
+    for pattern in link.settings.excluded:
+        if pattern.matches(destination):
+            return Refusal(link, f"{pattern} is excluded", RULE_LISTS)
+    return Refusal(link, "it is not among the included destinations", RULE_LISTS)
 
 
-def _listening_broker(remote: RemoteAddress, brokers: Sequence[BrokerConfiguration]) -> BrokerConfiguration | None:
-    """Return the broker listening at an address: first by host and port, then by port alone."""
-    at_port = [
-        (broker, connector.host)
-        for broker in brokers
-        for connector in broker.connectors
-        if connector.port == remote.port and connector.port != 0
-    ]
-    for broker, host in at_port:
-        if host == remote.host or (host in LOCAL and remote.host in LOCAL):
-            return broker
-    open_to_all = [broker for broker, host in at_port if host in ("0.0.0.0", "::", "")]
-    by_name = [broker for broker in open_to_all if broker.broker_name.lower() in remote.host.lower().split(".")]
-    chosen = by_name or open_to_all
-    return chosen[0] if len(chosen) == 1 else None
+def _worst_last(demand: Demand) -> int:
+    return -demand.priority

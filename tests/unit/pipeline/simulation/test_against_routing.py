@@ -12,14 +12,14 @@ import pytest
 from spanwire.cli.network.network_arrays import read_plan
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.routing import network_priority
-from spanwire.network.plan import MAX_WAYS, NetworkPlan, PlannedBroker, PlannedLink
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.pipeline.simulation.counting import count
 from spanwire.pipeline.simulation.demand_follower import Demand, DemandFollower
 from spanwire.pipeline.simulation.flows import Flows
 from spanwire.pipeline.simulation.graph import Graph, is_forest
 from spanwire.pipeline.simulation.reach import nearest, within_reach
 from spanwire.pipeline.simulation.rules import Rules
+from spanwire.service.network_lint.network_plan import MAX_WAYS, NetworkPlan, PlannedBroker, PlannedLink
 from tests.support.demand_network import DemandNetwork
 from tests.support.seeds import SEEDS
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from spanwire.broker.policy.policy_entry import PolicyEntry, PolicyMap
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.policy.topic_policy import FIXED_COUNT, RETAINED, PendingLimit, RecoveryPolicy, TopicPolicy
 from spanwire.model.destination import TOPIC, Destination
 from tests.support.stomp_dialogue import Peer, Stage

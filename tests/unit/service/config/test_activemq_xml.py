@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.policy.policy_entry import DeadLetterStrategy
+from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import load_configuration, read_configuration

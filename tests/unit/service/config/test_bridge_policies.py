@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.policy.bridge_policy import BridgePolicy
+from spanwire.broker.policy.policy_entry import BridgePolicy
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.loading import load_configuration
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.discovery.agent_settings import FabricSettings, ZeroconfSettings
-from spanwire.discovery.group import MulticastSettings
-from spanwire.discovery.reconnect import ReconnectSettings
-from spanwire.discovery.sightings import FAILED_SIGHTING
+from spanwire.discovery.addresses.reconnect import ReconnectSettings
+from spanwire.discovery.groups.agent_settings import FabricSettings, ZeroconfSettings
+from spanwire.discovery.groups.group import MulticastSettings
+from spanwire.discovery.groups.sightings import FAILED_SIGHTING
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.secret import Secret
 from spanwire.network.connector.link import NetworkConnectorSettings, RemoteAddress
 from spanwire.network.connector.socket_options import SocketOptions
-from spanwire.network.settings import BridgeSettings
+from spanwire.network.demand.bridge_settings import BridgeSettings
 from spanwire.protocols.openwire.codec.wire_format import WireFormatPreferences
 from spanwire.service.config.loading import load_configuration
 from spanwire.service.config.model import BrokerConfiguration

@@ -14,8 +14,8 @@ from spanwire.documents.xml import read_xml
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.network_lint.lint_findings import LintFinding
 from spanwire.service.network_lint.network_clients import read_clients
+from spanwire.service.network_lint.network_files import read_network
 from spanwire.service.network_lint.network_lint import NetworkLint
-from spanwire.service.network_lint.network_plan import read_network
 from tests.unit.service.config.test_equivalence import as_toml
 
 PORTS = {"A": 61001, "B": 61002, "C": 61003, "D": 61004}

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
-from spanwire.broker.policy.policy_entry import DeadLetterStrategy, IndividualNames, PolicyMap
-from spanwire.broker.policy.queue_policy import GroupMap, QueuePolicy
-from spanwire.broker.policy.slow_consumer_policy import SlowConsumerPolicy
+from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy, IndividualNames
+from spanwire.broker.policy.policy_entry import AdvisoryPolicy, GroupMap, QueuePolicy, SlowConsumerPolicy
+from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.policy.topic_policy import (
     CLIENT_ID_FILTER,
     PRIORITY,

@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
-from spanwire.discovery.agent_settings import AGENTS, parse_agent
-from spanwire.discovery.composite import MAX_DEPTH, parse_composite
-from spanwire.discovery.reconnect import OPTIONS as RECONNECT_OPTIONS
-from spanwire.discovery.reconnect import ReconnectSettings
-from spanwire.discovery.sightings import FAILED_SIGHTING
-from spanwire.discovery.static import MASTER_SLAVE, SCHEMES, parse_list, parse_static
+from spanwire.discovery.addresses.composite import MAX_DEPTH, parse_composite
+from spanwire.discovery.addresses.reconnect import OPTIONS as RECONNECT_OPTIONS
+from spanwire.discovery.addresses.reconnect import ReconnectSettings
+from spanwire.discovery.addresses.static import MASTER_SLAVE, SCHEMES, parse_list, parse_static
+from spanwire.discovery.groups.agent_settings import AGENTS, parse_agent
+from spanwire.discovery.groups.sightings import FAILED_SIGHTING
 from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MAX_PATH, MIN_CONSUMER_PRIORITY
 from spanwire.model.secret import Secret
 from spanwire.network.connector.link import DiscoverySettings, NetworkConnectorSettings, RemoteAddress
-from spanwire.network.settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
+from spanwire.network.demand.bridge_settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
 from spanwire.service.config.interpretation.connector_uri import take_settings
 from spanwire.service.config.interpretation.failover_options import FailoverOptions
 from spanwire.service.config.interpretation.remote_options import RemoteOptions

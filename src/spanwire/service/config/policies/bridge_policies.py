@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.policy.bridge_policy import DEFAULT_RATE_DURATION_MS, BridgePolicy
+from spanwire.broker.policy.policy_entry import DEFAULT_RATE_DURATION_MS, BridgePolicy
 from spanwire.documents.element import Element
 from spanwire.service.config.security.security import Inner
 from spanwire.service.config.tables import attribute_table as words

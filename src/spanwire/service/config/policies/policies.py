@@ -6,16 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
-from spanwire.broker.policy.advisory_policy import AdvisoryPolicy
+from spanwire.broker.policy.dead_letter_strategy import DEFAULT_DEAD_LETTER_QUEUE, DeadLetterStrategy, IndividualNames
 from spanwire.broker.policy.policy_entry import (
     DEFAULT_CURSOR_MARK,
-    DEFAULT_DEAD_LETTER_QUEUE,
     DEFAULT_EXPIRE_PERIOD_MS,
     DEFAULT_INACTIVE_MS,
     DEFAULT_STORE_MARK,
     DEFAULT_WARNING_INTERVAL_MS,
-    DeadLetterStrategy,
-    IndividualNames,
+    AdvisoryPolicy,
     PolicyEntry,
 )
 from spanwire.broker.reserved_destinations import is_control

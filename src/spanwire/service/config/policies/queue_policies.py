@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.policy.queue_policy import (
+from spanwire.broker.policy.policy_entry import (
     BUCKET_GROUPS,
     CACHED_GROUPS,
     DEFAULT_GROUPS,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
-from spanwire.broker.policy.slow_consumer_policy import DEFAULT_SLOW_MS, SlowConsumerPolicy
+from spanwire.broker.policy.policy_entry import DEFAULT_SLOW_MS, SlowConsumerPolicy
 from spanwire.broker.policy.topic_policy import (
     CLIENT_ID_FILTER,
     DEFAULT_CLIENT_ID_PROPERTY,

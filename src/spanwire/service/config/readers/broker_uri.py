@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from spanwire.discovery.composite import parse_composite, split_parts
+from spanwire.discovery.addresses.composite import parse_composite, split_parts
 from spanwire.documents.element import Attribute, Element
 from spanwire.model.errors import ConfigurationError
 from spanwire.service.config.readers.properties import read_properties

@@ -10,11 +10,11 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from spanwire.discovery.beacon import DEFAULT_GROUP, check_group
-from spanwire.discovery.composite import parse_options
-from spanwire.discovery.group import SCHEME as MULTICAST
-from spanwire.discovery.group import MulticastSettings, parse_multicast
-from spanwire.discovery.reconnect import OPTIONS as RECONNECT_OPTIONS
+from spanwire.discovery.addresses.composite import parse_options
+from spanwire.discovery.addresses.reconnect import OPTIONS as RECONNECT_OPTIONS
+from spanwire.discovery.groups.beacon import DEFAULT_GROUP, check_group
+from spanwire.discovery.groups.group import SCHEME as MULTICAST
+from spanwire.discovery.groups.group import MulticastSettings, parse_multicast
 from spanwire.model.errors import ConfigurationError
 
 ZEROCONF: Final = "zeroconf"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
-from spanwire.discovery.beacon import DEFAULT_GROUP, check_group
-from spanwire.discovery.reconnect import OPTIONS as RECONNECT_OPTIONS
+from spanwire.discovery.addresses.reconnect import OPTIONS as RECONNECT_OPTIONS
+from spanwire.discovery.groups.beacon import DEFAULT_GROUP, check_group
 from spanwire.model.errors import ConfigurationError
 
 SCHEME: Final = "multicast"

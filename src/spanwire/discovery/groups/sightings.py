@@ -6,8 +6,8 @@ import logging
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from spanwire.discovery.beacon import Beacon
-from spanwire.discovery.reconnect import Reconnect, ReconnectSettings
+from spanwire.discovery.addresses.reconnect import Reconnect, ReconnectSettings
+from spanwire.discovery.groups.beacon import Beacon
 
 MISSED_BEACONS: Final = 10  # successive missed beacons of a lost broker; ActiveMQ has the same number
 FAREWELL_BEACONS: Final = 3  # beacons in which a broker can disprove a farewell sent by somebody else

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from spanwire.discovery.composite import parse_composite
+from spanwire.discovery.addresses.composite import parse_composite
 from spanwire.model.errors import ConfigurationError
 
 SCHEME: Final = "static"
