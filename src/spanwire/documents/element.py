@@ -21,7 +21,7 @@ class Attribute:
 
 @dataclass(slots=True)
 class Element:
-    """An element: an object to configure, its settings and its inner elements."""
+    """An element: an object to configure, with settings and inner elements."""
 
     name: str
     line: int

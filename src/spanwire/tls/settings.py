@@ -18,8 +18,7 @@ NO_PASSWORD: Final = Secret("")
 class KeyStore:
     """A private key with its certificate chain: a PEM file, two PEM files, or a PKCS#12 store.
 
-    ``key_path`` is the PEM file of the key if ``path`` has none. ``key_password`` opens the key, or ``password``
-    without it.
+    ``key_path`` is the PEM file of a separate key. ``key_password`` opens the key; its default is ``password``.
     """
 
     path: Path

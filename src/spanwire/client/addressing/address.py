@@ -317,7 +317,7 @@ def list_addresses(composite_url: Composite, each: dict[str, str], text: str, de
 def broker_address(composite_url: Composite, options_by_name: dict[str, str], text: str, outer: Known) -> BrokerAddress:
     """Return one address with its options.
 
-    ``outer`` are options that may stand beside them, for hints in errors.
+    ``outer`` are options found beside the address, for hints in errors.
     """
     where = redacted(text)
     scheme, rest = composite_url.scheme, composite_url.address

@@ -1,4 +1,4 @@
-"""Options of a broker URL, with ActiveMQ's names, and the settings that they set.
+"""Options of a broker URL, with ActiveMQ's names, and the settings behind each option.
 
 An unknown option is an error that names the closest known option. A value that the client cannot honour is an error,
 too.

@@ -1,7 +1,4 @@
-"""State of an asyncio connection that its sessions share.
-
-That is the protocol core, the wire and the waiting calls.
-"""
+"""State of an asyncio connection, shared by its sessions: the protocol core, the wire and the waiting calls."""
 
 from __future__ import annotations
 

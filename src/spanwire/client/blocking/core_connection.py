@@ -1,10 +1,8 @@
-"""State of a blocking connection that its threads share.
+"""State of a blocking connection, shared by its threads: the protocol core, the channel and the waiting calls.
 
-That is the protocol core, the channel and the waiting calls.
-
-A thread that waits becomes the *driver* if there is none: without the lock it waits for the channel, then takes the
-lock, reads, and wakes the other threads. While no thread waits, the *keeper* thread reads once a second, so that a busy
-application notices inactivity and disconnects.
+A waiting thread becomes the *driver* if there is none: without the lock the driver waits for the channel, then takes
+the lock, reads, and wakes the other threads. While no thread waits, the *keeper* thread reads once a second, so that a
+busy application notices inactivity and disconnects.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ from spanwire.client.messages.message import Message
 
 
 class AckRange:
-    """First and last message of a range, and the message between them that is acknowledged last.
+    """First and last message of a range, and the message between them to acknowledge last.
 
-    That message is the last persistent one, or the first message if none is persistent.
+    The message to acknowledge last is the last persistent one, or the first message of a range without persistent
+    messages.
     """
 
     def __init__(self) -> None:

@@ -73,13 +73,13 @@ class DeliveredMessages:
             self._committing = len(messages)
 
     def acknowledge_stored(self) -> Request | None:
-        """Acknowledge an `AckRange` with a request, which the broker answers after its sync.
+        """Acknowledge an `AckRange` with a request. The broker answers after its sync.
 
-        Only one message, the last, is acknowledged with a request. ActiveMQ syncs its disk once for each message of an
-        answered range, and a sync covers everything written before (KahaDB: enableJournalDiskSyncs).
+        Only the last message is acknowledged with a request. ActiveMQ syncs its disk once for each message of an
+        answered range, and a sync covers all earlier writes (KahaDB: enableJournalDiskSyncs).
 
         Returns:
-            None if there is nothing to acknowledge, or if the connection broke: the broker redelivers the messages.
+            None without a message to acknowledge, or after the connection broke: the broker redelivers the messages.
         """
         unkept, stored = self._range, self._range.stored
         first, before, after, last = unkept.first, unkept.before, unkept.after, unkept.last

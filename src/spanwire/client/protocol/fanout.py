@@ -239,8 +239,8 @@ class FanoutHub:
     def _transaction(self, command: wire.TransactionInfo) -> None:
         """Forward a transaction command to the brokers of the transaction.
 
-        These are the brokers that were connected at its beginning. A commit fails if fewer than ``minAckCount`` are
-        left.
+        The brokers of a transaction are those connected at its beginning. A commit fails with fewer than
+        ``minAckCount``.
         """
         key = str_id(command.transaction_id)
         if command.type == BEGIN:

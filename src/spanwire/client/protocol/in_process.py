@@ -2,8 +2,8 @@
 
 `spanwire.registry` names a function ``connect(url, options) -> InProcessTransport`` for each of these schemes. The
 function is loaded when such a URL is opened, so that other clients never load a broker. ``options`` are the URL's
-options that the client does not use. The function returns at once, and raises `JmsError` for a URL that it cannot
-serve. A broker that is started on demand may not be ready yet: the transport keeps the bytes.
+options unknown to the client. The function returns at once, and raises `JmsError` for a URL beyond its means. A broker
+started on demand may not be ready yet: the transport keeps the bytes.
 """
 
 from __future__ import annotations

@@ -231,9 +231,9 @@ class ClientProducer:
         return self._append(link, template, content, octets, self._defaults.time_to_live_ms, wall_ms)
 
     def _append_addressed(self, link: Link, outgoing: Outgoing, persistent: bool, wall_ms: int) -> bool:
-        """Encode a message that may have its own destination, priority and time to live.
+        """Encode a message with its own destination, priority and time to live.
 
-        Returns False if it needs `send`.
+        Returns False for a message to be sent by `send`.
         """
         if not outgoing.is_plain or not self._is_ready(link):
             return False

@@ -1,7 +1,7 @@
-"""Commands of a connection, with their numbers, and the requests that wait for a response.
+"""Commands of a connection, with their numbers, and the requests waiting for a response.
 
-Sessions, producers and consumers send through the `ResponseCorrelator`, which knows the link of the moment. Without a
-link, one-way commands are dropped because the state tracker repeats them, and requests are kept.
+Sessions, producers and consumers send through the `ResponseCorrelator` and its current link. Without a link, one-way
+commands are dropped because the state tracker repeats them, and requests are kept.
 """
 
 from __future__ import annotations

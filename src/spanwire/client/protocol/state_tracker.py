@@ -1,8 +1,8 @@
-"""State that is repeated to a broker after a reconnect (ActiveMQ's ConnectionStateTracker).
+"""State to repeat to a broker after a reconnect (ActiveMQ's ConnectionStateTracker).
 
 The order is temporary destinations, sessions, producers, consumers, open transactions, and pending requests with their
-old ids. A transaction that has received messages, or whose commit is pending, is not repeated: the broker has rolled
-the transaction back, or the outcome is unknown, and the commit reports that.
+old ids. A transaction with received messages or with a pending commit is not repeated: the broker has rolled the
+transaction back, or the outcome is unknown, and the commit reports the failure.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Branches of distributed transactions (X/Open XA; `javax.transaction.xa.XAResource`).
 
     start(xid)      sends and receives of the session belong to the branch from now on
-    end(xid)        they do not any more; the branch may be resumed, here or in another session
+    end(xid)        the session leaves the branch; the branch may be resumed, here or in another session
     prepare(xid)    the broker guarantees commit and rollback, also after a restart
     commit(xid), rollback(xid), forget(xid), recover()
 
-A branch that is not prepared ends with its link, and its prepare or commit fails. A prepared branch survives at the
-broker. After a rollback the session redelivers the messages that it received in the branch.
+An unprepared branch ends with its link, and its prepare or commit fails. A prepared branch survives at the broker.
+After a rollback the session redelivers the messages received in the branch.
 """
 
 from __future__ import annotations

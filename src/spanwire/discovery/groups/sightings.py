@@ -93,10 +93,10 @@ class Sightings:
         self._listener.on_found(uri)
 
     def on_failure(self, uri: str, now: float, uptime_s: float | None = None) -> None:
-        """Report a broker as lost, because it could not be used, or only for ``uptime_s`` seconds.
+        """Report a broker as lost, because the broker could not be used, or only for ``uptime_s`` seconds.
 
-        It is found again after a pause, if beacons still arrive. Without ``uptime_s`` it counts as used since it was
-        found.
+        The broker is found again after a pause, if beacons still arrive. Without ``uptime_s`` the broker counts as used
+        since the last sighting.
         """
         sighting = self._sightings.get(uri)
         if sighting is None or sighting.retry_at is not None:
@@ -109,7 +109,7 @@ class Sightings:
         self._listener.on_lost(uri)
 
     def ignore(self, uri: str) -> None:
-        """Never report ``uri`` again, because it is this broker itself. At most `MAX_SIGHTINGS` are remembered."""
+        """Never report ``uri`` again: the address of this broker. At most `MAX_SIGHTINGS` are remembered."""
         sighting = self._sightings.get(uri)
         if len(self.own) < MAX_SIGHTINGS:
             self.own.add(uri)
