@@ -554,6 +554,7 @@ class Broker:
     def _turn(self, now: Time) -> None:
         context = self._context
         context.steps += 1
+        context.first_slices = 0
         context.wall_ms = now.wall_ms
         context.monotonic = now.monotonic
 

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from spanwire.broker.destinations.destination_map import MAX_DESTINATIONS
-from spanwire.broker.destinations.wildcard_consumers import COMPARED_PER_STEP
+from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP
 from spanwire.broker.plugins.plugins import PluginSettings
 from spanwire.broker.plugins.statistics_plugin import ANSWERS_PER_SLICE, MAX_REQUESTS, MAX_WAITS, ROOM_SECONDS
 from spanwire.broker.policy.policy_entry import PolicyEntry

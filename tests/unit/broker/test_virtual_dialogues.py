@@ -6,7 +6,14 @@ import logging
 
 import pytest
 
-from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND, selector_steps
+from spanwire.broker.destinations.pattern_index import MAX_COMPARED
+from spanwire.broker.dispatch.fan_out import (
+    COPY_STEPS,
+    MAX_FAN_OUT,
+    MAX_STEPS_OF_SEND,
+    STEPS_OF_REQUEST,
+    selector_steps,
+)
 from spanwire.broker.dispatch.virtual_route import awaited
 from spanwire.broker.dispatch.virtual_settings import (
     CompositeDestination,
@@ -17,7 +24,7 @@ from spanwire.broker.dispatch.virtual_settings import (
 )
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import ADMIN, NO_TOKEN, WRITE
-from spanwire.broker.routing.virtual_destinations import MAX_AWAITED, MAX_HOPS
+from spanwire.broker.routing.virtual_destinations import MAX_AWAITED, MAX_HOPS, MAX_MADE
 from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination
 from spanwire.model.errors import AuthorizationError, InvalidSelectorError, ResourceAllocationError
 from tests.support.dialogue.broker_dialogue import Stage
@@ -453,8 +460,41 @@ def test_one_message_makes_only_so_many_queues_that_consumers_of_patterns_wait_f
         producer.sends(ORDERS, "1")
     assert not stage.has("queue://Consumer.0.VirtualTopic.Orders")
     late.leaves()
+    before = stage.broker.steps
     producer.sends(ORDERS, "2", persistent=False)
+    assert stage.broker.steps - before >= MAX_AWAITED + MAX_AWAITED // STEPS_OF_REQUEST
     assert stage.view(f"queue://Consumer.{MAX_AWAITED - 1}.VirtualTopic.Orders").enqueued == 1
+
+
+def test_one_message_makes_only_so_many_queues_on_all_its_routes_and_the_next_one_makes_the_others() -> None:
+    first = [f"queue://A.{number}" for number in range(MAX_MADE - 1)]
+    second = [f"queue://B.{number}" for number in range(10)]
+    settings = (
+        CompositeDestination(parse_destination("queue://A"), forwards(*first, "queue://B")),
+        CompositeDestination(parse_destination("queue://B"), forwards(*second)),
+    )
+    stage = Stage(virtual=VirtualSettings((), settings))
+    producer = stage.peer("p")
+    with pytest.raises(ResourceAllocationError, match=r"would make queue://B\.0 and more destinations before"):
+        producer.sends("queue://A", "1")
+    assert stage.view("queue://A.0").enqueued == 0
+    assert not stage.has("queue://B.0")
+    producer.sends("queue://A", "2", persistent=False)
+    assert [stage.view(name).enqueued for name in (first[0], first[-1], second[0], second[-1])] == [1] * 4
+
+
+def test_one_message_makes_only_so_many_queues_as_may_be_compared_with_all_wildcards() -> None:
+    names = [f"queue://A.{number}" for number in range(100)]
+    settings = (CompositeDestination(parse_destination("queue://A"), forwards(*names)),)
+    stage = Stage(virtual=VirtualSettings((), settings))
+    peer = stage.peer("c")
+    for _ in range(MAX_COMPARED // 80):
+        peer.consumes("queue://*.other")
+    producer = stage.peer("p")
+    with pytest.raises(ResourceAllocationError, match=r"would make queue://A\.80 and more destinations before"):
+        producer.sends("queue://A", "1")
+    producer.sends("queue://A", "2", persistent=False)
+    assert [stage.view(name).enqueued for name in names] == [1] * 100
 
 
 def test_a_selector_aware_virtual_topic_asks_only_so_many_consumers() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from spanwire.broker.destinations.destination_map import MAX_DESTINATIONS, DestinationMap
 from spanwire.broker.destinations.durable_subscriptions import MAX_DURABLE_SUBSCRIPTIONS, MAX_SERVED
-from spanwire.broker.destinations.wildcard_consumers import COMPARED_PER_STEP, MAX_PATTERNS, WildcardConsumers
+from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP
+from spanwire.broker.destinations.wildcard_consumers import MAX_PATTERNS, WildcardConsumers
 from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
 from spanwire.broker.metadata import SUBSCRIPTIONS
 from spanwire.broker.routing.message_router import MAX_WILDCARD_TARGETS
@@ -166,7 +167,7 @@ def test_durable_subscriptions_get_messages_of_so_many_topics_together_and_no_mo
 def test_a_new_topic_counts_steps_for_the_durable_subscriptions_it_is_compared_with() -> None:
     facts: dict[bytes, bytes] = {}
     for number in range(MAX_DURABLE_SUBSCRIPTIONS):
-        terms = SubscriptionTerms("app", str(number), Destination(TOPIC, f"OTHER.{number}"), None, False)
+        terms = SubscriptionTerms("app", str(number), Destination(TOPIC, f"*.{number}"), None, False)
         facts[terms.key.encode()] = encode_terms(terms)
     stage = Stage()
     stage.broker.recover([], True, stage.now, {SUBSCRIPTIONS: facts})

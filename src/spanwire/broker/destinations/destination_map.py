@@ -7,8 +7,10 @@ from typing import Final
 
 from spanwire.broker.destinations.destination_factory import new_queue, new_topic
 from spanwire.broker.destinations.fan_out_room import FanOutRoom
-from spanwire.broker.destinations.wildcard_consumers import COMPARED_PER_STEP, PatternSubscription, WildcardConsumers
+from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP, check_compared
+from spanwire.broker.destinations.wildcard_consumers import PatternSubscription, WildcardConsumers
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.fan_out import STEPS_OF_REQUEST
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
@@ -46,7 +48,7 @@ class DestinationMap:
         self._slow_consumers: Final[dict[str, SlowConsumerWatch]] = {}  # by the name of the policy with a strategy
         self._limited: Final[dict[str, int]] = {}  # destinations under each policy with a limit on their number
         self.durables: Final[dict[str, DurableSubscription]] = {}
-        self.fan_out: Final[FanOutRoom] = FanOutRoom(context, self.topics, self.durables, self.wildcards)
+        self.fan_out: Final[FanOutRoom] = FanOutRoom(context, self.topics, self.wildcards)
         self.swept: Final[dict[int, dict[str, Queue]]] = {}  # by the period of the expiry sweep
         self.removable: Final[dict[str, BrokerDestination]] = {}  # destinations whose policy removes idle ones
         self._untuned: dict[str, BrokerDestination] = {}  # destinations still under the old policies, oldest first
@@ -103,19 +105,20 @@ class DestinationMap:
         topic = new_topic(destination, policy, usage, self._context, self._memory, slow)
         topic.route = self._routes.find(destination)
         topic.fans_out = topic.route is not None
-        self._context.steps += len(self.durables) // COMPARED_PER_STEP
-        for durable in self.durables.values():
-            if durable.covers(destination):
-                topic.serve(durable)
-                self.served += 1
+        for durable in self.fan_out.durables_of(destination):
+            topic.serve(durable)
+            self.served += 1
         self.topics[destination.qualified_name] = topic
         self._note_removable(topic)
         return topic
 
     def serve(self, durable: DurableSubscription) -> None:
         """Attach ``durable`` to all topics that the subscription covers by current rights, and to no others."""
-        self._context.steps += len(self.topics) // COMPARED_PER_STEP
-        for topic in self.topics.values():
+        homes = list(self.topics.values())
+        if not durable.has_pattern:
+            homes = [self.topics[name] for name in durable.names if name in self.topics]
+        self._context.steps += len(homes) * max(1, len(durable.patterns)) // COMPARED_PER_STEP
+        for topic in homes:
             before = topic in durable.topics
             if durable.covers(topic.destination) == before:
                 continue
@@ -228,7 +231,8 @@ class DestinationMap:
                 f"The maximum number of destinations allowed ({MAX_DESTINATIONS}) has already been reached: "
                 f"remove some or use fewer"
             )
-        if not self.wildcards.has_room() and any(self.wildcards.subscriptions(destination) for destination in wanted):
+        self._check_compared(wanted)
+        if not self.wildcards.has_room() and any(self.pattern_subscriptions(destination) for destination in wanted):
             raise self.wildcards.refusal()
         more: dict[str, int] = {}
         for destination in wanted:
@@ -242,6 +246,21 @@ class DestinationMap:
                         f"{name} has already been reached: {destination} is not made; remove some or raise "
                         f"maxDestinations"
                     )
+
+    def _check_compared(self, wanted: list[Destination]) -> None:
+        compared = 0
+        for destination in wanted:
+            compared += self.comparisons(destination)
+        check_compared(len(wanted), compared if self.wildcards.has_room() else 2 * compared)
+
+    def load_of(self, home: BrokerDestination) -> int:
+        """Return the steps that one message to ``home`` takes, with consumers that are still being attached."""
+        return self._context.load_of(home)
+
+    def comparisons(self, destination: Destination) -> int:
+        """Return the number of wildcards that a new destination is compared with."""
+        count = self.wildcards.compared(destination)
+        return count if destination.is_queue else count + self.fan_out.compared(destination)
 
     def virtual_sources(self, destination: Destination) -> list[Destination]:
         """Return the virtual destinations that forward to ``destination``, as far as other brokers are to know."""
@@ -281,6 +300,10 @@ class DestinationMap:
         self._context.steps += len(homes) // COMPARED_PER_STEP
         return [home for home in homes if pattern.matches(home.destination)]
 
+    def count_of_kind(self, pattern: Destination) -> int:
+        """Return the number of destinations that `matching` compares with ``pattern``."""
+        return len(self.queues) if pattern.is_queue else len(self.topics)
+
     def of_kind(self, pattern: Destination) -> list[BrokerDestination]:
         """Return all queues if ``pattern`` is for queues, else all topics, oldest first."""
         homes: list[BrokerDestination] = []
@@ -306,12 +329,14 @@ class DestinationMap:
             self.changes += 1
 
     def patterns(self) -> list[PatternSubscription]:
-        """Return the patterns of all subscriptions, oldest subscription first."""
-        return self.wildcards.all()
+        """Return the patterns of all subscriptions, oldest subscription first. Each costs the caller a microsecond."""
+        entries = self.wildcards.all()
+        self._context.steps += len(entries) // STEPS_OF_REQUEST
+        return entries
 
     def pattern_subscriptions(self, destination: Destination) -> list[Subscription]:
         """Return the wildcard subscriptions that match ``destination``, each once."""
-        self._context.steps += self.wildcards.steps()
+        self._context.steps += self.wildcards.compared(destination) // COMPARED_PER_STEP
         return self.wildcards.subscriptions(destination)
 
 

@@ -13,6 +13,7 @@ from spanwire.broker.advisories.advisory_topics import Advisories
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.destinations.destination_factory import new_durable_queue
 from spanwire.broker.destinations.destination_map import DestinationMap
+from spanwire.broker.destinations.pattern_index import check_compared
 from spanwire.broker.destinations.remote_subscribers import RemoteSubscribers
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
@@ -47,6 +48,7 @@ from spanwire.selector.expression import Selector
 from spanwire.selector.parser import parse_selector
 
 MAX_DURABLE_SUBSCRIPTIONS: Final = 10_000  # of one broker; each copies messages while the subscriber is away
+MAX_DURABLE_PATTERNS: Final = 20_000  # wildcards of all of them; comparing a new topic takes 0.3 microseconds for each
 MAX_SERVED: Final = 1_000_000  # topics of all durable subscriptions together, some 120 bytes each
 
 logger = logging.getLogger(__name__)
@@ -103,6 +105,7 @@ class DurableSubscriptions:
                 f"durable subscriptions get messages of {served} topics together, as many as they may: "
                 f"use narrower wildcards or fewer subscriptions"
             )
+        self._check_patterns(terms.topic, found)
         self._map.fan_out.check(terms.topic.parts(), COPY_STEPS + selector_steps(terms.selector), found)
         if found is not None:
             self._check_right(state, found, ADMIN, "remove")
@@ -118,6 +121,21 @@ class DurableSubscriptions:
             self.remote_subscribers.begin(terms.key)
         return made
 
+    def _check_patterns(self, topic: Destination, replaced: DurableSubscription | None) -> None:
+        """Check that all topics may be compared with the wildcards of ``topic``, and each new topic with all wildcards.
+
+        Raises:
+            ResourceAllocationError: there are too many topics or wildcards.
+        """
+        patterns = len([part for part in topic.parts() if part.is_pattern])
+        check_compared(patterns, patterns * len(self._map.topics))
+        others = self._map.fan_out.patterns - (0 if replaced is None else len(replaced.patterns))
+        if patterns > 1 and others + patterns > MAX_DURABLE_PATTERNS:
+            raise ResourceAllocationError(
+                f"the broker is at its maximum of {MAX_DURABLE_PATTERNS} wildcards of durable subscriptions: use one "
+                f"wildcard in each subscription, or unsubscribe those that nobody needs"
+            )
+
     def _hand_over(self, state: ConnectionState, durable: DurableSubscription) -> None:
         """Keep ``durable`` for the principal of the connection, who subscribes again.
 
@@ -128,6 +146,7 @@ class DurableSubscriptions:
         if before is not None:
             if before.name == principal.name and before.groups == principal.groups:
                 return
+            check_compared(len(durable.patterns), len(durable.patterns) * len(self._map.topics))
             self._check_right(state, durable, READ, "read from")
         durable.principal = principal
         durable.is_checked = False

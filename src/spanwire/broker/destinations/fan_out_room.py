@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.destinations.wild_weights import wild_topics
+from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP, PatternIndex, check_compared
 from spanwire.broker.destinations.wildcard_consumers import WildcardConsumers
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.fan_out import CHARACTERS_PER_STEP, COPY_STEPS, MAX_FAN_OUT, MAX_WILD_FAN_OUT
@@ -24,30 +24,65 @@ _COUNTED: Final = (
 
 
 class FanOutRoom:
-    """Counts durable subscriptions by their weights, and refuses subscriptions beyond the fan-out of one message."""
+    """Counts durable subscriptions by their weights, and refuses subscriptions beyond the fan-out of one message.
+
+    Also finds the durable subscriptions of a new topic.
+    """
 
     def __init__(
         self,
         context: BrokerContext,
         topics: dict[str, Topic],
-        durables: dict[str, DurableSubscription],
         wildcards: WildcardConsumers,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._topics: Final[dict[str, Topic]] = topics
-        self._durables: Final[dict[str, DurableSubscription]] = durables
         self._wildcards: Final[WildcardConsumers] = wildcards
+        self._index: Final[PatternIndex] = PatternIndex()  # of the wildcards of durable subscriptions
+        self._by_name: Final[dict[str, dict[int, None]]] = {}  # durable subscriptions by the names of their topics
+        self._by_number: Final[dict[int, DurableSubscription]] = {}
+        self._next_number = 0
         self._weight = 0  # weight of all durable subscriptions
+        self.patterns = 0  # wildcards of all durable subscriptions
 
     def enter(self, durable: DurableSubscription) -> None:
         """Count a new durable subscription."""
         self._weight += durable.weight
-        self._wildcards.wild.add(wild_topics(durable.terms.topic.parts()), durable.weight)
+        self._wildcards.wild.add(durable.patterns, durable.weight)
+        self._next_number += 1
+        durable.number = self._next_number
+        self._by_number[durable.number] = durable
+        self.patterns += len(durable.patterns)
+        for pattern in durable.patterns:
+            self._index.add(durable.number, pattern)
+        for name in durable.names:
+            self._by_name.setdefault(name, {})[durable.number] = None
 
     def leave(self, durable: DurableSubscription) -> None:
         """Stop counting a durable subscription."""
         self._weight -= durable.weight
-        self._wildcards.wild.add(wild_topics(durable.terms.topic.parts()), -durable.weight)
+        self._wildcards.wild.add(durable.patterns, -durable.weight)
+        del self._by_number[durable.number]
+        self.patterns -= len(durable.patterns)
+        for pattern in durable.patterns:
+            self._index.remove(durable.number, pattern)
+        for name in durable.names:
+            del self._by_name[name][durable.number]
+            if not self._by_name[name]:
+                del self._by_name[name]
+
+    def compared(self, topic: Destination) -> int:
+        """Return the number of wildcards that `durables_of` compares with ``topic``."""
+        return self._index.compared(topic)
+
+    def durables_of(self, topic: Destination) -> list[DurableSubscription]:
+        """Return the durable subscriptions that get messages of ``topic`` by current rights, the oldest first."""
+        self._context.steps += self.compared(topic) // COMPARED_PER_STEP
+        numbers = dict(self._by_name.get(topic.qualified_name, {}))
+        for number in self._index.find(topic):
+            if number not in numbers and self._by_number[number].may_read(topic):
+                numbers[number] = None
+        return [self._by_number[number] for number in sorted(numbers)]
 
     def check(self, parts: list[Destination], weight: int, replaced: DurableSubscription | None = None) -> None:
         """Check that all topics of ``parts``, names or patterns, have room for a subscription of this ``weight``.
@@ -57,6 +92,8 @@ class FanOutRoom:
         Raises:
             ResourceAllocationError: a topic has no room.
         """
+        compared = 0
+        looked = 0
         for part in parts:
             if part.is_queue:
                 continue
@@ -66,10 +103,15 @@ class FanOutRoom:
             topic = self._topics.get(part.qualified_name)
             if replaced is not None and replaced.weight >= weight and replaced.covers(part):
                 continue  # with too many from the store, a subscription may still become lighter
-            if topic is None:
-                load = self._load_of_new(part, weight, replaced)
-            else:
+            if topic is not None:
                 load = topic.load - _saved(topic, replaced)
+            else:
+                load = self._wildcards.weight + self._weight
+                if load + weight > MAX_FAN_OUT:
+                    looked += 1
+                    compared += 2 * (self._wildcards.compared(part) + self.compared(part))  # and when it is made
+                    check_compared(looked, compared)
+                    load = self._load_of_new(part, replaced)
             if load + weight > MAX_FAN_OUT:
                 raise refusal(part)
 
@@ -77,9 +119,9 @@ class FanOutRoom:
         more = weight
         most = self._wildcards.wild.most(pattern)
         if replaced is not None:
-            self.leave(replaced)
+            self._wildcards.wild.add(replaced.patterns, -replaced.weight)
             more -= most - self._wildcards.wild.most(pattern)
-            self.enter(replaced)
+            self._wildcards.wild.add(replaced.patterns, replaced.weight)
         if more > 0 and most + more > MAX_WILD_FAN_OUT:
             raise ResourceAllocationError(
                 f"wildcards bring as much work to a new topic as they may (half of {_COUNTED}): name topics, or use "
@@ -91,16 +133,11 @@ class FanOutRoom:
                 if more > 0 and not home.has_room(more):
                     raise refusal(home.destination)
 
-    def _load_of_new(self, topic: Destination, weight: int, replaced: DurableSubscription | None) -> int:
-        """Return the load of ``topic`` at its creation, or a sum over all topics if the sum leaves room."""
-        most = self._wildcards.weight + self._weight
-        if most + weight <= MAX_FAN_OUT:
-            return most
+    def _load_of_new(self, topic: Destination, replaced: DurableSubscription | None) -> int:
+        """Return the load of ``topic`` at its creation."""
+        self._context.steps += self._wildcards.compared(topic) // COMPARED_PER_STEP
         load = sum([subscription.weight for subscription in self._wildcards.subscriptions(topic)])
-        for durable in self._durables.values():
-            if durable is not replaced and durable.covers(topic):
-                load += durable.weight
-        return load
+        return load + sum([durable.weight for durable in self.durables_of(topic) if durable is not replaced])
 
 
 def _saved(topic: Topic, replaced: DurableSubscription | None) -> int:

@@ -1,15 +1,15 @@
-"""Index of wildcards and names by their first element, for the comparison with a new destination."""
+"""Index of wildcards by the elements in front of the first wildcard: a new destination is compared with few of them."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.destinations.wild_weights import fronts
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ResourceAllocationError
 
 COMPARED_PER_STEP: Final = 64  # comparisons, 0.3 microseconds each, that count as one step
 MAX_COMPARED: Final = 64_000  # comparisons of one request with several destinations, as many as a turn has steps for
-_ANY: Final = ("*", ">")
 
 
 class PatternIndex:
@@ -21,13 +21,13 @@ class PatternIndex:
 
     def add(self, number: int, pattern: Destination) -> None:
         """Add a wildcard or name of the owner ``number``."""
-        key = _key(pattern, "" if pattern.elements[0] in _ANY else pattern.elements[0])
+        key = _keys(pattern)[-1]
         self._by_front.setdefault(key, {}).setdefault(number, []).append(pattern)
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def remove(self, number: int, pattern: Destination) -> None:
         """Forget a wildcard or name of the owner ``number``."""
-        key = _key(pattern, "" if pattern.elements[0] in _ANY else pattern.elements[0])
+        key = _keys(pattern)[-1]
         owners = self._by_front[key]
         owners[number].remove(pattern)
         if not owners[number]:
@@ -39,14 +39,16 @@ class PatternIndex:
 
     def compared(self, destination: Destination) -> int:
         """Return the number of comparisons of `find`."""
-        count = self._counts.get(_key(destination, destination.elements[0]), 0)
-        return count + self._counts.get(_key(destination, ""), 0)
+        return sum([self._counts.get(key, 0) for key in _keys(destination)])
 
     def find(self, destination: Destination) -> list[int]:
         """Return the numbers of the owners with a match for ``destination``, ascending, each once."""
         found: dict[int, None] = {}
-        for front in (destination.elements[0], ""):
-            for number, patterns in self._by_front.get(_key(destination, front), {}).items():
+        for key in _keys(destination):
+            owners = self._by_front.get(key)
+            if owners is None:
+                continue
+            for number, patterns in owners.items():
                 for pattern in patterns:
                     if pattern.matches(destination):
                         found[number] = None
@@ -54,8 +56,9 @@ class PatternIndex:
         return sorted(found)
 
 
-def _key(destination: Destination, front: str) -> str:
-    return f"{destination.kind} {front}"
+def _keys(destination: Destination) -> list[str]:
+    """Return the keys of all patterns that ``destination`` may match; its own key as a pattern is the last."""
+    return [f"{destination.kind} {front}" for front in fronts(destination)]
 
 
 def check_compared(parts: int, comparisons: int) -> None:

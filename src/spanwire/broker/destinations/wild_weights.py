@@ -23,18 +23,18 @@ class WildWeights:
         """Count a consumer of these ``patterns``; a negative ``weight`` takes it away again."""
         counted: set[str] = set()
         for pattern in patterns:
-            fronts = _fronts(pattern)
-            if fronts[-1] not in counted:
-                counted.add(fronts[-1])
-                _add(self._own, fronts[-1], weight)
-                for name in fronts:
+            own = fronts(pattern)
+            if own[-1] not in counted:
+                counted.add(own[-1])
+                _add(self._own, own[-1], weight)
+                for name in own:
                     _add(self._all, name, weight)
 
     def most(self, pattern: Destination) -> int:
         """Return a weight that no topic under ``pattern`` exceeds."""
-        fronts = _fronts(pattern)
-        most = self._all.get(fronts[-1], 0)
-        for name in fronts[:-1]:
+        own = fronts(pattern)
+        most = self._all.get(own[-1], 0)
+        for name in own[:-1]:
             most += self._own.get(name, 0)
         return most
 
@@ -50,19 +50,19 @@ def wild_topics(parts: list[Destination]) -> list[Destination]:
 
 def front_of(pattern: Destination) -> str:
     """Return the names in front of the first wildcard; a consumer counts once for all that begin alike."""
-    return _fronts(pattern)[-1]
+    return fronts(pattern)[-1]
 
 
-def _fronts(pattern: Destination) -> list[str]:
+def fronts(pattern: Destination) -> list[str]:
     """Return what stands in front of the first wildcard, name by name, the longest last; nothing is the first."""
     front = ""
-    fronts = [front]
+    found = [front]
     for element in pattern.elements[:NAMES_COMPARED]:
         if element in ("*", ">"):
             break
         front += element + "."
-        fronts.append(front)
-    return fronts
+        found.append(front)
+    return found
 
 
 def _add(weights: dict[str, int], name: str, weight: int) -> None:

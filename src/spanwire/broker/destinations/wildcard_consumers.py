@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.destinations.pattern_index import PatternIndex
 from spanwire.broker.destinations.wild_weights import WildWeights, front_of, wild_topics
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.model.destination import Destination
@@ -16,7 +17,6 @@ from spanwire.model.errors import ResourceAllocationError
 
 MAX_PATTERNS: Final = 50_000  # patterns of one broker; comparing a new destination takes 0.3 microseconds for each
 MAX_ATTACHED: Final = 2_000_000  # attachments of wildcard consumers; half a GB for queues
-COMPARED_PER_STEP: Final = 64  # comparisons, 0.3 microseconds each, that count as one step
 
 
 class PatternSubscription:
@@ -35,6 +35,10 @@ class WildcardConsumers:
     def __init__(self, max_attached: int = MAX_ATTACHED) -> None:
         self.max_attached = max_attached
         self._entries: Final[dict[Subscription, list[PatternSubscription]]] = {}
+        self._index: Final[PatternIndex] = PatternIndex()
+        self._numbers: Final[dict[Subscription, int]] = {}  # numbers in the index, ascending with the age
+        self._by_number: Final[dict[int, Subscription]] = {}
+        self._next_number = 0
         self._places: Final[dict[Subscription, int]] = {}  # destinations of each, as counted in ``attached``
         self._count = 0
         self.weight = 0  # weight of all with topics: the largest load of a new topic
@@ -71,7 +75,12 @@ class WildcardConsumers:
 
     def add(self, pattern: Destination, subscription: Subscription) -> None:
         """Offer every new destination under ``pattern`` to ``subscription``."""
+        if subscription not in self._entries:
+            self._next_number += 1
+            self._numbers[subscription] = self._next_number
+            self._by_number[self._next_number] = subscription
         entries = self._entries.setdefault(subscription, [])
+        self._index.add(self._numbers[subscription], pattern)
         if not pattern.is_queue and not _wants_topics(entries):
             self.weight += subscription.weight
         counted = [front_of(other) for other in _wild(entries)]
@@ -88,6 +97,10 @@ class WildcardConsumers:
         if entries is None:
             return False
         self._count -= len(entries)
+        number = self._numbers.pop(subscription)
+        del self._by_number[number]
+        for entry in entries:
+            self._index.remove(number, entry.pattern)
         if _wants_topics(entries):
             self.weight -= subscription.weight
         self.wild.add(_wild(entries), -subscription.weight)
@@ -102,19 +115,13 @@ class WildcardConsumers:
         """Return the patterns of all subscriptions, oldest subscription first."""
         return [entry for entries in self._entries.values() for entry in entries]
 
-    def steps(self) -> int:
-        """Return the steps for comparing a new destination with all patterns."""
-        return self._count // COMPARED_PER_STEP
+    def compared(self, destination: Destination) -> int:
+        """Return the number of patterns that `subscriptions` compares with ``destination``."""
+        return self._index.compared(destination)
 
     def subscriptions(self, destination: Destination) -> list[Subscription]:
-        """Return the subscriptions that match ``destination``, each once."""
-        found: list[Subscription] = []
-        for subscription, entries in self._entries.items():
-            for entry in entries:
-                if entry.pattern.matches(destination):
-                    found.append(subscription)
-                    break
-        return found
+        """Return the subscriptions that match ``destination``, each once, the oldest first."""
+        return [self._by_number[number] for number in self._index.find(destination)]
 
 
 def _wants_topics(entries: list[PatternSubscription]) -> bool:

@@ -63,10 +63,27 @@ class Joining(BrokerDestination):
         self.steps = 0
 
     def start(self) -> None:
-        """Do the first slice now."""
-        if self.work():
+        """Do the first slice now, unless the same request did as much before."""
+        before = self.steps
+        if self._context.first_slices >= JOIN_STEPS or self.work():
             self._context.joins.append(self)
             self._context.schedule(self)
+        self._context.first_slices += self.steps - before
+
+    def load_for(self, home: BrokerDestination) -> int:
+        """Return the steps that one message to ``home`` takes for consumers that are not attached yet."""
+        if self._by_pattern:
+            subscription = self._subscriptions[0]
+            if subscription.removed or home in subscription.homes or not self.destination.matches(home.destination):
+                return 0
+            return subscription.weight
+        if home is not self._homes[0]:
+            return 0
+        load = 0
+        for subscription in self._subscriptions[self._next :]:
+            if not subscription.removed:
+                load += subscription.weight
+        return load
 
     def work(self) -> bool:
         """Do one slice and return True while there is more to do."""

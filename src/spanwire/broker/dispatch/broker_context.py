@@ -39,6 +39,10 @@ class ConsumerRemover(Protocol):
 class PendingJoin(Protocol):
     """A wildcard subscription whose consumers are attached to destinations in slices."""
 
+    def load_for(self, home: BrokerDestination) -> int:
+        """Return the steps that one message to ``home`` takes for consumers that are not attached yet."""
+        ...
+
     def complete(self, home: BrokerDestination) -> None:
         """Attach at once to ``home`` all matching consumers that are not attached yet."""
         ...
@@ -71,6 +75,7 @@ class BrokerContext:
         self.remover: ConsumerRemover | None = None
         self.joins: Final[list[PendingJoin]] = []  # unfinished
         self.crowded: Final[dict[BrokerDestination, None]] = {}  # topics with more than half of their consumer limit
+        self.first_slices = 0  # steps of slices that the current request has done at once
         self.steps = 0  # work done: requests, and their immediate effects on many destinations or consumers
         self.wall_ms = 0
         self.monotonic = 0.0
@@ -141,6 +146,14 @@ class BrokerContext:
         """Attach all pending consumers to ``home`` before ``home`` dispatches a message."""
         for join in self.joins:
             join.complete(home)
+
+    def load_of(self, home: BrokerDestination) -> int:
+        """Return the steps that one message to ``home`` takes, with consumers that are still being attached."""
+        load = home.load
+        if self.joins and not home.destination.is_queue:
+            for join in self.joins:
+                load += join.load_for(home)
+        return load
 
     def is_scheduled(self, home: BrokerDestination) -> bool:
         """Return True if ``home.work`` continues in a later turn."""

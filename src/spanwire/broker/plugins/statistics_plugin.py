@@ -17,7 +17,7 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.connections import Connections
 from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
 from spanwire.broker.destinations.destination_map import DestinationMap
-from spanwire.broker.destinations.wildcard_consumers import COMPARED_PER_STEP
+from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.memory_usage import MemoryUsage

@@ -204,10 +204,13 @@ class ConsumerRegistry(ConsumerRemover):
     def _attach(self, subscription: Subscription, parts: list[Destination], homes: list[BrokerDestination]) -> None:
         for home in homes:
             attach(home, subscription)
+        by_kind: dict[bool, list[BrokerDestination]] = {}  # one list for all wildcards: there are many destinations
         for part in parts:
             if part.is_pattern:
                 self._map.add_pattern(part, subscription)
-                homes = self._map.of_kind(part)
+                if part.is_queue not in by_kind:
+                    by_kind[part.is_queue] = self._map.of_kind(part)
+                homes = by_kind[part.is_queue]
                 Joining(part, homes, [subscription], self._destinations, self._context).start()
         self._announce(subscription, parts)
 

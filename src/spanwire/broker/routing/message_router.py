@@ -8,6 +8,7 @@ from spanwire.broker.connections.connection_state import ConnectionState, Parked
 from spanwire.broker.connections.transaction import TransactedSend, Transaction
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.destinations.pattern_index import check_compared
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND, TOPIC_STEPS
 from spanwire.broker.dispatch.message_formats import MessageFormats
@@ -220,7 +221,7 @@ class MessageRouter(ParkedSender, Dispatcher):
                     check_apart(target.home.destination)
             return targets
         if len(homes) > 1:
-            _check_fan_out(message.destination, homes)
+            self._check_fan_out(message.destination, homes)
         return [Target(home, home.destination) for home in homes]
 
     def copies(self, targets: list[Target], message: Message) -> list[Message]:
@@ -285,6 +286,8 @@ class MessageRouter(ParkedSender, Dispatcher):
     def _resolve(self, state: ConnectionState, destination: Destination) -> list[BrokerDestination]:
         """Return the physical destinations, each once. Destinations are made only after all are allowed."""
         wanted: dict[str, Destination] = {}
+        compared = 0
+        looked = 0
         for part in destination.parts():
             if part.is_pattern and part.is_temporary:
                 raise DestinationDoesNotExistError(part.qualified_name)  # other connections' are private
@@ -292,6 +295,9 @@ class MessageRouter(ParkedSender, Dispatcher):
                 self._access.check_write(state, part)
                 wanted[part.qualified_name] = part
                 continue
+            looked += 1
+            compared += self._map.count_of_kind(part)
+            check_compared(looked, compared)
             for home in self._map.matching(part):
                 if not home.destination.is_advisory:
                     if len(wanted) >= MAX_WILDCARD_TARGETS:
@@ -303,6 +309,17 @@ class MessageRouter(ParkedSender, Dispatcher):
                     wanted[home.destination.qualified_name] = home.destination
         self._context.steps += len(wanted)
         return self._destinations.ensure_all(state, list(wanted.values()), True)
+
+    def _check_fan_out(self, destination: Destination, homes: list[BrokerDestination]) -> None:
+        """Raise `ResourceAllocationError` if one message to all ``homes`` would take too many steps."""
+        steps = 0
+        for home in homes:
+            steps += self._context.load_of(home) + (TOPIC_STEPS if isinstance(home, Topic) else COPY_STEPS)
+        if steps > MAX_STEPS_OF_SEND:
+            raise ResourceAllocationError(
+                f"a message to {destination} would be handed to more than {MAX_FAN_OUT} consumers: "
+                f"send to fewer destinations at once"
+            )
 
     def go_on(self, state: ConnectionState, parked: ParkedSend) -> None:
         """Take a send that had waited. AccessControl and the existence of the destination are checked again."""
@@ -454,15 +471,3 @@ class MessageRouter(ParkedSender, Dispatcher):
             return self.answer_when_stored(state, token)
         self.withhold(PendingReply(store.position(), state.output, token, [WithheldMessage(home, message, sequence)]))
         return token == NO_TOKEN
-
-
-def _check_fan_out(destination: Destination, homes: list[BrokerDestination]) -> None:
-    """Raise `ResourceAllocationError` if one message to all ``homes`` would take too many steps."""
-    steps = 0
-    for home in homes:
-        steps += home.load + (TOPIC_STEPS if isinstance(home, Topic) else COPY_STEPS)
-    if steps > MAX_STEPS_OF_SEND:
-        raise ResourceAllocationError(
-            f"a message to {destination} would be handed to more than {MAX_FAN_OUT} consumers: "
-            f"send to fewer destinations at once"
-        )

@@ -15,10 +15,12 @@ from typing import Final
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
+from spanwire.broker.destinations.pattern_index import MAX_COMPARED
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND, TOPIC_STEPS
 from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
 from spanwire.broker.dispatch.virtual_route import ForwardRule, ListeningRule, awaited
+from spanwire.broker.dispatch.virtual_settings import MAX_FORWARDS
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.flow_control import ROOM, FlowControl
 from spanwire.broker.security.access_control import AccessControl
@@ -29,6 +31,7 @@ from spanwire.model.message import Message
 
 MAX_HOPS: Final = 16  # virtual destinations in a row on the route of one message
 MAX_AWAITED: Final = 1_000  # queues that one message may create for consumers of wildcards, 8 microseconds each
+MAX_MADE: Final = MAX_FORWARDS  # destinations that one message may create on all its routes, 8 microseconds each
 
 
 class Target:
@@ -66,6 +69,8 @@ class VirtualDestinations:
         self._audiences: Final[dict[str, list[BrokerDestination]]] = {}
         self._changes = -1
         self._steps = 0  # steps of the current message
+        self._made = 0  # destinations created for the current message
+        self._compared = 0  # wildcards that these were compared with
 
     def expand(self, state: ConnectionState, homes: list[BrokerDestination], message: Message) -> list[Target]:
         """Return all physical targets of a message to ``homes``, in the order of the settings.
@@ -75,8 +80,10 @@ class VirtualDestinations:
         """
         targets: list[Target] = []
         self._steps = 0
+        self._made = 0
+        self._compared = 0
         if len(homes) == 1 and homes[0].route is None:
-            self._steps = -_load_of(homes[0])  # room for these was checked when the consumers came
+            self._steps = -self._load_of(homes[0])  # room for these was checked when the consumers came
         for home in homes:
             self._follow(state, home, message, Target(home, home.destination), targets, [])
         return targets
@@ -100,7 +107,7 @@ class VirtualDestinations:
         path.append(home)
         mirror = route.mirror
         if mirror is not None:
-            topic = self._destinations.ensure_own(mirror.destination)
+            topic = self._ensure(mirror.destination)
             address = None if mirror.keeps_address else mirror.destination
             self._follow(state, topic, message, Target(topic, address, address), targets, path)
         for forward in route.forwards:
@@ -125,7 +132,7 @@ class VirtualDestinations:
         if selector is not None and not self._values.matches(selector, message, message.redelivery_count):
             return
         self._access.check_write(state, forward.destination)
-        home = self._destinations.ensure_own(forward.destination)
+        home = self._ensure(forward.destination)
         self._follow(state, home, message, _target(home, forward.keeps_address, via), targets, path)
 
     def _listen(
@@ -192,7 +199,25 @@ class VirtualDestinations:
                 self._map.check_room([queue])
             except (IllegalStateError, ResourceAllocationError):
                 continue
-            self._destinations.ensure_own(queue)
+            self._ensure(queue)
+
+    def _ensure(self, destination: Destination) -> BrokerDestination:
+        """Return a destination, made if missing.
+
+        Raises:
+            ResourceAllocationError: the message has made too many; a repeated send finds these and makes further ones.
+        """
+        found = self._map.find(destination)
+        if found is not None:
+            return found
+        self._made += 1
+        self._compared += self._map.comparisons(destination)
+        if self._made > MAX_MADE or (self._made > 1 and self._compared > MAX_COMPARED):
+            raise ResourceAllocationError(
+                f"a message would make {destination} and more destinations before than one message may: "
+                f"send it again, or make the destinations of the configuration before"
+            )
+        return self._destinations.ensure_own(destination)
 
     def _is_wanted(self, home: BrokerDestination, message: Message) -> bool:
         if not isinstance(home, Queue):
@@ -207,12 +232,19 @@ class VirtualDestinations:
     def _add(self, target: Target, message: Message, targets: list[Target]) -> None:
         """Add the destination and its durable subscriptions."""
         home = target.home
-        self._look(home.destination, _load_of(home) + (TOPIC_STEPS if isinstance(home, Topic) else COPY_STEPS))
+        self._look(home.destination, self._load_of(home) + (TOPIC_STEPS if isinstance(home, Topic) else COPY_STEPS))
         if isinstance(home, Topic):
             for durable in home.durables:
                 if durable.wants(message):
                     targets.append(Target(durable.line, target.address, target.via))
         targets.append(target)
+
+    def _load_of(self, home: BrokerDestination) -> int:
+        """Return the steps that the consumers of ``home`` count for.
+
+        Durable subscriptions from the store may be more than there is room for, and still get their messages.
+        """
+        return min(self._map.load_of(home), MAX_FAN_OUT)
 
     def _look(self, destination: Destination, steps: int) -> None:
         """Count the steps of one message on all its routes, including routes that end without a copy."""
@@ -223,14 +255,6 @@ class VirtualDestinations:
                 f"{MAX_FAN_OUT // COPY_STEPS} queues, or handed to more than {MAX_FAN_OUT} consumers: send to fewer at "
                 f"once, and look at the virtual destinations of the configuration"
             )
-
-
-def _load_of(home: BrokerDestination) -> int:
-    """Return the steps that the consumers of ``home`` count for.
-
-    Durable subscriptions from the store may be more than there is room for, and still get their messages.
-    """
-    return min(home.load, MAX_FAN_OUT)
 
 
 def _target(home: BrokerDestination, keeps_address: bool, via: Destination | None) -> Target:

@@ -93,8 +93,11 @@ class DurableSubscription:
         self._values: Final[MessageEvaluationContext] = values
         self._access: Final[AccessControl] = access
         self.weight: Final[int] = COPY_STEPS + selector_steps(terms.selector)  # steps for each message
-        self._parts: Final[list[Destination]] = terms.topic.parts()
-        self.has_pattern: Final[bool] = any(part.is_pattern for part in self._parts)
+        parts = terms.topic.parts()
+        self.names: Final[dict[str, None]] = {part.qualified_name: None for part in parts if not part.is_pattern}
+        self.patterns: Final[list[Destination]] = [part for part in parts if part.is_pattern]
+        self.has_pattern: Final[bool] = len(self.patterns) > 0
+        self.number = 0  # place among all durable subscriptions, the oldest first
 
     def covers(self, topic: Destination) -> bool:
         """Return True if messages to ``topic`` are for this subscription.
@@ -102,12 +105,16 @@ class DurableSubscription:
         The topic is a part of the subscription by name, or matches a pattern and the principal may read the topic. The
         right to a name is checked when the consumer is added.
         """
-        for part in self._parts:
-            if part.matches(topic) and (not part.is_pattern or self._may_read(topic)):
+        return topic.qualified_name in self.names or (self._matches(topic) and self.may_read(topic))
+
+    def _matches(self, topic: Destination) -> bool:
+        for pattern in self.patterns:
+            if pattern.matches(topic):
                 return True
         return False
 
-    def _may_read(self, topic: Destination) -> bool:
+    def may_read(self, topic: Destination) -> bool:
+        """Return True if the principal may read ``topic``."""
         principal = self.principal
         return principal is None or self._access.may_read(principal, topic)
 
@@ -120,7 +127,7 @@ class DurableSubscription:
         for topic in reference.message.destination.parts():
             if self.covers(topic):
                 return True
-            is_theirs = is_theirs or any(part.matches(topic) for part in self._parts)
+            is_theirs = is_theirs or self._matches(topic)
         return not is_theirs
 
     def is_kept_for(self, principal: Principal) -> bool:

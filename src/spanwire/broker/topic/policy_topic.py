@@ -21,7 +21,7 @@ from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.topic_policy import CLIENT_ID_FILTER, DispatchPolicy, TopicPolicy
 from spanwire.broker.topic.client_id_filter import ClientIdFilter
 from spanwire.broker.topic.dispatch_policies import recipients
-from spanwire.broker.topic.pending_eviction import LOOKS_PER_STEP, MAX_LOOKS, NO_LIMIT, Discarding, PendingEviction
+from spanwire.broker.topic.pending_eviction import LOOKS_PER_STEP, MAX_LOOKS, NO_LIMIT, PendingEviction
 from spanwire.broker.topic.subscription_recovery import KeptMessages, RecoveryMemory
 from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import Destination
@@ -34,7 +34,7 @@ ROOM_ROUNDS: Final = 500  # messages discarded at most to make room for one mess
 logger = logging.getLogger(__name__)
 
 
-class PolicyTopic(Topic, Discarding):
+class PolicyTopic(Topic):
     """`Topic` with a `TopicPolicy`. Discarded messages become dead letters if the policy asks for dead letters."""
 
     def __init__(
@@ -127,7 +127,7 @@ class PolicyTopic(Topic, Discarding):
         if self._kept is None or not (self._always_retroactive or subscription.info.retroactive):
             return
         recovery = KeptRecovery(self, subscription, self._kept.line(), self._context)
-        if recovery.work():
+        if recovery.start():
             self._recoveries[subscription] = recovery
             self._context.schedule(recovery)
 
@@ -319,6 +319,15 @@ class KeptRecovery(BrokerDestination):
         """Add a message sent during the recovery, which is held already."""
         self._later.append(reference)
         self._later_bytes += reference.message.size
+
+    def start(self) -> bool:
+        """Do the first slice now, unless the same request did as much before. Return True if there is more to do."""
+        context = self._context
+        if context.first_slices >= RECOVERY_STEPS and self._kept:
+            return True
+        more = self.work()
+        context.first_slices += self._next * self._subscription.weight
+        return more
 
     def work(self) -> bool:
         """Do one slice and return True while there is more to do."""
