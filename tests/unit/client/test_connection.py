@@ -112,7 +112,7 @@ def test_the_brokers_last_words_say_why_the_connection_ended(broker: PlayedBroke
 
 def test_a_refused_one_way_command_is_kept_and_ends_nothing(broker: PlayedBroker) -> None:
     broker.sends(wire.ConnectionError(exception=Throwable("javax.jms.JMSException", "no\nroom\x1b[2J")))
-    assert [str(error) for error in broker.client.errors] == ["no room [2J"]
+    assert [str(error) for error in broker.client.reported.errors] == ["no room [2J"]
     assert broker.client.is_online
 
 

@@ -253,7 +253,7 @@ def test_a_hundred_thousand_answers_to_nothing_leave_nothing_behind(broker: Play
 def test_a_flood_of_reported_errors_is_bounded(broker: PlayedBroker) -> None:
     for number in range(1_000):
         broker.sends(wire.ConnectionError(exception=Throwable("a.B", str(number))))
-    assert len(broker.client.errors) == 100
+    assert len(broker.client.reported.errors) == 100
 
 
 def test_a_broker_that_takes_nothing_gets_no_more_answers_to_its_keep_alives(broker: PlayedBroker) -> None:

@@ -40,7 +40,7 @@ class Connection:
     @property
     def errors(self) -> list[JmsError]:
         """Errors of commands without a response, at most the last 100."""
-        return list(self.shared.core.errors)
+        return list(self.shared.core.reported.errors)
 
     def session(self, acknowledge: AcknowledgeMode = "auto") -> Session:
         """Create a session.

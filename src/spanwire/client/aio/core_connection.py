@@ -9,10 +9,9 @@ from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
 from spanwire.client.aio.keep_alive import KEEP_ALIVES, MAX_WAIT, KeepAliveConnection
-from spanwire.client.aio.preferred_broker import probe_preferred
 from spanwire.client.aio.ready import MessageWaiter, Ready
+from spanwire.client.aio.reconnection import establish, probe_preferred
 from spanwire.client.aio.wire import Wire, WireOwner, open_wire
-from spanwire.client.io.broker_lookup import find_brokers
 from spanwire.client.io.environment import (
     FORKS,
     Machine,
@@ -23,16 +22,9 @@ from spanwire.client.io.environment import (
 )
 from spanwire.client.protocol.connection import ClientConnection
 from spanwire.client.protocol.consumer import ClientConsumer
-from spanwire.client.protocol.failover import Failover
 from spanwire.client.protocol.response_correlator import Request
 from spanwire.client.protocol.session import ClientSession
-from spanwire.model.errors import (
-    AuthenticationError,
-    ConfigurationError,
-    JmsError,
-    ProtocolError,
-    ResourceAllocationError,
-)
+from spanwire.model.errors import ConfigurationError, JmsError, ProtocolError, ResourceAllocationError
 from spanwire.tls.settings import ClientTlsSettings
 
 FLUSH_BYTES: Final = 64 * 1024  # bytes of pending commands; more are written before the turn ends
@@ -360,11 +352,15 @@ class CoreConnection(WireOwner, KeepAliveConnection):
         self._disconnect(self.core.failover.prefer(address))
         self._after_input()
 
+    def start_probe(self) -> None:
+        """Probe preferred brokers in a task."""
+        self._probe_task = self._loop.create_task(probe_preferred(self))
+
     async def open(self) -> None:
         """Connect for the first time."""
         self.core.failover.begin(True, self.machine.now().monotonic)
         try:
-            await self._establish(True)
+            await establish(self, True)
             KEEP_ALIVES.add(self)
         except BaseException:
             self.core.mark_closed()
@@ -375,47 +371,13 @@ class CoreConnection(WireOwner, KeepAliveConnection):
 
     async def _reconnect(self) -> None:
         try:
-            await self._establish(False)
+            await establish(self, False)
         except (JmsError, ConfigurationError) as error:
             self.core.fail(error if isinstance(error, JmsError) else JmsError(str(error)))
         self._reconnecting = None
         self._after_input()
 
-    async def _establish(self, is_startup: bool) -> None:
-        """Try addresses until a broker accepts the login."""
-        failover = self.core.failover
-        while True:
-            if failover.needs_discovery and not await self._discover(failover):
-                continue
-            address = failover.next_address()
-            if address is None:
-                raise failover.exhausted_error()
-            delay = failover.due_at() - self.machine.now().monotonic
-            if delay > 0:
-                await asyncio.sleep(delay)
-            error = await self._connect(address)
-            if error is None:
-                if failover.probe_at() is not None:
-                    self._probe_task = self._loop.create_task(probe_preferred(self))
-                return
-            if is_startup and isinstance(error, AuthenticationError):
-                raise error
-            failover.on_failed(error, self.machine.now().monotonic)
-
-    async def _discover(self, failover: Failover) -> bool:
-        """Look for announced brokers. Returns False if the search failed."""
-        url, group = self.core.url, self.core.url.group
-        delay = failover.due_at() - self.machine.now().monotonic
-        if delay > 0:
-            await asyncio.sleep(delay)
-        try:
-            failover.set_addresses(() if group is None else await asyncio.to_thread(find_brokers, url, group, self.tls))
-        except JmsError as error:
-            failover.on_failed(error, self.machine.now().monotonic)
-            return False
-        return True
-
-    async def _connect(self, address: BrokerAddress) -> JmsError | None:
+    async def connect(self, address: BrokerAddress) -> JmsError | None:
         """Connect to one address and log in. Returns the error, or None."""
         login_result: asyncio.Future[JmsError | None] = self._loop.create_future()
         self._login_result = login_result

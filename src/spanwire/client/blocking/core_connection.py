@@ -14,10 +14,9 @@ from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress
 from spanwire.client.blocking.channel import Channel, EndOfChannel, open_channel
-from spanwire.client.blocking.preferred_broker import start_probe
 from spanwire.client.blocking.ready import Ready
+from spanwire.client.blocking.reconnection import establish
 from spanwire.client.blocking.write_batching import WriteBatching
-from spanwire.client.io.broker_lookup import find_brokers
 from spanwire.client.io.environment import (
     FORKS,
     Machine,
@@ -28,16 +27,9 @@ from spanwire.client.io.environment import (
 )
 from spanwire.client.protocol.connection import ClientConnection
 from spanwire.client.protocol.consumer import ClientConsumer
-from spanwire.client.protocol.failover import Failover
 from spanwire.client.protocol.response_correlator import MESSAGE, Request
 from spanwire.client.protocol.session import ClientSession
-from spanwire.model.errors import (
-    AuthenticationError,
-    ConfigurationError,
-    JmsError,
-    ProtocolError,
-    ResourceAllocationError,
-)
+from spanwire.model.errors import ConfigurationError, JmsError, ProtocolError, ResourceAllocationError
 from spanwire.tls.settings import ClientTlsSettings
 
 FLUSH_BYTES: Final = 64 * 1024  # bytes of pending commands; more are written at once
@@ -64,7 +56,7 @@ class CoreConnection:
         self._channel: Channel | None = None
         self.unsent = bytearray()
         self._is_driven = False
-        self._is_over = False
+        self.is_over = False
         self._is_establishing = False
         self._login_error: JmsError | None = None
         self._last_read = 0.0
@@ -346,31 +338,11 @@ class CoreConnection:
         with self.lock:
             self.core.failover.begin(True, self.machine.now().monotonic)
             try:
-                self._establish(True)
+                establish(self, True)
             except BaseException:
                 self._end()
                 raise
         threading.Thread(target=self._run_keeper, name="spanwire-client-keeper", daemon=True).start()
-
-    def _establish(self, is_startup: bool) -> None:
-        """Try addresses until a broker accepts the login."""
-        failover = self.core.failover
-        while not self._is_over:
-            if failover.needs_discovery and not self._discover(failover):
-                continue
-            address = failover.next_address()
-            if address is None:
-                raise failover.exhausted_error()
-            while (delay := failover.due_at() - self.machine.now().monotonic) > 0 and not self._is_over:
-                self._keeper_due.wait(delay)
-            error = self._connect(address)
-            if error is None:
-                if failover.probe_at() is not None:
-                    start_probe(self)
-                return
-            if is_startup and isinstance(error, AuthenticationError):
-                raise error
-            failover.on_failed(error, self.machine.now().monotonic)
 
     def prefer(self, address: BrokerAddress) -> None:
         """Leave the broker for a preferred broker that accepts connections again."""
@@ -380,31 +352,16 @@ class CoreConnection:
         """Release the lock for some time, or until the state of the connection changes."""
         self._changed.wait(seconds)
 
+    def pause_until(self, due: float) -> None:
+        """Release the lock until ``due`` in monotonic seconds, or until the connection is closed."""
+        while (delay := due - self.machine.now().monotonic) > 0 and not self.is_over:
+            self._keeper_due.wait(delay)
+
     def is_current(self, epoch: int) -> bool:
         """Return True while the connection still uses the link of ``epoch``."""
-        return not self._is_over and self.core.is_online and self.core.correlator.epoch == epoch
+        return not self.is_over and self.core.is_online and self.core.correlator.epoch == epoch
 
-    def _discover(self, failover: Failover) -> bool:
-        """Look for announced brokers. Returns False if the search failed."""
-        url, group = self.core.url, self.core.url.group
-        while (delay := failover.due_at() - self.machine.now().monotonic) > 0 and not self._is_over:
-            self._keeper_due.wait(delay)
-        self.lock.release()
-        addresses: tuple[BrokerAddress, ...] = ()
-        failure: JmsError | None = None
-        try:
-            addresses = () if group is None else find_brokers(url, group, self.tls)
-        except JmsError as error:
-            failure = error
-        finally:
-            self.lock.acquire()
-        if failure is not None:
-            failover.on_failed(failure, self.machine.now().monotonic)
-            return False
-        failover.set_addresses(addresses)
-        return True
-
-    def _connect(self, address: BrokerAddress) -> JmsError | None:
+    def connect(self, address: BrokerAddress) -> JmsError | None:
         """Connect to one address and log in. Returns the error, or None."""
         timeout = self.core.login_timeout(address)
         end = self.machine.now().monotonic + timeout
@@ -420,7 +377,7 @@ class CoreConnection:
             self.lock.acquire()
         if channel is None:
             return failure
-        if self._is_over:
+        if self.is_over:
             channel.close()
             return JmsError("the connection is closed")
         self._channel = channel
@@ -437,12 +394,12 @@ class CoreConnection:
 
     def _run_keeper(self) -> None:
         with self.lock:
-            while not self._is_over and self.core.failure is None:
+            while not self.is_over and self.core.failure is None:
                 if self._channel is None:
                     self._reconnect()
                     continue
                 self._keeper_due.wait(self._idle_time())
-                if self._is_over or self._channel is None:
+                if self.is_over or self._channel is None:
                     continue
                 now = self.machine.now().monotonic
                 self.write_batch(now)
@@ -481,7 +438,7 @@ class CoreConnection:
 
     def _reconnect(self) -> None:
         try:
-            self._establish(False)
+            establish(self, False)
         except (JmsError, ConfigurationError) as error:
             self.core.fail(error if isinstance(error, JmsError) else JmsError(str(error)))
         self.core.take_completed()
@@ -495,7 +452,7 @@ class CoreConnection:
         """
         check_process(self.process)
         with self.lock:
-            if self._is_over:
+            if self.is_over:
                 return
             try:
                 request = self.core.request_removal()
@@ -509,7 +466,7 @@ class CoreConnection:
                 self._end()
 
     def _end(self) -> None:
-        self._is_over = True
+        self.is_over = True
         self.core.mark_closed()
         if self._channel is not None:
             self._channel.close()

@@ -21,31 +21,28 @@ and messages for an unknown consumer are dropped.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from enum import Enum
 from typing import Final
 
 from spanwire.client.addressing.address import BrokerAddress, BrokerUrl
 from spanwire.client.addressing.options import ClientSettings
 from spanwire.client.protocol.consumer import ClientConsumer
-from spanwire.client.protocol.error_mapping import branch_refusal, one_line, refusal
+from spanwire.client.protocol.error_mapping import ReportedErrors, branch_refusal, one_line, refusal
 from spanwire.client.protocol.failover import Failover
 from spanwire.client.protocol.link import Link, LinkReceiver
 from spanwire.client.protocol.removed_temporaries import TemporaryWatch
 from spanwire.client.protocol.response_correlator import COMMIT, XA, Request, ResponseCorrelator
 from spanwire.client.protocol.session import ClientSession, mode_of
-from spanwire.client.protocol.state_tracker import replay, settle_interrupted, temporary_info
+from spanwire.client.protocol.state_tracker import ConsumerReplays, settle_interrupted, temporary_info
 from spanwire.model.acks import LAST_DELIVERED_UNSET
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
 from spanwire.model.errors import IllegalStateError, JmsError
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from spanwire.protocols.openwire.codec.codec import FrameEncoder
-from spanwire.protocols.openwire.codec.schema import DataStructure, Throwable
+from spanwire.protocols.openwire.codec.schema import DataStructure
 from spanwire.protocols.openwire.codec.wire_format import WireFormat
 
-MAX_LOGGED_ERRORS: Final = 10  # errors of one connection; a broker must not fill the log
-MAX_REPORTED_ERRORS: Final = 100  # errors of one-way commands; older errors are dropped
 REMOVE_DESTINATION: Final = 1
 
 logger = logging.getLogger(__name__)
@@ -83,16 +80,14 @@ class ClientConnection(LinkReceiver):
         self.state = State.OFFLINE
         self.broker_name: str | None = None
         self.is_congested = False  # set by the shell while the socket is full: keep-alives get no response
-        self.errors: Final[deque[JmsError]] = deque(maxlen=MAX_REPORTED_ERRORS)
+        self.reported: Final[ReportedErrors] = ReportedErrors()
         self.temporary: Final[dict[str, Destination]] = {}
         self.sessions: Final[dict[int, ClientSession]] = {}
         self._consumers: Final[dict[int, ClientConsumer]] = {}
-        self._replays: list[tuple[ClientConsumer, Request]] = []
+        self._replays: Final[ConsumerReplays] = ConsumerReplays(self.correlator)
         self._login: Request | None = None
         self._was_online = False
         self._reason_to_move: JmsError | None = None
-        self._last_error: JmsError | None = None
-        self._logged = 0
         self._last_session = 0
         self._last_producer = 0
         self._last_consumer = 0
@@ -119,7 +114,7 @@ class ClientConnection(LinkReceiver):
     def on_connected(self, address: BrokerAddress, now: Time) -> None:
         """Start the handshake over a new socket to ``address``."""
         self._now = now
-        self._last_error = None
+        self.reported.last = None
         self._reason_to_move = None
         self.correlator.link = Link(address.settings.wire_format, self, now.monotonic)
         self.state = State.NEGOTIATING
@@ -203,7 +198,8 @@ class ClientConnection(LinkReceiver):
         self.correlator.link = None
         self.correlator.is_online = False
         self.state = State.OFFLINE
-        self._forget_replays()
+        self._replays.forget()
+        self._login = None
         if not self._was_online:
             return True
         if was_online:
@@ -239,11 +235,9 @@ class ClientConnection(LinkReceiver):
 
     def link_error(self, reason: str) -> JmsError:
         """Return the error of an ended link, with the last error that the broker reported if there was one."""
-        last_words = self._last_error
-        where = self.failover.address.url
-        if last_words is not None:
-            return JmsError(f"the connection to {where} ended: {last_words}")
-        return JmsError(f"the connection to {where} ended: {reason}")
+        last_error = self.reported.last
+        cause = reason if last_error is None else str(last_error)
+        return JmsError(f"the connection to {self.failover.address.url} ended: {cause}")
 
     def fail(self, error: JmsError) -> None:
         """Close the connection: all requests and consumers get ``error``."""
@@ -399,7 +393,7 @@ class ClientConnection(LinkReceiver):
             if command.response_required and link is not None and not self.is_congested:
                 link.send(wire.KeepAliveInfo())
         elif isinstance(command, wire.ConnectionError):
-            self._report(command.exception)
+            self.reported.add(refusal(command.exception), self.failover.address.url)
         elif isinstance(command, wire.ProducerAck):
             self._on_producer_ack(command.producer_id)
         elif isinstance(command, wire.ConsumerControl):
@@ -446,8 +440,8 @@ class ClientConnection(LinkReceiver):
             if session is not None:
                 session.transaction.on_refused(request.number)
         self.correlator.complete(request, error)
-        if self._replays:
-            self._on_replay_response(request)
+        if self._replays.pending:
+            self._replays.on_response(request)
 
     def _on_branch_response(self, request: Request, response: wire.Response, error: JmsError | None) -> None:
         if isinstance(response, wire.IntegerResponse):
@@ -463,8 +457,8 @@ class ClientConnection(LinkReceiver):
         link = self.correlator.link
         assert link is not None
         if isinstance(response, wire.ExceptionResponse):
-            self._last_error = refusal(response.exception, logging_in=True)
-            raise self._last_error
+            self.reported.last = refusal(response.exception, logging_in=True)
+            raise self.reported.last
         link.authenticated()
         self.state = State.ONLINE
         self.correlator.is_online = True
@@ -474,37 +468,11 @@ class ClientConnection(LinkReceiver):
                 self._watch = TemporaryWatch(self.correlator, self.connection_id, self.next_consumer())
             self.correlator.deleted.clear()
             link.send(self._watch.announcement())
-        sessions = list(self.sessions.values())
-        self._replays = replay(self.correlator, self.connection_id, list(self.temporary.values()), sessions)
+        self._replays.begin(self.connection_id, list(self.temporary.values()), list(self.sessions.values()))
         self.failover.on_connected(self._now.monotonic)
         self._was_online = True
         if self._reason_to_move is not None:
             raise self._reason_to_move
-
-    def _on_replay_response(self, request: Request) -> None:
-        for pair in self._replays:
-            if pair[1] is request:
-                self._replays.remove(pair)
-                if request.error is not None:
-                    pair[0].fail(request.error)
-                elif pair[0].prefetch == 0:
-                    pair[0].wake()  # a waiting receive repeats its MessagePull
-                return
-
-    def _forget_replays(self) -> None:
-        for _, request in self._replays:
-            self.correlator.complete(request, None)
-        self._replays = []
-        self._login = None
-
-    def _report(self, thrown: Throwable | None) -> None:
-        """Keep and log an error that belongs to no request, or announces the end of the connection."""
-        error = refusal(thrown)
-        self._last_error = error
-        self.errors.append(error)
-        self._logged += 1
-        if self._logged <= MAX_LOGGED_ERRORS:
-            logger.warning("the broker at %s reports: %s", self.failover.address.url, error)
 
 
 def prefixed(generated_id: str, prefix: str | None) -> str:

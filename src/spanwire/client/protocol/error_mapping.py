@@ -1,10 +1,12 @@
-"""Maps exceptions that a broker reports to errors of the client.
+"""Maps exceptions that a broker reports to errors of the client, and keeps those that answer no request.
 
 A class name is only compared and shown; it never chooses code to run (CVE-2023-46604).
 """
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from typing import Final
 
 from spanwire.model.errors import (
@@ -28,6 +30,30 @@ SECURITY_NAMES: Final = ("SecurityException", "JMSSecurityException")
 PLAIN_NAMES: Final = ("", "JMSException", "Exception")  # not shown before the message
 MAX_TEXT: Final = 1024  # characters of a broker's text in an error of the client
 MAX_CAUSES: Final = 8  # causes of an exception that are read; a peer's chain may be endless
+MAX_LOGGED_ERRORS: Final = 10  # errors of one connection; a broker must not fill the log
+MAX_REPORTED_ERRORS: Final = 100  # errors of one-way commands; older errors are dropped
+
+logger = logging.getLogger(__name__)
+
+
+class ReportedErrors:
+    """Errors of a connection that belong to no request, or announce the end of the connection.
+
+    ``last`` is the last error of the current link, a refused login included.
+    """
+
+    def __init__(self) -> None:
+        self.errors: Final[deque[JmsError]] = deque(maxlen=MAX_REPORTED_ERRORS)
+        self.last: JmsError | None = None
+        self._logged = 0
+
+    def add(self, error: JmsError, url: str) -> None:
+        """Keep and log an error that the broker at ``url`` has reported."""
+        self.last = error
+        self.errors.append(error)
+        self._logged += 1
+        if self._logged <= MAX_LOGGED_ERRORS:
+            logger.warning("the broker at %s reports: %s", url, error)
 
 
 def refusal(thrown: Throwable | None, logging_in: bool = False) -> JmsError:

@@ -24,6 +24,35 @@ from spanwire.protocols.openwire.messages.identities import wire_destination
 ADD: Final = 0
 
 
+class ConsumerReplays:
+    """Repeats the state to a broker, and notes its answers about the consumers."""
+
+    def __init__(self, correlator: ResponseCorrelator) -> None:
+        self.pending: list[tuple[ClientConsumer, Request]] = []
+        self._correlator: Final[ResponseCorrelator] = correlator
+
+    def begin(self, connection_id: str, temporary: list[Destination], sessions: list[ClientSession]) -> None:
+        """Repeat all state over the new link."""
+        self.pending = replay(self._correlator, connection_id, temporary, sessions)
+
+    def on_response(self, request: Request) -> None:
+        """Fail the consumer that the broker refuses; a waiting receive of the others repeats its MessagePull."""
+        for pair in self.pending:
+            if pair[1] is request:
+                self.pending.remove(pair)
+                if request.error is not None:
+                    pair[0].fail(request.error)
+                elif pair[0].prefetch == 0:
+                    pair[0].wake()
+                return
+
+    def forget(self) -> None:
+        """Complete the pending requests, because the link has ended."""
+        for _, request in self.pending:
+            self._correlator.complete(request, None)
+        self.pending = []
+
+
 def settle_interrupted(correlator: ResponseCorrelator, sessions: list[ClientSession]) -> None:
     """Complete the requests that cannot be repeated after a lost link, and keep the others."""
     survivors: set[int] = set()
