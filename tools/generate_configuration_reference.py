@@ -102,7 +102,8 @@ activemq.xml](../guides/configuration/take-over-activemq-xml.md) explains the re
 | no effect | accepted, with a warning unless it asks for what holds anyway |
 | later | an obstacle until the feature that is named is there |
 
-Obstacles marked *guards* have to do with access. `--skip-unsupported` passes all others.
+Obstacles marked *guards* have to do with access. `--skip-unsupported` passes all others. A second table has the values
+and defaults of attributes.
 """
 
 
@@ -135,7 +136,21 @@ def section(name: str, table: Words) -> str:
     lines = [f"## {name}", "", f"TOML: `{snake_case(name)}`", "", "| words | status |", "|---|---|"]
     for told, found in sorted(rows.items(), key=order):
         lines.append(f"| {', '.join(sorted(found, key=str.lower))} | {told} |")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", *attributes(table)])
+
+
+def attributes(table: Words) -> list[str]:
+    """Value and default of each attribute that sets a field."""
+    rows = [(row.name, row.kind.shown, rows.default_of(row)) for rows in table.tables for row in rows.rows]
+    if not rows:
+        return []
+    lines = ["| attribute | TOML | value | default |", "|---|---|---|---|"]
+    rows.sort(key=lambda row: row[0].lower())
+    return [
+        *lines,
+        *(f"| `{name}` | `{snake_case(name)}` | {value} | {default} |" for name, value, default in rows),
+        "",
+    ]
 
 
 def order(row: tuple[str, list[str]]) -> tuple[int, str]:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
+from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.scheduler.schedule import DEFAULT_MAX_REPEAT, MAX_REPEAT, SchedulerSettings
 from spanwire.documents.element import Attribute, Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.network.connector.link import NetworkConnectorSettings
 from spanwire.service.config.interpretation.announcements import announcement
-from spanwire.service.config.interpretation.inactive_destinations import upkeep
 from spanwire.service.config.interpretation.network import NetworkInterpreter
 from spanwire.service.config.interpretation.persistence import PersistenceInterpreter
 from spanwire.service.config.interpretation.plugins import PluginInterpreter
@@ -31,6 +30,7 @@ from spanwire.service.config.readers.properties import UnknownPlaceholderError, 
 from spanwire.service.config.security.security import SecurityInterpreter
 from spanwire.service.config.security.tls import Stores, read_stores
 from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables import broker_attributes
 from spanwire.service.config.tables.handling import LATER, NO_EFFECT, ONLY, Rule, Words
 from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import MAX_CLASS, Findings
@@ -38,10 +38,8 @@ from spanwire.service.config.values.values import Settings
 from spanwire.service.machine.local_zone import LocalZone
 from spanwire.transports.base import ConnectorSettings
 
-MAX_UNCOMMITTED_COUNT: Final = 10_000_000  # highest maxUncommittedCount; memoryUsage is reached before
 MAX_BROKER_NAME: Final = 255  # characters; the name is part of directory names
 LOGIN_CONFIG: Final = "java.security.auth.login.config"  # the Java property that names the JAAS configuration
-MAX_PER_CONNECTION: Final = 100_000  # highest configurable number of consumers or producers
 CONTEXT_HOOKS: Final = frozenset(
     {"org.apache.activemq.hooks.SpringContextHook", "org.apache.activemq.hooks.osgi.SpringOsgiContextHook"}
 )
@@ -80,24 +78,17 @@ class Interpreter:
         usage = UsageInterpreter(self.findings, self.inner, self.variables.environment).usage(broker)
         return BrokerConfiguration(
             broker_name=self._broker_name(broker),
-            broker_id=settings.text("brokerId") or None,
             data_directory=None if data_directory is None else self._directory(broker, "dataDirectory"),
-            advisory_support=settings.flag("advisorySupport", True),
-            anonymous_producer_advisories=settings.flag("anonymousProducerAdvisorySupport", False),
-            delete_all_messages_on_startup=settings.flag("deleteAllMessagesOnStartup", False),
-            temporary_by_send=settings.flag("allowTempAutoCreationOnSend", False),
-            start=settings.flag("start", True),
             connectors=self._connectors(broker, stores),
             network_connectors=self._network_connectors(broker, stores),
             persistence=PersistenceInterpreter(self.findings, self.inner, self._directory).persistence(
                 broker, settings.flag("persistent", True), usage.store.limit_bytes
             ),
             usage=usage,
-            max_uncommitted=settings.number("maxUncommittedCount", 0, 0, MAX_UNCOMMITTED_COUNT) or MAX_UNCOMMITTED,
             destinations=self._destinations(broker),
             virtual=VirtualInterpreter(self.findings, self.inner).virtual(broker),
             scheduler=_scheduler(settings),
-            upkeep=upkeep(settings),
+            upkeep=UpkeepSettings(**broker_attributes.UPKEEP.values(settings)),
             policies=PolicyInterpreter(self.findings, self.inner).policies(broker),
             plugins=PluginInterpreter(self.findings, self.inner).plugins(broker, plugins),
             runtime=PluginInterpreter(self.findings, self.inner).runtime(plugins),
@@ -106,6 +97,7 @@ class Interpreter:
             source=self.findings.source,
             warnings=self.findings.warnings,
             skipped=self.findings.skipped,
+            **broker_attributes.BROKER.values(settings),
         )
 
     def _stores(self, contexts: list[Element]) -> Stores:
@@ -283,21 +275,11 @@ class Interpreter:
 
     def _quotas(self, connector: Element, settings: ConnectorSettings) -> ConnectorSettings:
         """Return the settings with limits and options per connection; 0 does not disable a limit."""
-        values = Settings(connector, self.findings)
+        values = broker_attributes.TRANSPORT_CONNECTOR.values(Settings(connector, self.findings))
         return replace(
             settings,
-            max_consumers=values.number(
-                "maximumConsumersAllowedPerConnection", settings.max_consumers, 1, MAX_PER_CONNECTION
-            ),
-            max_producers=values.number(
-                "maximumProducersAllowedPerConnection", settings.max_producers, 1, MAX_PER_CONNECTION
-            ),
-            audit_makers=values.flag("auditNetworkProducers", settings.audit_makers),
-            steals_links=values.flag("allowLinkStealing", settings.steals_links),
-            updates_clients=values.flag("updateClusterClients", False),
-            rebalances_clients=values.flag("rebalanceClusterClients", False),
-            updates_on_remove=values.flag("updateClusterClientsOnRemove", False),
             cluster_filter=self._patterns(connector, "updateClusterFilter"),
+            **values,
         )
 
     def _patterns(self, element: Element, name: str) -> tuple[str, ...]:

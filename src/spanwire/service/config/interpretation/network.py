@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spanwire.broker.dispatch.subscription import MAX_PREFETCH
 from spanwire.discovery.addresses.composite import MAX_DEPTH, parse_composite
 from spanwire.discovery.addresses.reconnect import OPTIONS as RECONNECT_OPTIONS
 from spanwire.discovery.addresses.reconnect import ReconnectSettings
@@ -17,17 +16,17 @@ from spanwire.discovery.groups.sightings import FAILED_SIGHTING
 from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import ConfigurationError
-from spanwire.model.routing import DEFAULT_PRIORITY_BASE, MAX_PATH, MIN_CONSUMER_PRIORITY
 from spanwire.model.secret import Secret
 from spanwire.network.connector.link import DiscoverySettings, NetworkConnectorSettings, RemoteAddress
-from spanwire.network.demand.bridge_settings import DEFAULT_NAME, DEFAULT_PREFETCH, DEFAULT_TTL, BridgeSettings
+from spanwire.network.demand.bridge_settings import DEFAULT_NAME, BridgeSettings
 from spanwire.service.config.interpretation.connector_uri import take_settings
 from spanwire.service.config.interpretation.failover_options import FailoverOptions
 from spanwire.service.config.interpretation.remote_options import RemoteOptions
 from spanwire.service.config.interpretation.uri import LATER_SCHEMES, is_tls, parse_uri, redacted
 from spanwire.service.config.security.tls import Stores
 from spanwire.service.config.tables.attribute_table import SSL_CONTEXT
-from spanwire.service.config.tables.handling import NO_EFFECT, YES, Rule, Words, all_of, later
+from spanwire.service.config.tables.broker_attributes import NETWORK_CONNECTOR
+from spanwire.service.config.tables.handling import NO_EFFECT, YES, Rule, Words, all_of, honoured, later
 from spanwire.service.config.values.decryption import Decryption
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import NUMBER, Settings, as_flag
@@ -52,15 +51,8 @@ JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
 OWN_BRIDGES: Final = "custom bridges; Spanwire runs no Java classes"
 CONNECTOR: Final = Words(
     settings={
-        **dict.fromkeys(
-            "name uri networkTTL messageTTL consumerTTL conduitSubscriptions decreaseNetworkConsumerPriority "
-            "consumerPriorityBase prefetchSize alwaysSyncSend bridgeTempDestinations userName password remoteUserName "
-            "remotePassword suppressDuplicateQueueSubscriptions suppressDuplicateTopicSubscriptions staticBridge "
-            "destinationFilter dynamicOnly conduitNetworkQueueSubscriptions clientIdToken duplex "
-            "syncDurableSubs checkDuplicateMessagesOnDuplex useVirtualDestSubs sendLoginToDiscovered autoStart "
-            "advisoryForFailedForward useCompression".split(),
-            YES,
-        ),
+        **honoured(NETWORK_CONNECTOR),
+        **all_of(YES, "uri password remotePassword sendLoginToDiscovered autoStart"),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "dispatchAsync": Rule(NO_EFFECT, ("true", "false"), "dispatch never waits for a socket"),
         "advisoryPrefetchSize": ADVISED,
@@ -85,6 +77,7 @@ CONNECTOR: Final = Words(
         **all_of(later("links by other words", "write uri, remove it"), "discoveryAgent discoveryURI localUri"),
         **all_of(later(OWN_BRIDGES), "bridgeFactory connectionFilter"),
     },
+    tables=(NETWORK_CONNECTOR,),
 )
 CONNECTORS: Final = Words(
     {},
@@ -271,38 +264,14 @@ class NetworkInterpreter:
     def _bridge(self, element: Element) -> BridgeSettings:
         settings = Settings(element, self.findings)
         forced: list[Destination] = []
-        ttl = settings.clamped("networkTTL", DEFAULT_TTL, -1, MAX_PATH)
         return BridgeSettings(
-            name=settings.text("name") or DEFAULT_NAME,
-            message_ttl=settings.clamped("messageTTL", ttl, -1, MAX_PATH),
-            consumer_ttl=settings.clamped("consumerTTL", ttl, -1, MAX_PATH),
-            conduit=settings.flag("conduitSubscriptions", True),
-            decrease_priority=settings.flag("decreaseNetworkConsumerPriority", True),
-            priority_base=settings.number("consumerPriorityBase", DEFAULT_PRIORITY_BASE, MIN_CONSUMER_PRIORITY, 127),
-            prefetch_size=settings.clamped("prefetchSize", DEFAULT_PREFETCH, 1, MAX_PREFETCH),
-            always_sync_send=settings.flag("alwaysSyncSend", True),
-            bridge_temporary=settings.flag("bridgeTempDestinations", True),
-            user_name=settings.text("userName") or None,
             password=self._secret(element, "password"),
-            remote_user_name=settings.text("remoteUserName") or None,
             remote_password=self._secret(element, "remotePassword"),
             excluded=self._destinations(element, "excludedDestinations"),
             included=self._destinations(element, "dynamicallyIncludedDestinations", forced),
             static=self._destinations(element, "staticallyIncludedDestinations"),
             forced_durable=tuple(forced),
-            static_bridge=settings.flag("staticBridge", False),
-            advisory_filter=settings.text("destinationFilter") or None,
-            conduit_network_queues=settings.flag("conduitNetworkQueueSubscriptions", False),
-            suppress_queue_duplicates=settings.flag("suppressDuplicateQueueSubscriptions", False),
-            suppress_topic_duplicates=settings.flag("suppressDuplicateTopicSubscriptions", True),
-            dynamic_only=settings.flag("dynamicOnly", False),
-            virtual_demand=settings.flag("useVirtualDestSubs", False),
-            sync_durable=settings.flag("syncDurableSubs", False),
-            duplex=settings.flag("duplex", False),
-            check_duplicates=settings.flag("checkDuplicateMessagesOnDuplex", False),
-            tells_failures=settings.flag("advisoryForFailedForward", False),
-            compresses=settings.flag("useCompression", False),
-            client_id_token=settings.text("clientIdToken") or "_",
+            **NETWORK_CONNECTOR.values(settings),
         )
 
     def _secret(self, element: Element, name: str) -> Secret | None:

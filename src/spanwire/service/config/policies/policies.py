@@ -5,28 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spanwire.broker.dispatch.subscription import MAX_PREFETCH
 from spanwire.broker.policy.dead_letter_strategy import DEFAULT_DEAD_LETTER_QUEUE, DeadLetterStrategy, IndividualNames
-from spanwire.broker.policy.policy_entry import (
-    DEFAULT_CURSOR_MARK,
-    DEFAULT_EXPIRE_PERIOD_MS,
-    DEFAULT_INACTIVE_MS,
-    DEFAULT_STORE_MARK,
-    DEFAULT_WARNING_INTERVAL_MS,
-    AdvisoryPolicy,
-    PolicyEntry,
-)
+from spanwire.broker.policy.policy_entry import AdvisoryPolicy, BridgePolicy, PolicyEntry, QueuePolicy
 from spanwire.broker.reserved_destinations import is_control
-from spanwire.broker.scheduler.schedule import MAX_DELAY_MS
 from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
-from spanwire.service.config.policies.bridge_policies import bridge_policy
-from spanwire.service.config.policies.queue_policies import queue_policy
 from spanwire.service.config.policies.topic_policies import TopicPolicyInterpreter
 from spanwire.service.config.security.security import Inner
 from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables import policy_attributes as attributes
 from spanwire.service.config.values.diagnostics import Findings
-from spanwire.service.config.values.values import MAX_LONG, Settings
+from spanwire.service.config.values.values import Settings
 
 MAX_INT: Final = 2**31 - 1  # a Java int, like most numbers there
 MAX_DAY_MS: Final = 24 * 3600 * 1000
@@ -74,42 +63,17 @@ class PolicyInterpreter:
     def _entry(self, element: Element, destination: Destination) -> PolicyEntry:
         settings = Settings(element, self.findings)
         topics = TopicPolicyInterpreter(self.findings, self.inner)
-        attributes = element.attributes
         return PolicyEntry(
             destination,
-            memory_limit_bytes=settings.size("memoryLimit", 0),
-            queue_prefetch=settings.clamped("queuePrefetch", -1, 0, MAX_PREFETCH),
-            topic_prefetch=settings.clamped("topicPrefetch", -1, 0, MAX_PREFETCH + 1),
-            prefetch_extension=settings.flag("usePrefetchExtension", True),
-            queue_browser_prefetch=settings.clamped("queueBrowserPrefetch", -1, 0, MAX_PREFETCH),
-            expire_messages_period_ms=settings.number("expireMessagesPeriod", DEFAULT_EXPIRE_PERIOD_MS, 0, MAX_DAY_MS),
             dead_letter=self._dead_letter_strategy(element),
-            producer_flow_control=settings.flag("producerFlowControl", True),
-            send_fail_if_no_space=settings.flag("sendFailIfNoSpace", False)
-            if "sendFailIfNoSpace" in attributes
-            else None,
-            send_fail_after_ms=settings.number("sendFailIfNoSpaceAfterTimeout", -1, -1, MAX_INT),
-            blocked_producer_warning_interval_ms=settings.number(
-                "blockedProducerWarningInterval", DEFAULT_WARNING_INTERVAL_MS, -1, MAX_INT
+            queue=QueuePolicy(
+                bridges=bridge_policy(element, self.inner, self.findings), **attributes.QUEUE.values(settings)
             ),
-            cursor_memory_high_water_mark=settings.number("cursorMemoryHighWaterMark", DEFAULT_CURSOR_MARK, 1, 100),
-            store_usage_high_water_mark=settings.number("storeUsageHighWaterMark", DEFAULT_STORE_MARK, 1, 100),
-            queue=replace(
-                queue_policy(settings, self.findings), bridges=bridge_policy(element, self.inner, self.findings)
-            ),
-            advisories=_advisories(settings),
+            advisories=AdvisoryPolicy(**attributes.ADVISORIES.values(settings)),
             topic=topics.topic_policy(element),
             slow_consumers=topics.slow_consumers(element),
-            max_destinations=settings.number("maxDestinations", -1, -1, MAX_INT),
-            gc_inactive=settings.flag("gcInactiveDestinations", False),
-            inactive_timeout_ms=self._inactive_timeout(settings),
-            gc_with_network_consumers=settings.flag("gcWithNetworkConsumers", False),
+            **attributes.ENTRY.values(settings),
         )
-
-    def _inactive_timeout(self, settings: Settings) -> int:
-        """Return the timeout; Classic accepts a misspelt attribute name as well."""
-        misspelt = settings.number("inactiveTimoutBeforeGC", DEFAULT_INACTIVE_MS, 1, MAX_LONG)
-        return settings.number("inactiveTimeoutBeforeGC", misspelt, 1, MAX_LONG)
 
     def _dead_letter_strategy(self, entry: Element) -> DeadLetterStrategy:
         dead_letters = DeadLetterStrategy()
@@ -118,17 +82,12 @@ class PolicyInterpreter:
                 settings = Settings(shared, self.findings)
                 dead_letters = DeadLetterStrategy(
                     self._dead_letter_queue(shared),
-                    process_expired=settings.flag("processExpired", True),
-                    process_non_persistent=settings.flag("processNonPersistent", False),
-                    expiration_ms=settings.number("expiration", 0, 0, MAX_DELAY_MS),
+                    **attributes.DEAD_LETTERS.values(settings),
                 )
             for individual in self.inner(strategy, "individualDeadLetterStrategy", words.INDIVIDUAL_DEAD_LETTERS):
                 settings = Settings(individual, self.findings)
                 dead_letters = DeadLetterStrategy(
-                    process_expired=settings.flag("processExpired", True),
-                    process_non_persistent=settings.flag("processNonPersistent", False),
-                    individual=self._individual_names(individual),
-                    expiration_ms=settings.number("expiration", 0, 0, MAX_DELAY_MS),
+                    individual=self._individual_names(individual), **attributes.DEAD_LETTERS.values(settings)
                 )
             if self.inner(strategy, "discarding", words.DISCARDING_LETTERS):
                 dead_letters = DeadLetterStrategy(discards=True)
@@ -142,9 +101,7 @@ class PolicyInterpreter:
             self._part(element, "topicPrefix", default.topic_prefix),
             self._part(element, "queueSuffix", default.queue_suffix),
             self._part(element, "topicSuffix", default.topic_suffix),
-            settings.flag("useQueueForQueueMessages", True),
-            settings.flag("useQueueForTopicMessages", True),
-            settings.flag("destinationPerDurableSubscriber", False),
+            **attributes.INDIVIDUAL_NAMES.values(settings),
         )
         if not (names.queue_prefix + names.queue_suffix and names.topic_prefix + names.topic_suffix):
             line = element.line
@@ -173,15 +130,11 @@ class PolicyInterpreter:
         return DEFAULT_DEAD_LETTER_QUEUE if named is None else named.name
 
 
-def _advisories(settings: Settings) -> AdvisoryPolicy:
-    return AdvisoryPolicy(
-        delivered=settings.flag("advisoryForDelivery", False),
-        dispatched=settings.flag("advisoryForDispatched", False),
-        consumed=settings.flag("advisoryForConsumed", False),
-        discarded=settings.flag("advisoryForDiscardingMessages", False),
-        slow_consumers=settings.flag("advisoryForSlowConsumers", False),
-        fast_producers=settings.flag("advisoryForFastProducers", False),
-        full=settings.flag("advisoryWhenFull", False),
-        no_consumers=settings.flag("sendAdvisoryIfNoConsumers", False),
-        whole_messages=settings.flag("includeBodyForAdvisory", False),
-    )
+def bridge_policy(entry: Element, inner: Inner, findings: Findings) -> BridgePolicy | None:
+    """Return the last ``conditionalNetworkBridgeFilterFactory`` of an entry; None if missing or without effect."""
+    policy: BridgePolicy | None = None
+    for factory in inner(entry, "networkBridgeFilterFactory", words.BRIDGE_FILTERS):
+        inner(factory, "defaultNetworkBridgeFilterFactory", words.WITHOUT_SETTINGS)  # the default behaviour
+        for element in inner(factory, "conditionalNetworkBridgeFilterFactory", words.CONDITIONAL_BRIDGE_FILTER):
+            policy = BridgePolicy(**attributes.BRIDGES.values(Settings(element, findings)))
+    return None if policy is None or not (policy.replays or policy.rate_limit) else policy

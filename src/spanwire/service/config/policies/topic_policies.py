@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from spanwire.broker.dispatch.subscription import MAX_PREFETCH
 from spanwire.broker.policy.policy_entry import DEFAULT_SLOW_MS, SlowConsumerPolicy
 from spanwire.broker.policy.topic_policy import (
     CLIENT_ID_FILTER,
@@ -36,6 +35,7 @@ from spanwire.broker.policy.topic_policy import (
 from spanwire.documents.element import Element
 from spanwire.service.config.security.security import Inner
 from spanwire.service.config.tables import attribute_table as words
+from spanwire.service.config.tables import policy_attributes as attributes
 from spanwire.service.config.tables.handling import Words
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings, as_flag
@@ -74,24 +74,20 @@ class TopicPolicyInterpreter:
     def topic_policy(self, entry: Element) -> TopicPolicy:
         """Return the topic settings of an entry; warn about topic settings in an entry for queues."""
         settings = Settings(entry, self.findings)
-        durable_prefetch = settings.clamped("durableTopicPrefetch", -1, 0, MAX_PREFETCH)
-        always_retroactive = settings.flag("alwaysRetroactive", False)
-        audits_copies = settings.flag("enableAudit", True)
+        values = attributes.TOPIC.values(settings)
         if "queue" in entry.attributes or as_flag(entry.value("tempQueue") or ""):
             self.inner(entry, "dispatchPolicy", words.DISPATCH)
             for name, reason in OF_TOPICS_ALONE.items():
                 child = entry.child(name)
                 if child is not None:
                     self.findings.warn(child.line, f"<{name}> has no effect: {reason}")
-            return TopicPolicy(durable_prefetch, always_retroactive)
+            return TopicPolicy(**{**values, "audits_copies": True})  # only a topic can tell copies apart
         return TopicPolicy(
-            durable_prefetch,
-            always_retroactive,
-            self._recovery(entry, "subscriptionRecoveryPolicy"),
-            self._pending_limit(entry),
-            self._eviction(entry),
-            self._dispatch(entry),
-            audits_copies,
+            recovery=self._recovery(entry, "subscriptionRecoveryPolicy"),
+            pending_limit=self._pending_limit(entry),
+            eviction=self._eviction(entry),
+            dispatch=self._dispatch(entry),
+            **values,
         )
 
     def _dispatch(self, entry: Element) -> DispatchPolicy | None:
@@ -116,24 +112,12 @@ class TopicPolicyInterpreter:
         policy: SlowConsumerPolicy | None = None
         for element in self.inner(entry, "slowConsumerStrategy", words.SLOW_CONSUMERS):
             for slow in self.inner(element, "abortSlowConsumerStrategy", words.ABORT_SLOW):
-                policy = self._abortion(slow, None, True)
+                policy = SlowConsumerPolicy(**attributes.SLOW_CONSUMERS.values(Settings(slow, self.findings)))
             for slow in self.inner(element, "abortSlowAckConsumerStrategy", words.ABORT_SLOW_ACK):
                 settings = Settings(slow, self.findings)
-                since = settings.number("maxTimeSinceLastAck", DEFAULT_SLOW_MS, -1, MAX_INT)
-                policy = self._abortion(slow, since, settings.flag("ignoreIdleConsumers", True))
+                values = {"max_since_ack_ms": DEFAULT_SLOW_MS, **attributes.SLOW_CONSUMERS.values(settings)}
+                policy = SlowConsumerPolicy(**{**values, **attributes.SLOW_ACKS.values(settings)})
         return policy
-
-    def _abortion(self, element: Element, since_ack_ms: int | None, ignore_idle: bool) -> SlowConsumerPolicy:
-        settings = Settings(element, self.findings)
-        return SlowConsumerPolicy(
-            settings.number("maxSlowCount", -1, -1, MAX_INT),
-            settings.number("maxSlowDuration", DEFAULT_SLOW_MS, -1, MAX_INT),
-            settings.number("checkPeriod", DEFAULT_SLOW_MS, 1, MAX_DAY_MS),
-            settings.flag("abortConnection", False),
-            settings.flag("ignoreNetworkConsumers", True),
-            since_ack_ms,
-            ignore_idle,
-        )
 
     def _pending_limit(self, entry: Element) -> PendingLimit | None:
         limit: PendingLimit | None = None

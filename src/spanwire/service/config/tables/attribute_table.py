@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from spanwire.service.config.tables import broker_attributes, policy_attributes
 from spanwire.service.config.tables.handling import (
     JAVA,
     NO_EFFECT,
@@ -17,6 +18,7 @@ from spanwire.service.config.tables.handling import (
     Rule,
     Words,
     all_of,
+    honoured,
     later,
     list_of,
     only,
@@ -69,19 +71,13 @@ BROKER: Final = Words(
     settings={
         **all_of(
             YES,
-            "brokerName name brokerId dataDirectory persistent advisorySupport deleteAllMessagesOnStartup start "
-            "maxUncommittedCount schedulerSupport maxSchedulerRepeatAllowed allowTempAutoCreationOnSend",
+            "brokerName name dataDirectory persistent schedulerSupport maxSchedulerRepeatAllowed",
         ),
+        **honoured(broker_attributes.BROKER, broker_attributes.UPKEEP),
         "id": YES,  # Spring's name of the bean; nothing here refers to it
         "useJmx": Rule(ONLY, ("true", "false")),  # the control socket serves either way
         "brokerObjectName": JAVA,
-        "anonymousProducerAdvisorySupport": YES,
         **all_of(only("false", "reuse of temporary destinations"), "cacheTempDestinations"),
-        **all_of(
-            YES,
-            "enableMessageExpirationOnActiveDurableSubs offlineDurableSubscriberTimeout "
-            "offlineDurableSubscriberTaskSchedule schedulePeriodForDestinationPurge maxPurgedDestinationsPerSweep",
-        ),
         **all_of(only("false", "refusal of durable subscriptions", guards=True), "rejectDurableConsumers"),
         "populateJMSXUserID": YES,
         "useAuthenticatedPrincipalForJMSXUserID": Rule(
@@ -137,19 +133,19 @@ BROKER: Final = Words(
         "adminView": NO_JMX,
         "producerCompositeQueue": later("copies of a producer's messages", "write <compositeQueue>, remove it"),
     },
+    tables=(broker_attributes.BROKER, broker_attributes.UPKEEP),
 )
 
 TRANSPORT_CONNECTOR: Final = Words(
     settings={
         **all_of(
             YES,
-            "name uri autoStart auditNetworkProducers allowLinkStealing maximumConsumersAllowedPerConnection "
-            "maximumProducersAllowedPerConnection discoveryUri",
+            "name uri autoStart discoveryUri updateClusterFilter",
         ),
+        **honoured(broker_attributes.TRANSPORT_CONNECTOR),
         **all_of(only("false", "dispatch by the sender's thread"), "disableAsyncDispatch"),
         "displayStackTrace": Rule(NO_EFFECT, ("false",), "errors are one line and go to the log"),
         **all_of(only("false", "monitoring of connectors"), "enableStatusMonitor"),
-        **all_of(YES, "rebalanceClusterClients updateClusterClients updateClusterClientsOnRemove updateClusterFilter"),
         **all_of(JAVA, "warnOnRemoteClose id"),
         **all_of(later(AGENTS, "write discoveryUri, remove it"), "discoveryAgent"),
         **all_of(later(PUBLISHED), "connectURI publishedAddressPolicy"),
@@ -163,26 +159,19 @@ TRANSPORT_CONNECTOR: Final = Words(
         ),
         **all_of(later(ENTRY_TABLES), "brokerInfo server"),
     },
+    tables=(broker_attributes.TRANSPORT_CONNECTOR,),
 )
 
+POLICY_TABLES: Final = (
+    policy_attributes.ENTRY,
+    policy_attributes.QUEUE,
+    policy_attributes.TOPIC,
+    policy_attributes.ADVISORIES,
+)
 POLICY_ENTRY: Final = Words(
     settings={
-        **all_of(
-            YES,
-            "queue topic tempQueue tempTopic memoryLimit queuePrefetch topicPrefetch queueBrowserPrefetch "
-            "expireMessagesPeriod producerFlowControl sendFailIfNoSpace sendFailIfNoSpaceAfterTimeout "
-            "blockedProducerWarningInterval cursorMemoryHighWaterMark storeUsageHighWaterMark maxDestinations "
-            "prioritizedMessages useConsumerPriority strictOrderDispatch allConsumersExclusiveByDefault "
-            "timeBeforeDispatchStarts consumersBeforeDispatchStarts lazyDispatch messageGroupMapFactoryType "
-            "gcInactiveDestinations gcWithNetworkConsumers inactiveTimeoutBeforeGC inactiveTimoutBeforeGC "
-            "durableTopicPrefetch alwaysRetroactive usePrefetchExtension enableAudit",
-        ),
-        **all_of(
-            YES,
-            "advisoryForConsumed advisoryForDelivery advisoryForDiscardingMessages advisoryForDispatched "
-            "advisoryForFastProducers advisoryForSlowConsumers advisoryWhenFull includeBodyForAdvisory "
-            "sendAdvisoryIfNoConsumers",
-        ),
+        **all_of(YES, "queue topic tempQueue tempTopic"),
+        **honoured(*POLICY_TABLES),
         **all_of(only("false", "more statistics"), "advancedMessageStatisticsEnabled advancedNetworkStatisticsEnabled"),
         **all_of(
             only("false", "temporary destinations shared between connections", guards=True),
@@ -216,6 +205,7 @@ POLICY_ENTRY: Final = Words(
         "messageInterceptorStrategy": later("changes of messages on their way"),
         "destination": later("policies by another name", "write queue= or topic= of <policyEntry>, remove it"),
     },
+    tables=POLICY_TABLES,
 )
 BRIDGE_FILTERS: Final = Words(
     settings={},
@@ -225,11 +215,9 @@ BRIDGE_FILTERS: Final = Words(
     },
 )
 CONDITIONAL_BRIDGE_FILTER: Final = Words(
-    settings={
-        **all_of(YES, "replayWhenNoConsumers replayDelay rateLimit rateDuration selectorAware"),
-        "id": JAVA,
-    },
+    settings={**honoured(policy_attributes.BRIDGES), "id": JAVA},
     children={},
+    tables=(policy_attributes.BRIDGES,),
 )
 PENDING_LIMIT: Final = Words(
     settings={},
@@ -262,13 +250,16 @@ SLOW_CONSUMERS: Final = Words(
 )
 ABORT_SLOW: Final = Words(
     settings={
-        **all_of(YES, "maxSlowCount maxSlowDuration checkPeriod abortConnection ignoreNetworkConsumers"),
+        **honoured(policy_attributes.SLOW_CONSUMERS),
         **all_of(JAVA, "name id"),
     },
     children={},
+    tables=(policy_attributes.SLOW_CONSUMERS,),
 )
 ABORT_SLOW_ACK: Final = Words(
-    settings={**ABORT_SLOW.settings, **all_of(YES, "maxTimeSinceLastAck ignoreIdleConsumers")}, children={}
+    settings={**ABORT_SLOW.settings, **honoured(policy_attributes.SLOW_ACKS)},
+    children={},
+    tables=(policy_attributes.SLOW_CONSUMERS, policy_attributes.SLOW_ACKS),
 )
 # A broker with one thread dispatches each topic in one order to all its consumers: all that the first three ask for.
 DISPATCH: Final = Words(
@@ -308,23 +299,23 @@ RETAINED: Final = Words(settings={"id": JAVA}, children={"wrapped": YES})
 LETTER_AUDIT: Final = Rule(NO_EFFECT, ("false",), "each message that dies leaves a dead letter of its own")
 SHARED_DEAD_LETTERS: Final = Words(
     settings={
-        **all_of(YES, "deadLetterQueue processExpired processNonPersistent expiration"),
+        "deadLetterQueue": YES,
+        **honoured(policy_attributes.DEAD_LETTERS),
         **all_of(LETTER_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit"),
         "id": JAVA,
     },
     children=all_of(YES, "deadLetterQueue"),
+    tables=(policy_attributes.DEAD_LETTERS,),
 )
 INDIVIDUAL_DEAD_LETTERS: Final = Words(
     settings={
-        **all_of(
-            YES,
-            "queuePrefix topicPrefix queueSuffix topicSuffix processExpired processNonPersistent expiration "
-            "useQueueForQueueMessages useQueueForTopicMessages destinationPerDurableSubscriber",
-        ),
+        **all_of(YES, "queuePrefix topicPrefix queueSuffix topicSuffix"),
+        **honoured(policy_attributes.DEAD_LETTERS, policy_attributes.INDIVIDUAL_NAMES),
         **all_of(LETTER_AUDIT, "enableAudit maxAuditDepth maxProducersToAudit"),
         "id": JAVA,
     },
     children={},
+    tables=(policy_attributes.DEAD_LETTERS, policy_attributes.INDIVIDUAL_NAMES),
 )
 DISCARDING_LETTERS: Final = Words(
     settings=all_of(

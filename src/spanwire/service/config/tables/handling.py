@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from spanwire.service.config.tables.attributes import AttributeTable
+
 HONOURED: Final = "honoured"
 ONLY: Final = "only"  # accepted with the listed values; other values are not yet supported
 NO_EFFECT: Final = "no effect"  # accepted with a warning and its reason
@@ -30,15 +32,24 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The settings and inner elements of an element; with ``guards`` all of them protect access."""
+    """The settings and inner elements of an element; with ``guards`` all of them protect access.
+
+    ``tables`` have the honoured settings that set one field each.
+    """
 
     settings: dict[str, Rule]
     children: dict[str, Rule]
     guards: bool = False
+    tables: tuple[AttributeTable, ...] = ()
 
 
 YES: Final = Rule(HONOURED)
 JAVA: Final = Rule(NO_EFFECT, note="it tunes the Java implementation")
+
+
+def honoured(*tables: AttributeTable) -> dict[str, Rule]:
+    """Return the rule for each attribute of some tables."""
+    return {row.name: YES for table in tables for row in table.rows}
 
 
 def later(feature: str, advice: str = "remove it", guards: bool = False) -> Rule:

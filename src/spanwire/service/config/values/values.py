@@ -118,6 +118,10 @@ class Settings:
             return None
         return destination
 
+    def error(self, text: str) -> None:
+        """Report a fault of the element."""
+        self._findings.error(self.element.line, text)
+
     def _wrong(self, name: str, text: str, wanted: str) -> None:
         shown = "" if "password" in name.lower() else f" {text[:SHOWN]!r}"
         line = self.element.attributes[name].line

@@ -1,0 +1,93 @@
+"""Rows of attribute tables: name of an attribute in ``activemq.xml``, kind of its value, and the field that it sets.
+
+The reader of a configuration and the generator of its reference take names, values and defaults from the same row. The
+default is the default of the field. TOML spells a name in snake_case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, Final
+
+from spanwire.service.config.values.values import Settings
+
+MAX_INT: Final = 2**31 - 1  # a Java int, like most numbers of the file
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The kind of a value: its description in the reference, and its reader.
+
+    ``read`` takes the settings of an element, the name of the attribute and the default, which replaces a wrong value.
+    """
+
+    shown: str
+    read: Callable[[Settings, str, Any], object]
+
+
+FLAG: Final = Kind("`true` or `false`", lambda settings, name, default: settings.flag(name, default))
+SIZE: Final = Kind("bytes, such as `64 mb`", lambda settings, name, default: settings.size(name, default))
+TEXT: Final = Kind("text", lambda settings, name, default: settings.text(name) or default)  # empty text is the default
+
+
+def bounds(lowest: int, highest: int) -> str:
+    """Return the description of a range; a Java type alone is no bound worth its digits."""
+    return f"{lowest:,} to {highest:,}" if highest < MAX_INT else f"{lowest:,} or more"
+
+
+def number(unit: str, lowest: int, highest: int) -> Kind:
+    """Return the kind of a whole number within bounds; a number outside is an error."""
+    return Kind(
+        f"{unit}, {bounds(lowest, highest)}",
+        lambda settings, name, default: settings.number(name, default, lowest, highest),
+    )
+
+
+def clamped(unit: str, lowest: int, highest: int) -> Kind:
+    """Return the kind of a whole number within bounds; a larger number becomes the highest one, with a warning."""
+    return Kind(
+        f"{unit}, {bounds(lowest, highest)}; a larger number counts as the largest",
+        lambda settings, name, default: settings.clamped(name, default, lowest, highest),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute. ``field`` may be several fields, separated by blanks.
+
+    ``default`` describes a default that is no value of the kind.
+    """
+
+    name: str
+    kind: Kind
+    field: str
+    default: str = ""
+
+
+class AttributeTable:
+    """The attributes that set fields of ``model``, a dataclass. A later row overrides an earlier one of its field."""
+
+    def __init__(self, model: type[Any], *rows: Attribute) -> None:
+        self.model: Final[type[Any]] = model
+        self.rows: Final[tuple[Attribute, ...]] = rows
+        self._defaults: Final[dict[str, object]] = {
+            field.name: field.default_factory() if field.default_factory is not MISSING else field.default
+            for field in fields(model)
+        }
+
+    def values(self, settings: Settings) -> dict[str, Any]:
+        """Return the values of the attributes that an element has, by field."""
+        values: dict[str, Any] = {}
+        for row in self.rows:
+            if row.name in settings.element.attributes:
+                names = row.field.split()
+                values.update(dict.fromkeys(names, row.kind.read(settings, row.name, self._defaults[names[0]])))
+        return values
+
+    def default_of(self, row: Attribute) -> str:
+        """Return the default of an attribute for the reference."""
+        if row.default:
+            return row.default
+        value = self._defaults[row.field.split()[0]]
+        return f"`{str(value).lower() if isinstance(value, bool) else value}`"

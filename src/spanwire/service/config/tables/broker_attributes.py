@@ -1,0 +1,90 @@
+"""Attributes of ``broker``, ``transportConnector`` and ``networkConnector``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from spanwire.broker.destinations.inactive_destinations import NEVER, UpkeepSettings
+from spanwire.broker.dispatch.subscription import MAX_PREFETCH
+from spanwire.model.routing import MAX_PATH, MIN_CONSUMER_PRIORITY
+from spanwire.network.demand.bridge_settings import BridgeSettings
+from spanwire.service.config.model import BrokerConfiguration
+from spanwire.service.config.tables.attributes import (
+    FLAG,
+    MAX_INT,
+    TEXT,
+    Attribute,
+    AttributeTable,
+    Kind,
+    clamped,
+    number,
+)
+from spanwire.transports.base import ConnectorSettings
+
+MAX_PERIOD_MS: Final = 365 * 24 * 3600 * 1000  # a year
+MAX_UNCOMMITTED_COUNT: Final = 10_000_000  # highest maxUncommittedCount; memoryUsage is reached before
+MAX_PER_CONNECTION: Final = 100_000  # highest configurable number of consumers or producers
+MAX_PRIORITY: Final = 127  # of a consumer; a Java byte
+PERIOD: Final = number("milliseconds", NEVER, MAX_PERIOD_MS)
+HOPS: Final = clamped("links", -1, MAX_PATH)
+COUNT: Final = Kind(
+    f"messages, 0 to {MAX_UNCOMMITTED_COUNT}; 0 for the default",
+    lambda settings, name, default: settings.number(name, 0, 0, MAX_UNCOMMITTED_COUNT) or default,
+)
+
+BROKER: Final = AttributeTable(
+    BrokerConfiguration,
+    Attribute("brokerId", TEXT, "broker_id", "made by the broker"),
+    Attribute("advisorySupport", FLAG, "advisory_support"),
+    Attribute("anonymousProducerAdvisorySupport", FLAG, "anonymous_producer_advisories"),
+    Attribute("deleteAllMessagesOnStartup", FLAG, "delete_all_messages_on_startup"),
+    Attribute("allowTempAutoCreationOnSend", FLAG, "temporary_by_send"),
+    Attribute("start", FLAG, "start"),
+    Attribute("maxUncommittedCount", COUNT, "max_uncommitted"),
+)
+UPKEEP: Final = AttributeTable(
+    UpkeepSettings,
+    Attribute("schedulePeriodForDestinationPurge", number("milliseconds", 0, MAX_INT), "destinations_period_ms"),
+    Attribute("maxPurgedDestinationsPerSweep", number("destinations", 0, MAX_INT), "max_removed"),
+    Attribute("offlineDurableSubscriberTimeout", PERIOD, "offline_timeout_ms", "never"),
+    Attribute("offlineDurableSubscriberTaskSchedule", PERIOD, "offline_check_ms"),
+    Attribute("enableMessageExpirationOnActiveDurableSubs", FLAG, "expire_active_durables"),
+)
+TRANSPORT_CONNECTOR: Final = AttributeTable(
+    ConnectorSettings,
+    Attribute("maximumConsumersAllowedPerConnection", number("consumers", 1, MAX_PER_CONNECTION), "max_consumers"),
+    Attribute("maximumProducersAllowedPerConnection", number("producers", 1, MAX_PER_CONNECTION), "max_producers"),
+    Attribute("auditNetworkProducers", FLAG, "audit_makers"),
+    Attribute("allowLinkStealing", FLAG, "steals_links"),
+    Attribute("updateClusterClients", FLAG, "updates_clients"),
+    Attribute("rebalanceClusterClients", FLAG, "rebalances_clients"),
+    Attribute("updateClusterClientsOnRemove", FLAG, "updates_on_remove"),
+)
+NETWORK_CONNECTOR: Final = AttributeTable(
+    BridgeSettings,
+    Attribute("name", TEXT, "name"),
+    Attribute("networkTTL", HOPS, "message_ttl consumer_ttl"),
+    Attribute("messageTTL", HOPS, "message_ttl", "that of networkTTL"),
+    Attribute("consumerTTL", HOPS, "consumer_ttl", "that of networkTTL"),
+    Attribute("conduitSubscriptions", FLAG, "conduit"),
+    Attribute("decreaseNetworkConsumerPriority", FLAG, "decrease_priority"),
+    Attribute("consumerPriorityBase", number("priority", MIN_CONSUMER_PRIORITY, MAX_PRIORITY), "priority_base"),
+    Attribute("prefetchSize", clamped("messages", 1, MAX_PREFETCH), "prefetch_size"),
+    Attribute("alwaysSyncSend", FLAG, "always_sync_send"),
+    Attribute("bridgeTempDestinations", FLAG, "bridge_temporary"),
+    Attribute("userName", TEXT, "user_name", "none"),
+    Attribute("remoteUserName", TEXT, "remote_user_name", "that of userName"),
+    Attribute("staticBridge", FLAG, "static_bridge"),
+    Attribute("destinationFilter", TEXT, "advisory_filter", "none"),
+    Attribute("conduitNetworkQueueSubscriptions", FLAG, "conduit_network_queues"),
+    Attribute("suppressDuplicateQueueSubscriptions", FLAG, "suppress_queue_duplicates"),
+    Attribute("suppressDuplicateTopicSubscriptions", FLAG, "suppress_topic_duplicates"),
+    Attribute("dynamicOnly", FLAG, "dynamic_only"),
+    Attribute("useVirtualDestSubs", FLAG, "virtual_demand"),
+    Attribute("syncDurableSubs", FLAG, "sync_durable"),
+    Attribute("duplex", FLAG, "duplex"),
+    Attribute("checkDuplicateMessagesOnDuplex", FLAG, "check_duplicates"),
+    Attribute("advisoryForFailedForward", FLAG, "tells_failures"),
+    Attribute("useCompression", FLAG, "compresses"),
+    Attribute("clientIdToken", TEXT, "client_id_token"),
+)
