@@ -335,9 +335,9 @@ class Compaction:
         segments = self._index.segments
         kept_by: dict[int, int] = {}  # segment → dead bytes of those that only it keeps
         for state in sealed:
-            present = segments.referred(state)
-            if len(present) == 1:
-                kept_by[present[0]] = kept_by.get(present[0], 0) + state.end - state.true_live_bytes
+            only = segments.only_reference(state)
+            if only > 0:
+                kept_by[only] = kept_by.get(only, 0) + state.end - state.true_live_bytes
         chosen: SegmentState | None = None
         best = least
         for state in sealed:
@@ -345,7 +345,7 @@ class Compaction:
             if state.live <= 0 or not state.is_whole or live > room or state.number >= segments.keep_from:
                 continue
             gain = (state.end - live + kept_by.get(state.number, 0)) / (live + 1)
-            if gain > best and not segments.referred(state):
+            if gain > best and not segments.has_references(state):
                 best = gain
                 chosen = state
         return chosen

@@ -12,6 +12,8 @@ from __future__ import annotations
 from typing import Final
 
 NOTHING_KEPT: Final = 1 << 62  # above all segments
+MAX_DROPPED: Final = 1_000  # segments in one turn of the loop: some milliseconds, and files that the writer deletes
+MAX_GONE: Final = 16  # references of a segment to segments that are gone until the references are forgotten
 
 
 class SegmentState:
@@ -43,7 +45,7 @@ class SegmentState:
         self.live = 0
         self.live_bytes = 0
         self.held_bytes = 0
-        self.refers: Final[set[int]] = set()
+        self.refers: set[int] = set()
         self.is_whole = True
 
     def hold(self, size: int) -> None:
@@ -138,25 +140,52 @@ class SegmentTable:
         self.changed = True
 
     def droppable(self, active: int) -> list[int]:
-        """The segments that nothing needs any more, in rising order; ``active`` is the one being written."""
+        """Return segments that nothing needs any more, in rising order: `MAX_DROPPED` at most, the next call has more.
+
+        ``active`` is the segment that is being written.
+        """
         if not self.changed:
             return []
         self.changed = False
-        chosen: list[int] = []
+        chosen: dict[int, bool] = {}
         for number in self.numbers():
             state = self.by_number[number]
-            if number == active or state.live > 0 or number >= self.keep_from:
+            if number == active or state.live > 0 or number >= self.keep_from or self._refers(state, chosen):
                 continue
-            if all(referred in chosen for referred in self.referred(state)):
-                chosen.append(number)
-        return chosen
+            if len(chosen) == MAX_DROPPED:
+                self.changed = True
+                break
+            chosen[number] = True
+        return list(chosen)
 
-    def referred(self, state: SegmentState) -> list[int]:
-        """The segments that it refers to and that are still there, itself while it is pinned.
+    def _refers(self, state: SegmentState, chosen: dict[int, bool]) -> bool:
+        """Return True if a segment refers to one that stays."""
+        for number in state.refers:
+            if number in self.by_number and number not in chosen:
+                return True
+        return False
 
-        If there are none, the segment may go once nothing in it is live.
+    def has_references(self, state: SegmentState) -> bool:
+        """Return True if a segment refers to one that is still there, as to itself while it is pinned.
+
+        A segment without references may go once nothing in it is live.
         """
-        return [number for number in state.refers if number in self.by_number]
+        return self._refers(state, {})
+
+    def only_reference(self, state: SegmentState) -> int:
+        """Return the segment that a segment refers to, or 0 if it refers to none, or to several."""
+        only = 0
+        gone = 0
+        for number in state.refers:
+            if number not in self.by_number:
+                gone += 1
+            elif only > 0:
+                return 0
+            else:
+                only = number
+        if gone > MAX_GONE:
+            state.refers = {number for number in state.refers if number in self.by_number}
+        return only
 
     def drop(self, number: int) -> None:
         """Segment ``number`` is not needed any more, and that will be written."""
