@@ -12,7 +12,7 @@ from spanwire.stores.journal.batch import NewSegment
 from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.sequences import GONE
 from spanwire.stores.journal.index.stored_destination import Entry, GatheredUnit
-from spanwire.stores.journal.recovery.checkpoint import encode_checkpoint
+from spanwire.stores.journal.recovery.checkpoint import CheckpointEncoder
 from spanwire.stores.journal.recovery.replay import BODIES
 from spanwire.stores.journal.recovery.summary import SummaryDraft
 from spanwire.stores.journal.segments.record import (
@@ -60,8 +60,8 @@ class ActiveSegment:
     """
 
     __slots__ = (
+        "_checkpoint",
         "_draft",
-        "_heads",
         "_index",
         "_last",
         "_last_head",
@@ -98,7 +98,7 @@ class ActiveSegment:
         self._draft = SummaryDraft(0, 0)
         self._start = 0  # of the batch that is being encoded
         self._parts: list[bytes] = []
-        self._heads: list[bytes] = []  # for the summary: all but the messages
+        self._checkpoint: CheckpointEncoder | None = None  # of which a part is encoded
         self._last = 0  # where the last record lies, and its head
         self._last_head = b""
 
@@ -111,6 +111,11 @@ class ActiveSegment:
     def has_batch(self) -> bool:
         """Whether a batch is being encoded."""
         return bool(self._parts)
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Return True if a part of the check-point of a new segment is still to be encoded."""
+        return self._checkpoint is not None
 
     @property
     def batch_start(self) -> int:
@@ -160,8 +165,11 @@ class ActiveSegment:
         late = space.spare_bytes - space.kept_bytes
         return not self.is_reserve and self.checkpoint_end + size <= late
 
-    def roll(self, size: int, space: DiskSpace) -> NewSegment:
-        """Goes on to a new segment that has room for ``size`` bytes; it takes the file that is ready."""
+    def begin_segment(self, size: int, space: DiskSpace) -> NewSegment:
+        """Begin a new segment that has room for ``size`` bytes behind its check-point; it takes the file that is ready.
+
+        `encode_checkpoint` must follow until it returns True, before anything else is encoded.
+        """
         ready = 0
         if space.spare_bytes != UNMANAGED:
             ready = 0 if space.has_room else space.spare_bytes
@@ -169,11 +177,9 @@ class ActiveSegment:
         index = self._index
         number = self.number + 1
         seed = segment_seed(self._store_id, number)
-        parts = [encode_segment_header(self._store_id, number, self.number, self.end, self.batches)]
-        parts.extend(encode_checkpoint(index, seed))
-        end = 0
-        for part in parts:
-            end += len(part)
+        header = encode_segment_header(self._store_id, number, self.number, self.end, self.batches)
+        checkpoint = CheckpointEncoder(index, seed)
+        end = len(header) + checkpoint.size
         summary = self._draft.finish(self._store_id, self.end, self.batches)
         index.segments.seal(self.number, self.end)
         if summary is not None:
@@ -188,15 +194,27 @@ class ActiveSegment:
         self.checkpoint_end = end
         self.batches = 1
         self._draft = SummaryDraft(number, self.size)
-        last = end - len(parts[-3]) - len(parts[-2]) - len(parts[-1])  # header, payload and padding
-        self._draft.add(b"".join(parts[1:]), last, parts[-3])
-        return NewSegment(number, self.size, [b"".join(parts)], summary)
+        self._checkpoint = checkpoint
+        return NewSegment(number, self.size, [header], summary)
+
+    def encode_checkpoint(self, segment: NewSegment, records: int, size: int) -> bool:
+        """Encode so many records or bytes of the check-point of ``segment``; False when more of it is left."""
+        checkpoint = self._checkpoint
+        if checkpoint is None:
+            return True
+        encoded = checkpoint.encode(records, size)
+        segment.parts.append(encoded)
+        self._draft.add(encoded, checkpoint.last, checkpoint.last_head)
+        if not checkpoint.is_complete:
+            return False
+        self._checkpoint = None
+        return True
 
     def begin_batch(self) -> None:
         """Begin a batch at the end of the segment. Its head, which holds its size, is encoded last."""
         self._start = self.end
         self._parts = [b""]
-        self._heads = [b""]
+        self._draft.begin_batch()
         self._last = self.end
         self.end += BATCH_HEAD_SIZE
 
@@ -208,10 +226,10 @@ class ActiveSegment:
         head = encode_batch_head(self.seed, self._start, self.batches, size, is_unsynced)
         parts = self._parts
         parts[0] = head
-        self._heads[0] = head
-        self._draft.add(b"".join(self._heads), self._last, self._last_head)
+        self._draft.end_batch(head)
+        if self._last == self._start:  # a batch without records: its head is the last one
+            self._draft.add(b"", self._start, head)
         self._parts = []
-        self._heads = []
         return parts
 
     def encode(self, entries: list[Entry], copied_bytes: int) -> None:
@@ -258,9 +276,9 @@ class ActiveSegment:
             self._written(entry, offset, stored)
             offset += entry.size
         parts.append(b"".join(small))
-        self._heads.append(b"".join(heads))
         self._last = last
         self._last_head = header
+        self._draft.add(b"".join(heads), last, header)
         self.end = offset
 
     def encode_unit(self, gathered: GatheredUnit, records: int, size: int, copied_bytes: int) -> bool:
@@ -315,7 +333,7 @@ class ActiveSegment:
             offset += record_size(stored)
             place += 1
         self._parts.append(b"".join(small))
-        self._heads.append(b"".join(heads))
+        self._draft.add(b"".join(heads), self._last, self._last_head)
         self.end = offset
         gathered.place = place
         return left
@@ -345,7 +363,7 @@ class ActiveSegment:
         gathered.fact = place
         records_of_facts = b"".join(parts)
         self._parts.append(records_of_facts)
-        self._heads.append(records_of_facts)
+        self._draft.add(records_of_facts, self._last, self._last_head)
         return place == len(facts)
 
     def _encode_removals(self, gathered: GatheredUnit, at_most: int) -> int:
@@ -374,7 +392,7 @@ class ActiveSegment:
                 gathered.removed = 0
         records = b"".join(small)
         self._parts.append(records)
-        self._heads.append(records)
+        self._draft.add(records, self._last, self._last_head)
         return at_most
 
     def _written(self, entry: Entry, offset: int, length: int) -> None:

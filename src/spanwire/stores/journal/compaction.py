@@ -142,6 +142,11 @@ class Compaction:
         return bool(self._ready) and self._ready[0].cost <= self._room(0)
 
     @property
+    def ready_bytes(self) -> int:
+        """The most bytes that the next batch writes again."""
+        return self._ready_bytes if self.has_ready else 0
+
+    @property
     def wanted_spare(self) -> int:
         """The size that the next segment's file needs for what waits to be written again; 0 if it fits without."""
         if not self._ready or self._ready[0].cost <= self._room(0):

@@ -347,8 +347,8 @@ class Journal(MessageStore):
 
     @property
     def has_large_call(self) -> bool:
-        """Whether a call waits that is too large to be encoded in one turn."""
-        return self._next.is_cut or bool(self._outbox.large)
+        """Whether a call waits, or a check-point is next, that is too large to be encoded in one turn."""
+        return self._next.is_cut or bool(self._outbox.large) or self._next.begins_large_segment
 
     def take_answer(self) -> int:
         """The position to report again, because somebody asked when all was on the disk already; else -1."""
@@ -422,6 +422,7 @@ class Journal(MessageStore):
     def first_batch(self) -> Batch:
         """Opens the segment of this run, to be written before anything else: no run continues another's file."""
         batch = Batch(0, self._active.number + 1, 0, 0, [], [], self._next.roll(0), [])
+        self._next.new_segment = None
         self._in_flight = batch
         return batch
 
@@ -434,7 +435,7 @@ class Journal(MessageStore):
         self._most_under_way = max(self._most_under_way, self._outbox.size + self._next.size)
         self._next.add_slice(False)
         self._next.complete_call()
-        if self._space.waits and not self._deletions and not self._next.slices:
+        if self._space.waits and not self._deletions and not self._next.slices and not self._active.has_batch:
             return None
         slices = self._next.slices
         self._next.slices = []

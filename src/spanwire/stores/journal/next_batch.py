@@ -18,7 +18,7 @@ from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.stored_destination import Entry
 from spanwire.stores.journal.outbox import Outbox, Slice
 from spanwire.stores.journal.segments.segment import BATCH_HEAD_SIZE
-from spanwire.stores.journal.space import DiskSpace
+from spanwire.stores.journal.space import RESERVED_SHARE, DiskSpace
 
 MAX_GATHERED_BYTES: Final = MAX_UNSYNCED_BYTES  # of a batch, unless one call is larger: more does not wait for the disk
 
@@ -72,13 +72,43 @@ class NextBatch:
     @property
     def has_slice(self) -> bool:
         """Whether more waits than one slice."""
-        return self.is_cut or self._outbox.has_slice
+        return self.is_cut or self._outbox.has_slice or self.begins_large_segment
+
+    @property
+    def begins_large_segment(self) -> bool:
+        """Return True if the next slice begins a segment whose check-point has more records than a slice."""
+        return self._size_in_large_segment() >= 0
+
+    def _size_in_large_segment(self) -> int:
+        """Return the bytes that must have a place in the segment that `begins_large_segment`; -1 if none begins.
+
+        On a full disk the check-point is not cut: there is little time between two decisions about the last bytes.
+        """
+        active = self._active
+        outbox = self._outbox
+        space = self._space
+        if active.has_batch or self.is_cut or len(self._index.by_number) <= outbox.slice_records:
+            return -1
+        moved = self._compaction.ready_bytes
+        if space.waits or not space.has_room or not (outbox.entries or moved > 0):
+            return -1
+        is_full = active.end + BATCH_HEAD_SIZE + moved + outbox.size > active.size
+        if not is_full and not self._is_worth_a_segment():
+            return -1
+        taken = outbox.take()
+        size = BATCH_HEAD_SIZE + moved + taken.size + taken.rest
+        if active.end + size <= active.size and not self._is_worth_a_segment():
+            return -1
+        size += (self._index.destination_bytes + size) // (RESERVED_SHARE - 1)  # messages may not take the last share
+        return size if active.fits(size, space, outbox.has_additions) else -1
 
     def add_slice(self, is_ahead: bool) -> bool:
         """Encode what waits next, up to a slice; False when it has no place. ``is_ahead``: the batch goes on."""
         copied_bytes = COPIED_AHEAD_BYTES if is_ahead else COPIED_BYTES
         if self._unit is not None:
             self._encode_unit(self._unit, self._unit_position, copied_bytes)
+            return True
+        if self._encode_checkpoint(is_ahead):
             return True
         taken = self._take(is_ahead)
         if taken is None:
@@ -150,7 +180,7 @@ class NextBatch:
             size += entry.size
         if not active.has_batch:
             if active.end + BATCH_HEAD_SIZE + size + rest > active.size or self._is_worth_a_segment():
-                self.new_segment = self.roll(BATCH_HEAD_SIZE + size + rest)
+                self.roll(BATCH_HEAD_SIZE + size + rest)
             active.begin_batch()
         self.size += size
 
@@ -161,15 +191,45 @@ class NextBatch:
         is_ready = self._space.has_room and self._space.spare_bytes >= self._active.segment_bytes
         return is_ready and self._outbox.has_slice and self._active.is_nearly_full
 
+    def _encode_checkpoint(self, is_ahead: bool) -> bool:
+        """Encode a slice of a large check-point, or all that is left, and begin the batch behind it.
+
+        Returns:
+            True if that was a slice of its own; else the slice goes on with records.
+        """
+        outbox = self._outbox
+        if not self._active.has_checkpoint:
+            size = self._size_in_large_segment() if is_ahead else -1
+            if size < 0:
+                return False
+            self._begin_segment(size)
+        assert self.new_segment is not None
+        is_complete = False
+        while not is_complete:
+            is_complete = self._active.encode_checkpoint(self.new_segment, outbox.slice_records, outbox.slice_bytes)
+            if is_ahead:
+                break
+        self.is_cut = not is_complete
+        if is_complete:
+            self._active.begin_batch()
+        return is_ahead
+
     def complete_call(self) -> None:
-        """Encode the rest of a call of which a part is encoded: all of it belongs into one batch."""
+        """Encode the rest of a call or check-point of which a part is encoded: all of it belongs into one batch."""
         while self.is_cut:
             self.add_slice(False)
 
     def roll(self, size: int) -> NewSegment:
         """Go on to a new segment with room for ``size`` bytes; a copy of the producer audit is queued for it."""
-        new_segment = self._active.roll(size, self._space)
+        self._begin_segment(size)
+        new_segment = self.new_segment
+        assert new_segment is not None
+        self._active.encode_checkpoint(new_segment, len(self._index.by_number), self._active.checkpoint_end)
+        return new_segment
+
+    def _begin_segment(self, size: int) -> None:
+        """Begin a new segment with room for ``size`` bytes; a copy of the producer audit is queued for it."""
+        self.new_segment = self._active.begin_segment(size, self._space)
         self._compaction.look_soon()
         if not self.is_last:
             self._audit.copy(self._index, self._outbox)
-        return new_segment

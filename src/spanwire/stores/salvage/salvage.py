@@ -412,7 +412,7 @@ class Salvage:
         number = self.newest + 1
         seed = segment_seed(self._store_id, number)
         parts = [encode_segment_header(self._store_id, number, self.newest, previous.end, previous.batches)]
-        parts.extend(encode_checkpoint(index, seed))
+        parts.append(encode_checkpoint(index, seed))
         data = b"".join(parts)
         self.seeds[number] = seed
         self.patched[segment_name(number)] = PatchedFile("", len(data), [(0, data)])

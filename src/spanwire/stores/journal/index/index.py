@@ -38,8 +38,19 @@ class JournalIndex:
     ``origins`` which of them came from others, ``labelled`` by segment which lines have such labels because of it.
     """
 
-    __slots__ = ("by_name", "by_number", "facts", "floor", "labelled", "next_number", "origins", "passed", "removals",
-                 "segments")  # fmt: skip
+    __slots__ = (
+        "by_name",
+        "by_number",
+        "destination_bytes",
+        "facts",
+        "floor",
+        "labelled",
+        "next_number",
+        "origins",
+        "passed",
+        "removals",
+        "segments",
+    )
 
     def __init__(self) -> None:
         self.by_name: Final[dict[str, StoredDestination]] = {}
@@ -50,6 +61,7 @@ class JournalIndex:
         self.passed: Final[dict[int, Labels]] = {}
         self.origins: Final[dict[int, Labels]] = {}
         self.labelled: Final[dict[int, set[int]]] = {}
+        self.destination_bytes = 0  # of the records of all destinations in a check-point
         self.floor = 0
         self.next_number = 1
 
@@ -63,13 +75,14 @@ class JournalIndex:
     def enter(self, owner: StoredDestination) -> None:
         """The record of a new destination is written."""
         self.by_number[owner.number] = owner
+        self.destination_bytes += owner.record_bytes
 
     def restore(self, number: int, destination: Destination, high: int) -> None:
         """The record of a destination was read; one that is there only learns the higher ``high``."""
         owner = self.by_number.get(number)
         if owner is None:
             owner = StoredDestination(number, destination, high)
-            self.by_number[number] = owner
+            self.enter(owner)
         elif owner.high < high:
             owner.high = high
         self.by_name[destination.qualified_name] = owner
@@ -87,7 +100,8 @@ class JournalIndex:
     def leave(self, owner: StoredDestination) -> None:
         """The removal of a destination is written or was read."""
         self.forget(owner)
-        self.by_number.pop(owner.number, None)
+        if self.by_number.pop(owner.number, None) is not None:
+            self.destination_bytes -= owner.record_bytes
 
     def restored_run(
         self, owner: StoredDestination, sequence: int, segment: int, offset: int, length: int, count: int

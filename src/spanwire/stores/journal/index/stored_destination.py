@@ -34,6 +34,7 @@ class StoredDestination:
         "note_places",
         "notes",
         "number",
+        "record_bytes",
         "unwritten",
     )
 
@@ -42,6 +43,8 @@ class StoredDestination:
         self.destination: Final[Destination] = destination
         self.high = high
         self.is_removed = False
+        name = destination.qualified_name.encode("utf-8", "surrogatepass")
+        self.record_bytes: Final[int] = record_size(len(name))  # of its record in a check-point
         self.index: Final[SequenceIndex] = SequenceIndex()
         self.notes: Final[dict[int, int]] = {}  # redelivery counts, filled by recovery alone
         self.note_places: Final[dict[int, int]] = {}  # where the redelivery count in force lies

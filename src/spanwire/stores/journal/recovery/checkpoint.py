@@ -10,6 +10,7 @@ from struct import Struct
 from typing import Final
 
 from spanwire.stores.journal.index.index import JournalIndex, destination_of
+from spanwire.stores.journal.index.stored_destination import StoredDestination
 from spanwire.stores.journal.segments.record import CHECKPOINT, DESTINATION, PADDING, encode_header, record_size
 from spanwire.stores.journal.segments.segment import (
     BATCH_HEAD_SIZE,
@@ -32,32 +33,60 @@ class Checkpoint:
         self.segments: Final[list[int]] = segments
 
 
-def encode_checkpoint(index: JournalIndex, seed: int) -> list[bytes]:
+class CheckpointEncoder:
+    """Encodes the check-point of a new segment, which is the first batch of the segment, some destinations at a time.
+
+    ``size`` is the number of bytes of the whole batch, ``last`` the offset of the last encoded record, ``last_head``
+    the header of this record. Between two slices destinations may give out sequences, but no record may be written.
+    """
+
+    __slots__ = ("_head", "_next", "_offset", "_owners", "_seed", "last", "last_head", "size")
+
+    def __init__(self, index: JournalIndex, seed: int) -> None:
+        segments = index.segments.numbers()
+        payload = _FIXED.pack(index.floor, index.next_number, len(segments))
+        payload += b"".join([_SEGMENT.pack(number) for number in segments])
+        self._seed: Final[int] = seed
+        self._owners: Final[list[StoredDestination]] = list(index.by_number.values())
+        self._next = 0
+        self.size: Final[int] = BATCH_HEAD_SIZE + record_size(len(payload)) + index.destination_bytes
+        head = encode_batch_head(seed, SEGMENT_HEADER_SIZE, 1, self.size)
+        self.last = SEGMENT_HEADER_SIZE + len(head)
+        self.last_head = encode_header(seed, self.last, CHECKPOINT, 0, 0, 0, len(self._owners), payload)
+        self._head: list[bytes] = [head, self.last_head, payload, PADDING[len(payload) & 7]]
+        self._offset = self.last + record_size(len(payload))
+
+    @property
+    def is_complete(self) -> bool:
+        """Return True if all destinations are encoded."""
+        return self._next == len(self._owners)
+
+    def encode(self, records: int, size: int) -> bytes:
+        """Encode destinations until ``records`` records or more than ``size`` bytes are encoded."""
+        parts = self._head
+        self._head = []
+        offset = self._offset
+        end = offset + size
+        stop = min(len(self._owners), self._next + records)
+        while self._next < stop and offset <= end:
+            owner = self._owners[self._next]
+            self._next += 1
+            name = owner.destination.qualified_name.encode("utf-8", "surrogatepass")
+            self.last = offset
+            self.last_head = encode_header(self._seed, offset, DESTINATION, 0, 0, owner.number, owner.high, name)
+            parts.append(self.last_head)
+            parts.append(name)
+            parts.append(PADDING[len(name) & 7])
+            offset += owner.record_bytes
+        self._offset = offset
+        assert not self.is_complete or offset == SEGMENT_HEADER_SIZE + self.size
+        return b"".join(parts)
+
+
+def encode_checkpoint(index: JournalIndex, seed: int) -> bytes:
     """Return the first batch of a segment, which begins right behind the segment's header."""
-    segments = index.segments.numbers()
-    payload = _FIXED.pack(index.floor, index.next_number, len(segments))
-    for number in segments:
-        payload += _SEGMENT.pack(number)
-    payloads: list[bytes] = [payload]
-    size = BATCH_HEAD_SIZE + record_size(len(payload))
-    owners = list(index.by_number.values())
-    for owner in owners:
-        payload = owner.destination.qualified_name.encode("utf-8", "surrogatepass")
-        payloads.append(payload)
-        size += record_size(len(payload))
-    offset = SEGMENT_HEADER_SIZE
-    parts: list[bytes] = [encode_batch_head(seed, offset, 1, size)]
-    offset += BATCH_HEAD_SIZE
-    for position, payload in enumerate(payloads):
-        if position == 0:
-            parts.append(encode_header(seed, offset, CHECKPOINT, 0, 0, 0, len(owners), payload))
-        else:
-            owner = owners[position - 1]
-            parts.append(encode_header(seed, offset, DESTINATION, 0, 0, owner.number, owner.high, payload))
-        parts.append(payload)
-        parts.append(PADDING[len(payload) & 7])
-        offset += record_size(len(payload))
-    return parts
+    encoder = CheckpointEncoder(index, seed)
+    return encoder.encode(len(index.by_number), encoder.size)
 
 
 def decode_checkpoint(payload: bytes) -> Checkpoint | None:

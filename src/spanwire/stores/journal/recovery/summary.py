@@ -49,6 +49,7 @@ LEAST_SHARE: Final = 4  # a summary above a fourth of its segment saves too litt
 MAX_SUMMARY_BYTES: Final = 64 * 1024 * 1024  # bytes of drafts in memory, for one segment or one start
 
 _HEADER: Final = Struct("<8sHHI16sQQQQIIQ")
+_NO_HEAD: Final = bytes(BATCH_HEAD_SIZE)
 _RECORD: Final = Struct("<IIBBHIQ")
 _TAIL: Final = Struct("<I")
 _SEQUENCE: Final = Struct("<Q")
@@ -70,36 +71,64 @@ def summary_number(name: str) -> int:
 
 
 class Summary:
-    """A finished summary: ``number`` of its segment and the file's bytes."""
+    """A finished summary of segment ``number``. The writing thread checksums it, which takes long for a large one."""
 
-    __slots__ = ("number", "parts")
+    __slots__ = ("_batches", "_body", "_end", "_store_id", "_tail", "_tail_offset", "number")
 
-    def __init__(self, number: int, parts: list[bytes]) -> None:
+    def __init__(
+        self, number: int, body: bytearray, store_id: bytes, end: int, batches: int, tail_offset: int, tail: bytes
+    ) -> None:
         self.number: Final[int] = number
-        self.parts: Final[list[bytes]] = parts
+        self._body: Final[bytearray] = body
+        self._store_id: Final[bytes] = store_id
+        self._end: Final[int] = end
+        self._batches: Final[int] = batches
+        self._tail_offset: Final[int] = tail_offset
+        self._tail: Final[bytes] = tail
 
     @property
     def size(self) -> int:
         """Bytes of the file."""
-        return sum([len(part) for part in self.parts])
+        return SUMMARY_HEADER_SIZE + len(self._body)
+
+    def encode(self) -> list[bytes]:
+        """Return the bytes of the file: the header, and the records without messages."""
+        body = bytes(self._body)
+        tail: int = _TAIL.unpack(self._tail)[0]
+        fields = (self._store_id, self.number, self._end, self._batches, self._tail_offset, tail, 0, len(body))
+        blank = _HEADER.pack(MAGIC, SUMMARY_VERSION, FORMAT_VERSION, 0, *fields)
+        crc = crc32(body, crc32(blank))
+        return [_HEADER.pack(MAGIC, SUMMARY_VERSION, FORMAT_VERSION, crc, *fields), body]
 
 
 class SummaryDraft:
     """Collects the summary of one segment during writing or reading. A draft above the limit of bytes is dropped."""
 
-    __slots__ = ("_body", "_limit", "_number", "_tail", "_tail_offset")
+    __slots__ = ("_body", "_head_at", "_limit", "_number", "_tail", "_tail_offset")
 
     def __init__(self, number: int, segment_bytes: int) -> None:
         self._number: Final[int] = number
         self._limit: Final[int] = min(segment_bytes // LEAST_SHARE, MAX_SUMMARY_BYTES)
         self._body = bytearray()
+        self._head_at = 0
         self._tail_offset = 0
         self._tail = b""
 
-    def add(self, heads: bytes, tail_offset: int, tail: bytes) -> None:
-        """Append the records of a batch without their bodies.
+    def begin_batch(self) -> None:
+        """Leave room for the head of a batch, which is encoded behind the records."""
+        if self._tail_offset >= 0:
+            self._head_at = len(self._body)
+            self._body += _NO_HEAD
 
-        ``tail_offset`` is the offset of the batch's last record, ``tail`` the header of this record.
+    def end_batch(self, head: bytes) -> None:
+        """Fill in the head of the batch."""
+        if self._tail_offset >= 0:
+            self._body[self._head_at : self._head_at + BATCH_HEAD_SIZE] = head
+
+    def add(self, heads: bytes, tail_offset: int, tail: bytes) -> None:
+        """Append records without their bodies.
+
+        ``tail_offset`` is the offset of the last of the records, ``tail`` the header of this record.
         """
         if self._tail_offset >= 0:
             self._body += heads
@@ -113,13 +142,7 @@ class SummaryDraft:
         """Return the summary of the sealed segment; None if it would be too large to be useful."""
         if self._tail_offset <= 0:
             return None
-        body = bytes(self._body)
-        tail: int = _TAIL.unpack(self._tail)[0]
-        fields = (store_id, self._number, end, batches, self._tail_offset, tail, 0, len(body))
-        blank = _HEADER.pack(MAGIC, SUMMARY_VERSION, FORMAT_VERSION, 0, *fields)
-        crc = crc32(body, crc32(blank))
-        header = _HEADER.pack(MAGIC, SUMMARY_VERSION, FORMAT_VERSION, crc, *fields)
-        return Summary(self._number, [header, body])
+        return Summary(self._number, self._body, store_id, end, batches, self._tail_offset, self._tail)
 
 
 def write_summary(disk: Disk, summary: Summary) -> None:
@@ -129,7 +152,7 @@ def write_summary(disk: Disk, summary: Summary) -> None:
         OSError: the disk refused.
     """
     disk.resize(NEW_NAME, 0)
-    disk.write(NEW_NAME, 0, summary.parts)
+    disk.write(NEW_NAME, 0, summary.encode())
     disk.rename(NEW_NAME, summary_name(summary.number))
 
 
