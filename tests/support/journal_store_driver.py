@@ -46,7 +46,7 @@ class JournalStoreDriver:
             self.calls.post,
             segment_bytes=self.segment_bytes,
             sync=self.sync,
-            on_room=self.rooms.append,
+            on_space=self.rooms.append,
         )
         self.store = self.journal_store.store
         self.recovered = self.journal_store.recovered

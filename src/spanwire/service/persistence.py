@@ -14,7 +14,7 @@ from spanwire.broker.ports import MessageStore
 from spanwire.model.errors import StoreError
 from spanwire.service.config.model import PersistenceConfiguration
 from spanwire.stores.directory import DataDirectory
-from spanwire.stores.journal_store import Failed, Fetched, JournalStore, Room, Schedule, Stored
+from spanwire.stores.journal_store import Failed, Fetched, JournalStore, Schedule, SpaceChanged, Stored
 
 FOREIGN_STORES: Final = (
     ("db-*.log", "KahaDB"),
@@ -66,7 +66,7 @@ class Persistence:
         self,
         formats: MessageFormats,
         callbacks: tuple[Stored, Fetched, Failed, Schedule],
-        on_room: Room,
+        on_space: SpaceChanged,
     ) -> None:
         """Lock the directory and recover the journal."""
         directory = self.journal_directory
@@ -88,7 +88,7 @@ class Persistence:
                 segment_bytes=self._configuration.segment_bytes,
                 sync=self._configuration.sync,
                 sync_interval=self._configuration.sync_interval_ms / 1000,
-                on_room=on_room,
+                on_space=on_space,
                 audit=self.audit,
             )
         except StoreError:

@@ -52,7 +52,7 @@ class DataDirectory:
         """
         self.path: Final = path
         self._descriptor = -1
-        _make(path, "the data directory", parents=True)
+        _create_directory(path, "the data directory", parents=True)
         try:
             self._descriptor = os.open(
                 path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, LOCK_MODE
@@ -71,7 +71,7 @@ class DataDirectory:
         """
         path = self.path / name
         try:
-            _make(path, "the directory", parents=False)
+            _create_directory(path, "the directory", parents=False)
         except StoreError:
             self.release()
             raise
@@ -87,14 +87,14 @@ class DataDirectory:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            owner = os.pread(self._descriptor, MAX_PID_BYTES, 0).decode("ascii", "replace").strip()
+            pid_text = os.pread(self._descriptor, MAX_PID_BYTES, 0).decode("ascii", "replace").strip()
             self.release()
             if error.errno not in IN_USE:
                 raise StoreError(
                     f"the data directory {self.path} cannot be locked: {error.strerror}; name a directory on a disk of"
                     " this machine"
                 ) from error
-            raise StoreError(f"the data directory {self.path} is in use{_user_of(owner)}") from error
+            raise StoreError(f"the data directory {self.path} is in use{_user_of(pid_text)}") from error
         try:
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
@@ -111,19 +111,19 @@ def advice(error: OSError, otherwise: str) -> str:
     return ADVICE.get(error.errno or 0, otherwise)
 
 
-def _user_of(owner: str) -> str:
+def _user_of(pid_text: str) -> str:
     """Return the owner of the lock and advice, as the end of an error text."""
-    if not owner.isdigit():
+    if not pid_text.isdigit():
         return " by another broker: stop that broker or give this one another directory"
-    if _runs(int(owner)):
-        return f" by process {owner}: stop that broker or give this one another directory"
+    if _is_running(int(pid_text)):
+        return f" by process {pid_text}: stop that broker or give this one another directory"
     return (
-        f" by process {owner}, which does not run on this machine: stop the broker on the machine where it runs, or"
+        f" by process {pid_text}, which does not run on this machine: stop the broker on the machine where it runs, or"
         " have the file system give up its lock"
     )
 
 
-def _runs(process: int) -> bool:
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
@@ -133,41 +133,41 @@ def _runs(process: int) -> bool:
     return True
 
 
-def _make(path: Path, what: str, parents: bool) -> None:
+def _create_directory(path: Path, what: str, parents: bool) -> None:
     try:
         path.mkdir(mode=DIRECTORY_MODE, parents=parents, exist_ok=True)
     except FileExistsError as error:
         raise StoreError(f"{what} {path} cannot be used: it is a file; name a directory") from error
     except OSError as error:
-        place = error.filename or path
+        failed_path = error.filename or path
         raise StoreError(
-            f"{what} {path} cannot be made: {place}: {error.strerror}; {advice(error, 'name another directory')}"
+            f"{what} {path} cannot be made: {failed_path}: {error.strerror}; {advice(error, 'name another directory')}"
         ) from error
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise StoreError(
             f"{what} {path} cannot be used: {error.strerror}; {advice(error, 'name another directory')}"
         ) from error
-    check_rights(path, what, found, os.geteuid())
+    check_rights(path, what, status, os.geteuid())
 
 
-def check_rights(path: Path, what: str, found: os.stat_result, user: int) -> None:
+def check_rights(path: Path, what: str, status: os.stat_result, user: int) -> None:
     """Check the owner and mode of the directory ``path``; log a warning about a group with write access.
 
     Raises:
         StoreError: users other than ``user`` can change the contents of the directory.
     """
-    if found.st_uid not in (user, 0):
+    if status.st_uid not in (user, 0):
         if user != 0:
             raise StoreError(
-                f"{what} {path} belongs to user {found.st_uid}, not to user {user} who runs the broker: run it as that"
+                f"{what} {path} belongs to user {status.st_uid}, not to user {user} who runs the broker: run it as that"
                 " user or change the owner"
             )
         logger.warning(
-            "%s %s belongs to user %d; what this broker makes there belongs to root", what, path, found.st_uid
+            "%s %s belongs to user %d; what this broker makes there belongs to root", what, path, status.st_uid
         )
-    mode = stat.S_IMODE(found.st_mode)
+    mode = stat.S_IMODE(status.st_mode)
     if mode & stat.S_IWOTH:
         raise StoreError(
             f"{what} {path} can be written by everybody (mode {mode:o}): run chmod o-w {path}, or name a"

@@ -37,8 +37,8 @@ class FileDisk:
         self._directory: Final = directory
         self._flags = WRITE_THROUGH if write_through else 0
         self._descriptors: dict[str, int] = {}
-        self._own = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-        self._reserve = os.dup(self._own)  # closed to open a file at the limit of the process; then -1
+        self._directory_descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+        self._reserve = os.dup(self._directory_descriptor)  # closed to open a file at the limit of the process; then -1
         self._synced: Final[set[str]] = set()  # files without a write since the last sync
 
     def files(self) -> dict[str, int]:
@@ -82,7 +82,7 @@ class FileDisk:
         self._synced.discard(name)
         descriptor = self._descriptors.get(name)
         if descriptor is None:
-            descriptor = self._keep(name, os.O_RDWR | os.O_CREAT)
+            descriptor = self._open_and_cache(name, os.O_RDWR | os.O_CREAT)
         end = os.fstat(descriptor).st_size
         if size < end:
             os.ftruncate(descriptor, size)
@@ -115,37 +115,37 @@ class FileDisk:
         os.unlink(self._directory / name)
 
     def sync_directory(self) -> None:
-        os.fsync(self._own)
+        os.fsync(self._directory_descriptor)
 
     def close(self) -> None:
         """Close all descriptors."""
-        for descriptor in (*self._descriptors.values(), self._reserve, self._own):
+        for descriptor in (*self._descriptors.values(), self._reserve, self._directory_descriptor):
             if descriptor >= 0:
                 os.close(descriptor)
         self._descriptors = {}
-        self._reserve = self._own = -1
+        self._reserve = self._directory_descriptor = -1
 
     def _open(self, name: str) -> int:
         descriptor = self._descriptors.get(name)
-        return self._keep(name, os.O_RDWR) if descriptor is None else descriptor
+        return self._open_and_cache(name, os.O_RDWR) if descriptor is None else descriptor
 
-    def _keep(self, name: str, flags: int) -> int:
+    def _open_and_cache(self, name: str, flags: int) -> int:
         while len(self._descriptors) >= MAX_OPEN_FILES:
             self._close(next(iter(self._descriptors)))
-        descriptor = self._opened(name, flags | os.O_NOFOLLOW)
+        descriptor = self._open_descriptor(name, flags | os.O_NOFOLLOW)
         self._descriptors[name] = descriptor
         return descriptor
 
-    def _opened(self, name: str, flags: int) -> int:
+    def _open_descriptor(self, name: str, flags: int) -> int:
         """Return a new descriptor. At the limit of the process, close another descriptor of this instance first."""
         try:
             return os.open(self._directory / name, flags | os.O_CLOEXEC, FILE_MODE)
         except OSError as error:
-            if error.errno not in NO_DESCRIPTORS or not self._give_one_up():
+            if error.errno not in NO_DESCRIPTORS or not self._close_one():
                 raise
         return os.open(self._directory / name, flags | os.O_CLOEXEC, FILE_MODE)
 
-    def _give_one_up(self) -> bool:
+    def _close_one(self) -> bool:
         if self._reserve < 0 and not self._descriptors:
             return False
         descriptor, self._reserve = self._reserve, -1
@@ -158,5 +158,5 @@ class FileDisk:
             return
         os.close(descriptor)
         if self._reserve < 0:
-            with suppress(OSError):  # without a spare descriptor `_opened` closes one of this instance
-                self._reserve = os.dup(self._own)
+            with suppress(OSError):  # without a spare descriptor `_open_descriptor` closes one of this instance
+                self._reserve = os.dup(self._directory_descriptor)

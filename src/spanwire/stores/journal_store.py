@@ -63,7 +63,7 @@ Stored = Callable[[int], None]
 Fetched = Callable[[int, list[Message | None]], None]
 Failed = Callable[[StoreError], None]
 Schedule = Callable[[Callable[[], None]], None]
-Room = Callable[[bool], None]
+SpaceChanged = Callable[[bool], None]
 
 
 class StartProgress:
@@ -84,18 +84,18 @@ class StartProgress:
             )
 
 
-def _nobody(has_room: bool) -> None:
+def _ignore_space(has_space: bool) -> None:
     """Ignore the space on the disk."""
 
 
 class Answer:
     """The messages read for one request. ``next_read`` is the index of the first message that is not decoded yet."""
 
-    __slots__ = ("fetch", "found", "next_read")
+    __slots__ = ("fetch", "next_read", "results")
 
-    def __init__(self, fetch: Fetch, found: list[StoredBytes | None]) -> None:
+    def __init__(self, fetch: Fetch, results: list[StoredBytes | None]) -> None:
         self.fetch: Final = fetch
-        self.found: Final = found
+        self.results: Final = results
         self.next_read = 0
 
 
@@ -113,26 +113,24 @@ class JournalStore:
         files: tuple[FileDisk, FileDisk],
         opened: OpenedJournal,
         formats: MessageFormats,
-        callbacks: tuple[Stored, Fetched, Failed, Schedule, Room],
+        callbacks: tuple[Stored, Fetched, Failed, Schedule, SpaceChanged],
         syncs: tuple[bool, float],
     ) -> None:
         self._directory: Final = directory
         self._disk, self._read_disk = files
         self._journal: Final[Journal] = opened.journal
         self._formats: Final = formats
-        self._on_stored, self._on_fetched, self._on_failed, self._schedule, self._on_room = callbacks
+        self._on_stored, self._on_fetched, self._on_failed, self._schedule, self._on_space = callbacks
         self._in_flight: Batch | None = None
-        self._written: Final[deque[Batch]] = deque()  # batches with unreported slices: at most two
-        self._comes_back = False
+        self._unreported: Final[deque[Batch]] = deque()  # batches with unreported slices: at most two
+        self._turn_requested = False
         self._answers: Final[deque[Answer]] = deque()  # in the order of the requests; the broker bounds the requests
         self._deadline: float | None = None
         self._group: Final = GroupCommit()
-        self._answered = 0
+        self._answered_clients = 0
         self._error: StoreError | None = None
-        self._writer: Final = JournalWriter(
-            self._disk, self._batch_written, self._thread_failed, self._space_found, *syncs
-        )
-        self._reader: Final = JournalReader(self._read_disk, self._messages_read, self._thread_failed, self._block_read)
+        self._writer: Final = JournalWriter(self._disk, self._post_batch, self._post_error, self._post_space, *syncs)
+        self._reader: Final = JournalReader(self._read_disk, self._post_read, self._post_error, self._post_scan)
         self.store: Final[MessageStore] = opened.journal
         self.recovered: list[RecoveredDestination] = opened.recovery.destinations()
         self.facts: dict[int, dict[bytes, bytes]] = opened.recovery.facts()
@@ -150,13 +148,13 @@ class JournalStore:
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
         sync: bool = True,
         sync_interval: float = 0.0,
-        on_room: Room = _nobody,
+        on_space: SpaceChanged = _ignore_space,
         audit: ProducerAudit | None = None,
     ) -> JournalStore:
         """Lock ``directory``, recover the journal in it and open a new segment. Blocks; call it before the loop serves.
 
-        ``schedule`` posts a call to the loop from any thread; `turn` must follow ``on_stored``. ``on_room(False)`` says
-        that the disk is full and takes no messages until ``on_room(True)``. With ``sync=False``
+        ``schedule`` posts a call to the loop from any thread; `turn` must follow ``on_stored``. ``on_space(False)``
+        says that the disk is full and takes no messages until ``on_space(True)``. With ``sync=False``
         (enableJournalDiskSyncs="false") calls are reported before they are synced, with ``sync_interval`` at most this
         many seconds before. ``audit`` is filled from the journal, and copied into the journal from then on.
 
@@ -190,7 +188,7 @@ class JournalStore:
         if not sync:
             lost = f"those of the last {sync_interval:g} s" if sync_interval > 0 else "messages"
             logger.warning("journal %s: disk syncs are off, a power cut loses %s that were acknowledged", path, lost)
-        callbacks = (on_stored, on_fetched, on_failed, schedule, on_room)
+        callbacks = (on_stored, on_fetched, on_failed, schedule, on_space)
         return cls(locked, (disk, FileDisk(path)), opened, formats, callbacks, (sync, sync_interval))
 
     @property
@@ -221,7 +219,7 @@ class JournalStore:
             self._on_stored(position)
         self._hand_over(now)
         if self._journal.release_removed():
-            self._come_back()
+            self._request_turn()
 
     def next_deadline(self) -> float | None:
         """Return the monotonic seconds of the next necessary `turn`; None if only events need a turn."""
@@ -252,19 +250,19 @@ class JournalStore:
         journal = self._journal
         if journal.is_writing:
             if journal.gather() and journal.has_slice:
-                self._come_back()
+                self._request_turn()
             return
         self._group.ended(now)
         if not journal.has_work:
             return
-        if self._answered > 0:
-            self._group.completed(self._answered, journal.waiters, now)
-            self._answered = 0
-        if self._may_wait(now):
+        if self._answered_clients > 0:
+            self._group.completed(self._answered_clients, journal.waiters, now)
+            self._answered_clients = 0
+        if self._can_wait(now):
             return
         self._deadline = None
         if journal.has_slice and (self._group.lets_grow(now) or journal.has_large_call) and journal.gather():
-            self._come_back()
+            self._request_turn()
             return
         batch = journal.next_batch()
         if batch is not None:
@@ -274,17 +272,17 @@ class JournalStore:
         elif journal.wanted_spare:
             self._writer.prepare(journal.wanted_spare, journal.wanted_reserve, journal.room_bytes)
 
-    def _come_back(self) -> None:
+    def _request_turn(self) -> None:
         """Ask for another turn, for the next slice of a batch."""
-        if not self._comes_back:
-            self._comes_back = True
-            self._schedule(self._came_back)
+        if not self._turn_requested:
+            self._turn_requested = True
+            self._schedule(self._start_turn)
 
-    def _came_back(self) -> None:
-        self._comes_back = False
+    def _start_turn(self) -> None:
+        self._turn_requested = False
         self._on_stored(self._journal.stored_position)  # a turn must follow
 
-    def _may_wait(self, now: float) -> bool:
+    def _can_wait(self, now: float) -> bool:
         """Return True if the batch should collect more calls, until `next_deadline`."""
         if self._journal.may_wait:
             if self._deadline is None:
@@ -346,41 +344,41 @@ class JournalStore:
         if self._in_flight is not batch:
             return  # stop() was faster
         self._in_flight = None
-        self._written.append(batch)
-        if len(self._written) == 1:
+        self._unreported.append(batch)
+        if len(self._unreported) == 1:
             self._report_slice()
 
     def _report_slice(self) -> None:
         """Report a slice of a written batch. The clients that wait for a large batch are answered in several turns."""
-        if not self._written:
+        if not self._unreported:
             return  # stop() was faster
-        batch = self._written[0]
+        batch = self._unreported[0]
         if not self._journal.complete_slice(batch):
-            self._written.popleft()
-            self._answered = batch.waiters
-        if self._written:
+            self._unreported.popleft()
+            self._answered_clients = batch.waiters
+        if self._unreported:
             self._schedule(self._report_slice)
         self._on_stored(self._journal.stored_position)
 
     def _report_all(self) -> None:
-        while self._written:
+        while self._unreported:
             self._report_slice()
 
-    def _space(self, spare_bytes: int, has_room: bool) -> None:
-        waited = self._journal.has_unwritten
-        if self._journal.space_changed(spare_bytes, has_room):
-            if has_room:
+    def _on_space_change(self, spare_bytes: int, has_space: bool) -> None:
+        had_unwritten = self._journal.has_unwritten
+        if self._journal.space_changed(spare_bytes, has_space):
+            if has_space:
                 logger.warning("there is room on the disk again: messages are taken")
             else:
                 logger.error("the disk is full: no message is taken until there is room, consumers go on")
                 self._writer.prepare(self._journal.wanted_spare, self._journal.wanted_reserve, self._journal.room_bytes)
-            self._on_room(has_room)
-        if waited:
+            self._on_space(has_space)
+        if had_unwritten:
             self._on_stored(self._journal.stored_position)  # a turn must follow, because held calls may go on
 
-    def _answer(self, fetch: Fetch, found: list[StoredBytes | None]) -> None:
+    def _on_read(self, fetch: Fetch, results: list[StoredBytes | None]) -> None:
         """Queue the result of a read behind the results of earlier reads."""
-        self._answers.append(Answer(fetch, found))
+        self._answers.append(Answer(fetch, results))
         if len(self._answers) == 1:
             self._answer_some()
 
@@ -391,7 +389,7 @@ class JournalStore:
         answer = self._answers[0]
         start = answer.next_read
         answer.next_read = min(start + ANSWER_SLICE, len(answer.fetch.reads))
-        if not self._index(answer.fetch, answer.found, start, answer.next_read):
+        if not self._index(answer.fetch, answer.results, start, answer.next_read):
             return
         if answer.next_read == len(answer.fetch.reads):
             self._answers.popleft()
@@ -405,23 +403,23 @@ class JournalStore:
             if self._answers:
                 self._schedule(self._answer_some)
 
-    def _index(self, fetch: Fetch, found: list[StoredBytes | None], start: int, end: int) -> bool:
+    def _index(self, fetch: Fetch, results: list[StoredBytes | None], start: int, end: int) -> bool:
         """Decode messages; an unreadable message becomes None. Return False if a segment is missing: the store has
         failed.
         """
-        place = fetch.take_apart(found, start, end, self._formats)
-        while place < end:
-            read = fetch.reads[place]
+        index = fetch.take_apart(results, start, end, self._formats)
+        while index < end:
+            read = fetch.reads[index]
             if fetch.still_there(read):
-                stored = found[place]
+                stored = results[index]
                 if stored is None:
                     self._fail(StoreError(f"{segment_name(read.segment)} is missing: restore the file from a backup"))
                     return False
-                logger.error("%s", damaged_message(fetch, read, stored.damage or self._mistake_in(stored)))
-            place = fetch.take_apart(found, place + 1, end, self._formats)
+                logger.error("%s", damaged_message(fetch, read, stored.damage or self._decoding_error(stored)))
+            index = fetch.take_apart(results, index + 1, end, self._formats)
         return True
 
-    def _mistake_in(self, stored: StoredBytes) -> str:
+    def _decoding_error(self, stored: StoredBytes) -> str:
         """Return the reason why a message with a matching checksum cannot be decoded."""
         try:
             self._formats.index(stored.format_id, stored.raw)
@@ -429,7 +427,7 @@ class JournalStore:
             return str(error)
         return ""
 
-    def _scanned(self, scan: Scan, block: bytes) -> None:
+    def _on_scanned(self, scan: Scan, block: bytes) -> None:
         journal = self._journal
         journal.scanned(scan, block)
         for segment, offset in journal.take_damaged():
@@ -449,19 +447,19 @@ class JournalStore:
 
     # Called on the reader or writer thread
 
-    def _batch_written(self, batch: Batch) -> None:
+    def _post_batch(self, batch: Batch) -> None:
         self._schedule(partial(self._complete, batch))
 
-    def _space_found(self, spare_bytes: int, has_room: bool) -> None:
-        self._schedule(partial(self._space, spare_bytes, has_room))
+    def _post_space(self, spare_bytes: int, has_space: bool) -> None:
+        self._schedule(partial(self._on_space_change, spare_bytes, has_space))
 
-    def _messages_read(self, fetch: Fetch, found: list[StoredBytes | None]) -> None:
-        self._schedule(partial(self._answer, fetch, found))
+    def _post_read(self, fetch: Fetch, results: list[StoredBytes | None]) -> None:
+        self._schedule(partial(self._on_read, fetch, results))
 
-    def _block_read(self, scan: Scan, block: bytes) -> None:
-        self._schedule(partial(self._scanned, scan, block))
+    def _post_scan(self, scan: Scan, block: bytes) -> None:
+        self._schedule(partial(self._on_scanned, scan, block))
 
-    def _thread_failed(self, error: StoreError) -> None:
+    def _post_error(self, error: StoreError) -> None:
         self._schedule(partial(self._fail, error))
 
 

@@ -28,12 +28,12 @@ class MemoryStore:
         self._floor = 0  # a new queue starts above the sequences of every removed queue
         self._position = 0
         self._stored = 0
-        self._waiting: list[tuple[int, Destination, list[int]]] = []
+        self._requests: list[tuple[int, Destination, list[int]]] = []
         self._fetched: list[tuple[int, list[Message | None]]] = []
 
     def append(self, destination: Destination, message: Message) -> int:
         self._position += 1
-        return self._keep(destination, message)
+        return self._add(destination, message)
 
     def remove(self, destination: Destination, sequence: int) -> None:
         if self._messages.get(destination.qualified_name, {}).pop(sequence, None) is not None:
@@ -45,7 +45,7 @@ class MemoryStore:
 
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         self._position += 1
-        return [self._keep(destination, message) for destination in destinations]
+        return [self._add(destination, message) for destination in destinations]
 
     def append_unit(
         self,
@@ -56,7 +56,7 @@ class MemoryStore:
         for fact in facts:
             check_fact(fact.key, b"" if fact.value is None else fact.value)
         self._position += 1
-        sequences = [self._keep(destination, message) for destination, message in additions]
+        sequences = [self._add(destination, message) for destination, message in additions]
         for destination, sequence in removals:
             self._messages.get(destination.qualified_name, {}).pop(sequence, None)
         for fact in facts:
@@ -68,10 +68,12 @@ class MemoryStore:
 
     def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
         removals = [(own.destination, sequence) for own in unit.removals() for sequence in own.sequences]
-        additions = [(line.destination, message) for line, message in zip(unit.lines, unit.messages, strict=True)]
+        additions = [
+            (addition.destination, message) for addition, message in zip(unit.lines, unit.messages, strict=True)
+        ]
         sequences = self.append_unit(additions, removals, [*facts, *unit.facts])
-        for line, sequence in zip(reversed(unit.lines), reversed(sequences), strict=True):
-            line.first = sequence
+        for addition, sequence in zip(reversed(unit.lines), reversed(sequences), strict=True):
+            addition.first = sequence
 
     def transfer_unit(
         self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
@@ -82,13 +84,13 @@ class MemoryStore:
         for transfer in transfers:
             self.add_destination(transfer.target)
             firsts.append(self._high[transfer.target.qualified_name] + 1)
-            kept = self._messages.get(transfer.source.qualified_name, {})
+            messages = self._messages.get(transfer.source.qualified_name, {})
             for sequence in transfer.sequences:
-                message = kept.pop(sequence, None)
+                message = messages.pop(sequence, None)
                 if message is None:
                     self._high[transfer.target.qualified_name] += 1
                 else:
-                    self._keep(transfer.target, message)
+                    self._add(transfer.target, message)
         self.append_unit([], removals, facts)
         return firsts
 
@@ -102,11 +104,11 @@ class MemoryStore:
         self._position += 1
 
     def fetch(self, request: int, destination: Destination, sequences: list[int]) -> None:
-        self._waiting.append((request, destination, sequences))
+        self._requests.append((request, destination, sequences))
 
     def sizes(self, destination: Destination, sequences: list[int]) -> list[int]:
-        kept = self._messages.get(destination.qualified_name, {})
-        return [kept[sequence].size if sequence in kept else 0 for sequence in sequences]
+        messages = self._messages.get(destination.qualified_name, {})
+        return [messages[sequence].size if sequence in messages else 0 for sequence in sequences]
 
     def add_destination(self, destination: Destination) -> None:
         if destination.qualified_name not in self._high:
@@ -135,10 +137,10 @@ class MemoryStore:
     def turn(self) -> int:
         """Simulate one turn of the loop: return the stored position and prepare the answers to fetches."""
         self._stored = self._position
-        for request, destination, sequences in self._waiting:
-            kept = self._messages.get(destination.qualified_name, {})
-            self._fetched.append((request, [kept.get(sequence) for sequence in sequences]))
-        self._waiting = []
+        for request, destination, sequences in self._requests:
+            messages = self._messages.get(destination.qualified_name, {})
+            self._fetched.append((request, [messages.get(sequence) for sequence in sequences]))
+        self._requests = []
         return self._stored
 
     def take_fetched(self) -> list[tuple[int, list[Message | None]]]:
@@ -147,7 +149,7 @@ class MemoryStore:
         self._fetched = []
         return fetched
 
-    def _keep(self, destination: Destination, message: Message) -> int:
+    def _add(self, destination: Destination, message: Message) -> int:
         self.add_destination(destination)
         sequence = self._high[destination.qualified_name] + 1
         self._high[destination.qualified_name] = sequence

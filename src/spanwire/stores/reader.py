@@ -60,11 +60,11 @@ class JournalReader:
                 self._on_scanned(fetch, read_block(self._disk, fetch))
                 continue
             try:
-                found = read_all(self._disk, fetch.reads)
+                results = read_all(self._disk, fetch.reads)
             except StoreError as error:
                 self._on_failed(error)
                 return
-            self._on_read(fetch, found)
+            self._on_read(fetch, results)
 
 
 def read_block(disk: Disk, scan: Scan) -> bytes:
@@ -84,7 +84,7 @@ def read_all(disk: Disk, reads: list[Read]) -> list[StoredBytes | None]:
     Raises:
         StoreError: the disk cannot read a message. The text names file and byte.
     """
-    found: list[StoredBytes | None] = [None] * len(reads)
+    results: list[StoredBytes | None] = [None] * len(reads)
     for group in blocks(reads):
         first = reads[group[0]]
         last = reads[group[-1]]
@@ -94,5 +94,5 @@ def read_all(disk: Disk, reads: list[Read]) -> list[StoredBytes | None]:
             continue
         except OSError as error:
             raise unreadable(first, error) from error
-        check_reads(reads, group, block, found)
-    return found
+        check_reads(reads, group, block, results)
+    return results

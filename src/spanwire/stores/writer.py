@@ -3,7 +3,7 @@
 The loop collects the next batch during a sync. The thread does little in Python: one write, one sync. Between batches
 it fills the file of the next segment with zeros, in small steps, or in few large steps if that file is needed soon. No
 answer waits for more than two syncs of such steps. On a full disk the thread reports this and tries again every
-`ROOM_INTERVAL` seconds and after every deletion.
+`SPACE_INTERVAL` seconds and after every deletion.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spanwire.stores.journal.segments.disk_port import DISK_FULL, Disk
 from spanwire.stores.journal.segments.segment import segment_name
 from spanwire.stores.journal.spare_files import NO_HURRY, STEP_BYTES, SpareFiles
 
-ROOM_INTERVAL: Final = 1.0  # seconds between two writes on a full disk; bounds the system calls
+SPACE_INTERVAL: Final = 1.0  # seconds between two writes on a full disk; bounds the system calls
 
 logger: Final = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class JournalWriter:
 
     The callbacks ``on_written``, ``on_space`` and ``on_failed`` run ON THE WRITER THREAD: they must only hand over to
     the loop. ``on_space(spare_bytes, has_room)`` follows each change. ``spare_bytes`` is the size of the next segment's
-    file when the file is complete, else 0. ``has_room`` says if the last write found space.
+    file when the file is complete, else 0. ``has_space`` says if the last write found space.
 
     After ``on_failed`` the thread has ended. A failed sync is never repeated, because the kernel may have dropped the
     pages. A *write* without space is repeated: all its bytes are written again before the sync.
@@ -61,10 +61,10 @@ class JournalWriter:
         self._thread: Final = Thread(target=self._run, name="spanwire-journal-writer", daemon=True)
         self._stopping: Final = Event()
         self._files: Final[SpareFiles] = SpareFiles(disk, sync)
-        self._wanted = (0, 0)  # target sizes of both files; written by the loop, read by the thread
-        self._room_bytes = NO_HURRY  # space in the active segment; written by the loop, read by the thread
-        self._due = 0  # bytes of the files that are overdue
-        self._told = 0  # bytes of the next segment's file in the last `on_space`
+        self._targets = (0, 0)  # target sizes of both files; written by the loop, read by the thread
+        self._space_bytes = NO_HURRY  # space in the active segment; written by the loop, read by the thread
+        self._due_bytes = 0  # bytes of the files that are overdue
+        self._reported_bytes = 0  # bytes of the next segment's file in the last `on_space`
         self._next_attempt = 0.0  # monotonic seconds
         self._unsynced = ""  # segment with bytes for the next timed sync
         self._next_sync = 0.0
@@ -75,23 +75,23 @@ class JournalWriter:
         """Start the thread."""
         self._thread.start()
 
-    def hand_over(self, batch: Batch, spare_bytes: int, reserve_bytes: int = 0, room_bytes: int = NO_HURRY) -> None:
+    def hand_over(self, batch: Batch, spare_bytes: int, reserve_bytes: int = 0, space_bytes: int = NO_HURRY) -> None:
         """Queue a batch for writing.
 
         ``spare_bytes`` is the wanted size of the next segment's file, or 0; ``reserve_bytes`` is the wanted size of the
-        reserve. ``room_bytes`` is the space in the active segment after this batch.
+        reserve. ``space_bytes`` is the space in the active segment after this batch.
         """
-        self._wanted = (spare_bytes, reserve_bytes)
-        self._room_bytes = room_bytes
+        self._targets = (spare_bytes, reserve_bytes)
+        self._space_bytes = space_bytes
         self._batches.put(batch)
 
-    def prepare(self, spare_bytes: int, reserve_bytes: int = 0, room_bytes: int = NO_HURRY) -> None:
+    def prepare(self, spare_bytes: int, reserve_bytes: int = 0, space_bytes: int = NO_HURRY) -> None:
         """Make the next segment's file with at least this size, without a batch.
 
-        With ``room_bytes`` 0 the active segment has no space for the next batch, and the file is made at once.
+        With ``space_bytes`` 0 the active segment has no space for the next batch, and the file is made at once.
         """
-        self._wanted = (max(spare_bytes, self._wanted[0]), reserve_bytes)
-        self._room_bytes = room_bytes
+        self._targets = (max(spare_bytes, self._targets[0]), reserve_bytes)
+        self._space_bytes = space_bytes
         self._batches.put(NO_BATCH)
 
     def stop(self) -> None:
@@ -105,7 +105,7 @@ class JournalWriter:
         try:
             while True:
                 try:
-                    batch = self._batches.get(timeout=self._patience())
+                    batch = self._batches.get(timeout=self._wait_seconds())
                 except Empty:
                     batch = NO_BATCH
                 if batch is None:
@@ -122,7 +122,7 @@ class JournalWriter:
             self.failed = error
             self._on_failed(error)
 
-    def _patience(self) -> float | None:
+    def _wait_seconds(self) -> float | None:
         """Return the seconds until the next timed sync or attempt to get space; None without either."""
         due = self._next_attempt if self.is_full else 0.0
         if self._unsynced and self._sync_interval > 0.0 and (due == 0.0 or self._next_sync < due):
@@ -140,12 +140,12 @@ class JournalWriter:
             new_segment = batch.new_segment
             if new_segment is not None:
                 self._sync_now()
-                self._insist(lambda: open_segment(disk, new_segment, batch, True))
+                self._retry_until_space(lambda: open_segment(disk, new_segment, batch, True))
                 self._files.taken()
-                self._told = 0
+                self._reported_bytes = 0
             elif batch.parts:
                 name = segment_name(batch.segment)
-                self._insist(lambda: disk.write(name, batch.offset, batch.parts))
+                self._retry_until_space(lambda: disk.write(name, batch.offset, batch.parts))
                 if self._sync:
                     disk.sync(name)
                 elif not self._unsynced:
@@ -166,7 +166,7 @@ class JournalWriter:
         if fault:
             logger.warning("%s", fault)
 
-    def _insist(self, write: Callable[[], None]) -> None:
+    def _retry_until_space(self, write: Callable[[], None]) -> None:
         """Call ``write`` until the disk has space for it; only once during a stop."""
         while True:
             try:
@@ -174,8 +174,8 @@ class JournalWriter:
             except OSError as error:
                 if error.errno not in DISK_FULL or self._stopping.is_set():
                     raise
-                self._tell_full()
-                self._stopping.wait(ROOM_INTERVAL)
+                self._report_full()
+                self._stopping.wait(SPACE_INTERVAL)
             else:
                 return
 
@@ -207,35 +207,35 @@ class JournalWriter:
         The disk has space again when both files are complete.
         """
         files = self._files
-        files.spare_target, files.reserve_target = self._wanted
+        files.spare_target, files.reserve_target = self._targets
         if self.is_full and time.monotonic() < self._next_attempt:
             self._offer_reserve()
             return
         try:
             files.shrink_reserve()
-            room_bytes = self._room_bytes
-            self._due += files.missing_bytes if room_bytes == 0 else files.due(written_bytes, room_bytes)
+            space_bytes = self._space_bytes
+            self._due_bytes += files.missing_bytes if space_bytes == 0 else files.due(written_bytes, space_bytes)
             while not files.is_ready:
-                if self._due < STEP_BYTES and not self._batches.empty():
+                if self._due_bytes < STEP_BYTES and not self._batches.empty():
                     return
                 missing_bytes = files.missing_bytes
-                all_of_it = self._due * 2 >= missing_bytes  # one large step costs fewer syncs than two
-                files.grow(self.is_full, missing_bytes if all_of_it else max(STEP_BYTES, self._due))
-                self._due = max(0, self._due - missing_bytes + files.missing_bytes)
-            self._due = 0
+                is_last_step = self._due_bytes * 2 >= missing_bytes  # one large step costs fewer syncs than two
+                files.grow(self.is_full, missing_bytes if is_last_step else max(STEP_BYTES, self._due_bytes))
+                self._due_bytes = max(0, self._due_bytes - missing_bytes + files.missing_bytes)
+            self._due_bytes = 0
         except OSError as error:
             if error.errno not in DISK_FULL:
                 raise self._file_error(error) from error
-            self._tell_full()
+            self._report_full()
             return
-        if self._told != files.spare_bytes or self.is_full:
+        if self._reported_bytes != files.spare_bytes or self.is_full:
             self.is_full = False
-            self._told = files.spare_bytes
-            self._on_space(self._told, True)
+            self._reported_bytes = files.spare_bytes
+            self._on_space(self._reported_bytes, True)
 
-    def _tell_full(self) -> None:
+    def _report_full(self) -> None:
         """Report a full disk. From now on the reserve serves as the next segment's file."""
-        self._next_attempt = time.monotonic() + ROOM_INTERVAL
+        self._next_attempt = time.monotonic() + SPACE_INTERVAL
         self._offer_reserve()
 
     def _offer_reserve(self) -> None:
@@ -244,10 +244,10 @@ class JournalWriter:
             files.use_reserve()
         except OSError as error:
             raise self._file_error(error) from error
-        if not self.is_full or self._told != files.ready_bytes:
+        if not self.is_full or self._reported_bytes != files.ready_bytes:
             self.is_full = True
-            self._told = files.ready_bytes
-            self._on_space(self._told, False)
+            self._reported_bytes = files.ready_bytes
+            self._on_space(self._reported_bytes, False)
 
     def _file_error(self, error: OSError) -> StoreError:
         return StoreError(
