@@ -15,7 +15,7 @@ MAX_BROWSED: Final = 400  # messages of one request; ActiveMQ's maxBrowsePageSiz
 async def browse(service: BrokerService, destination: Destination, limit: int = MAX_BROWSED) -> list[Message]:
     """Return the oldest pending messages of a queue, at most ``limit``; empty for an unknown queue.
 
-    Messages in flight are left out. Messages that are not in memory are read from the store.
+    Messages in flight are left out. Messages outside of memory are read from the store.
     """
     queue = service.broker.home_of(destination)
     if not isinstance(queue, Queue) or limit <= 0:
@@ -28,7 +28,7 @@ async def browse(service: BrokerService, destination: Destination, limit: int = 
 
 
 def purge(service: BrokerService, destination: Destination) -> int:
-    """Remove all pending messages of a queue; return their number. Messages in flight stay."""
+    """Remove all pending messages of a queue; return the number. Messages in flight stay."""
     queue = service.broker.home_of(destination)
     if not isinstance(queue, Queue):
         return 0

@@ -32,12 +32,12 @@ def connector_view(settings: NetworkConnectorSettings) -> View:
 
 
 def accepted_settings_view(bridge: DuplexBridge) -> View:
-    """Return the settings of another broker's duplex connector, as far as its link sent them."""
+    """Return the settings of another broker's duplex connector, as far as received on the link."""
     return {**bridge_view(bridge.settings), "uri": bridge.forwarder.local.client.info.remote_address, "autoStart": None}
 
 
 def bridge_view(settings: BridgeSettings) -> View:
-    """Return the settings that every bridge has."""
+    """Return the common settings of all bridges."""
     return {
         "name": settings.name,
         "networkTTL": settings.message_ttl if settings.message_ttl == settings.consumer_ttl else None,

@@ -21,8 +21,8 @@ DATA_VARIABLE: Final = "SPANWIRE_DATA"
 def data_directory(configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]) -> Path:
     """Return the data directory of a broker.
 
-    The first of these applies: ``override``, the configured directory, ``$SPANWIRE_DATA``, a directory in the user's
-    home.
+    The first present value applies: ``override``, the configured directory, ``$SPANWIRE_DATA``, a directory in the
+    user's home.
     """
     if override is not None:
         return override.absolute()

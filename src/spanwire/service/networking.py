@@ -1,4 +1,4 @@
-"""Network connectors of a broker and its announcements; started last and stopped first."""
+"""Network connectors and announcements of a broker; started last and stopped first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ANY_HOST: Final = ("0.0.0.0", "::", "")  # a connector that listens on all addre
 
 
 class Networking:
-    """All network connectors of a broker, its announcements, and the duplex links of other brokers."""
+    """All network connectors and announcements of a broker, and the duplex links of other brokers."""
 
     def __init__(self, settings: Sequence[NetworkConnectorSettings]) -> None:
         self._settings: Final = tuple(settings)
@@ -97,7 +97,7 @@ class Networking:
             await asyncio.sleep(CLUSTER_INTERVAL)
 
     async def _announce(self, settings: AgentSettings, uri: str) -> None:
-        """Announce a connector by its agent, and by the other one of multicast and zeroconf.
+        """Announce a connector by its agent, and by the other agent of multicast and zeroconf.
 
         Clients look for one agent only. Failures of the other agent are logged and ignored.
         """
@@ -114,7 +114,7 @@ class Networking:
             logger.info("%s is not announced by %s: %s", uri, name_of(other), error)
 
     async def _joined(self, settings: AgentSettings) -> DiscoveryAgent:
-        """Return a started agent; connectors with equal settings share it."""
+        """Return a started agent; connectors with equal settings share an agent."""
         agent = self._agents.get(settings)
         if agent is None:
             agent = make_agent(settings)

@@ -1,4 +1,4 @@
-"""Opens a broker's message store and holds the lock of its data directory."""
+"""Opens a broker's message store and holds the lock of the data directory."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Persistence:
             raise
 
     def take_recovered(self, delete_all: bool) -> Recovered:
-        """Return the recovered contents; with ``delete_all``, delete them instead."""
+        """Return the recovered contents; with ``delete_all``, delete the contents instead."""
         journal = self.journal
         if journal is None:
             return Recovered([], {}, True)

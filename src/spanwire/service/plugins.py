@@ -20,7 +20,7 @@ StatisticsFormatClass = Callable[[str, MessageFormat], StatisticsFormat]
 
 
 def broker_class(plugins: PluginSettings) -> type[Broker]:
-    """Return the broker class that the plug-ins need; `Broker` without plug-ins."""
+    """Return the broker class for the plug-ins; `Broker` without plug-ins."""
     return FilteredBroker if plugins.any else Broker
 
 

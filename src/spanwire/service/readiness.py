@@ -1,7 +1,7 @@
-"""Checks of a configuration that read key stores, resolve host names and examine directories.
+"""Checks of a configuration with I/O: read key stores, resolve host names, examine directories.
 
-`spanwire start` and `spanwire config check` run them together with the checks of the file, so that one run shows all
-obstacles. The checks bind, lock and write nothing.
+`spanwire start` and `spanwire config check` run the checks together with the checks of the file, so that one run shows
+all obstacles. The checks bind, lock and write nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ async def start_obstacles(
 ) -> list[str]:
     """Return one line for each reason why a broker with this configuration would not start.
 
-    ``override`` is the data directory of the command line, if it names one.
+    ``override`` is the data directory of the command line, if present.
     """
     connectors = [TransportConnector(settings, Admission()) for settings in configuration.connectors]
     lines = list(_misplaced_data(configuration, override, environment))
@@ -77,7 +77,7 @@ def _unread_log_settings(configuration: BrokerConfiguration) -> list[str]:
 
 
 async def open_connectors(connectors: Iterable[TransportConnector], obstacle: str | None) -> list[str]:
-    """Return one line for each unprotected connector that other machines can reach.
+    """Return one line for each unprotected connector reachable from other machines.
 
     ``obstacle`` is the reason for the missing protection (`Security.obstacle`); None returns no lines.
 
@@ -95,7 +95,7 @@ async def open_connectors(connectors: Iterable[TransportConnector], obstacle: st
 
 
 def _unusable_stores(configuration: BrokerConfiguration) -> Iterable[str]:
-    """Yield a line for each key or trust store that the broker's connectors cannot use."""
+    """Yield a line for each key or trust store unusable for the broker's connectors."""
     for connector in configuration.connectors:
         try:
             if connector.tls is not None:
@@ -112,7 +112,7 @@ def _unusable_stores(configuration: BrokerConfiguration) -> Iterable[str]:
 
 
 def _missing_extras(configuration: BrokerConfiguration) -> Iterable[str]:
-    """Yield a line for each discovery agent whose extra is not installed."""
+    """Yield a line for each discovery agent without an installed extra."""
     agents: list[AgentSettings] = [
         link.discovery.agent for link in configuration.network_connectors if link.discovery is not None
     ]

@@ -1,6 +1,6 @@
 """Reloads a configuration while its broker runs (ActiveMQ's runtimeConfigurationPlugin), periodically or on request.
 
-Changes that a running broker supports are applied. An unreadable or refused file changes nothing.
+Supported changes are applied. An unreadable or refused file changes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 class RunningBroker:
     """The changeable parts of a running broker.
 
-    ``refuse_open_binds`` raises `ConfigurationError` for unprotected connectors that the network can reach.
+    ``refuse_open_binds`` raises `ConfigurationError` for unprotected connectors open to the network.
     """
 
     def __init__(
@@ -169,7 +169,10 @@ def _lines(changes: Changes, reported: tuple[str, ...]) -> list[str]:
 
 
 def _stamp(path: Path) -> Stamp | None:
-    """Return a value that changes with the file; None while the file is missing, as for a moment during a save."""
+    """Return a stamp, different after each change of the file; None while the file is missing.
+
+    Some editors remove the file for a moment during a save.
+    """
     try:
         status = path.stat()
     except OSError:

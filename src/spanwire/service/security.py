@@ -63,7 +63,7 @@ class Security:
         return AuthorizationMap(list(authorization.entries), authorization.temporary, authorization.default)
 
     def change_users(self, configuration: BrokerConfiguration) -> LoginStack | DualLogin | None:
-        """Return the authenticator of another configuration, and watch its user files instead.
+        """Return the authenticator of another configuration, and watch the new user files instead.
 
         Raises:
             ConfigurationError: a user file is missing; nothing has changed.
@@ -85,7 +85,7 @@ class Security:
         return self.authorizer()
 
     def obstacle(self) -> str | None:
-        """Return the reason why other machines must not reach the connectors; None if a password protects them."""
+        """Return the reason against connectors open to other machines; None if a password is required."""
         authentication = self._configuration.authentication
         if authentication is None:
             return "without authentication: bind 127.0.0.1, add a simpleAuthenticationPlugin"
@@ -98,7 +98,7 @@ class Security:
         return None
 
     def start(self) -> None:
-        """Start checking the user files that may change."""
+        """Start checking the user files for changes."""
         if self._watched:
             self._watch = asyncio.get_running_loop().create_task(self._check_periodically())
 
@@ -147,7 +147,7 @@ class _UserFiles(Protocol):
 
 
 class _WatchedFiles(Generic[Users]):
-    """A pair of user files with the function that reads them and the login module that uses them."""
+    """A pair of user files, their reading function and their login module."""
 
     def __init__(self, stamp: Stamp, read: Callable[[], Users], replace: Callable[[Users], None]) -> None:
         self._read_stamp: Final = stamp

@@ -60,9 +60,9 @@ LinkedConnectionClass = Callable[[Broker, ConnectionSettings, Time, DuplexAccept
 
 
 class BrokerService:
-    """A broker with its connectors, store and control socket; started once.
+    """A broker with connectors, store and control socket; started once.
 
-    ``directory`` is None for a broker without persistence, which has neither lock nor control socket.
+    ``directory`` is None without persistence; the broker then has neither lock nor control socket.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class BrokerService:
         environment: RealEnvironment | None = None,
         reread: Reread | None = None,
     ) -> None:
-        """``reread`` reads the configuration again; without it, the configuration never changes."""
+        """``reread`` reads the configuration again; without ``reread`` the configuration never changes."""
         self.configuration: Final = configuration
         self.directory: Final = directory
         self.environment: Final = environment if environment is not None else RealEnvironment()
@@ -162,7 +162,7 @@ class BrokerService:
     async def _answer_all(self, turn: Turn) -> None:
         """Stop reading and wait until all received messages are stored and answered.
 
-        A client without an answer would send again, or another consumer would get the message, which makes duplicates.
+        A client without an answer would send again, or another consumer would get the message: a duplicate.
         """
         turn.stop_reading()
         self.broker.begin_stop(self.environment.now())
@@ -202,7 +202,7 @@ class BrokerService:
             await asyncio.sleep(0)
 
     async def _refuse_open_binds(self, security: Security) -> None:
-        """Raise `ConfigurationError` for unprotected connectors that the network can reach."""
+        """Raise `ConfigurationError` for unprotected connectors open to the network."""
         lines = await open_connectors(self.connectors, None if self._allow_anonymous else security.obstacle())
         if lines:
             raise ConfigurationError("\n".join(lines))
@@ -248,7 +248,7 @@ class BrokerService:
         return broker
 
     def _advisory_format(self, broker_id: str, formats: MessageFormats) -> AdvisoryFormat | None:
-        """Return the builder of advisories, which name the first connector as this broker's address."""
+        """Return the builder of advisories, with the first connector as the broker's address."""
         if not self.configuration.advisory_support:
             return None
         format_class = cast(AdvisoryFormatClass, registry.load(registry.ADVISORY_FORMAT))
@@ -411,7 +411,7 @@ def _connection_factory(protocol: str, broker: Broker, acceptor: DuplexAcceptor)
 
 
 def _post(post: Callable[[Callable[[], None]], object], callback: Callable[[], None]) -> None:
-    """Run ``callback`` in the loop, or drop it after the loop's end."""
+    """Run ``callback`` in the loop, or drop the callback after the loop's end."""
     try:
         post(callback)
     except RuntimeError:

@@ -13,9 +13,10 @@ logger = logging.getLogger(__name__)
 
 
 def usage_limits(usage: UsageConfiguration, directory: Path | None) -> UsageLimits:
-    """Return the limits of a broker with its store in ``directory``, or None without a store.
+    """Return the limits in bytes for a broker with a store in ``directory``.
 
-    Blocks to examine the disk; logs a warning if a limit exceeds the disk.
+    Without a ``directory`` the limits of store and temporary usage are 0. Blocks to examine the disk; logs a warning if
+    a limit exceeds the disk.
     """
     return UsageLimits(
         usage.memory_limit_bytes,

@@ -52,7 +52,7 @@ class BrokerThread:
         atexit.register(self._at_exit)
 
     def call(self, action: Callable[[EmbeddedBroker], T], timeout: float = CALL_TIMEOUT) -> T:
-        """Call ``action`` in the broker's loop and return its result."""
+        """Call ``action`` in the broker's loop and return the result."""
 
         async def called(broker: EmbeddedBroker) -> T:
             return action(broker)
@@ -60,7 +60,7 @@ class BrokerThread:
         return self.run(called, timeout)
 
     def run(self, action: Callable[[EmbeddedBroker], Awaitable[T]], timeout: float = CALL_TIMEOUT) -> T:
-        """Await ``action`` in the broker's loop and return its result.
+        """Await ``action`` in the broker's loop and return the result.
 
         Raises:
             IllegalStateError: the broker does not run.
@@ -87,7 +87,7 @@ class BrokerThread:
             raise SpanwireError(f"broker {self.broker.name} has not answered within {timeout:g} s") from error
 
     def stop(self) -> None:
-        """Stop the broker and wait for its thread; may be called twice.
+        """Stop the broker and wait for the thread; may be called twice.
 
         Raises:
             SpanwireError: the stop takes longer than `STOP_TIMEOUT`.
@@ -134,7 +134,7 @@ class BrokerThread:
 
 
 class TransientBroker:
-    """The thread of a broker created by a `vm:` URL; stops after its last client in this process.
+    """The thread of a broker created by a `vm:` URL; stops after the last client of the process.
 
     ``late`` receives the clients that arrive during the stop.
     """
@@ -146,7 +146,7 @@ class TransientBroker:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
-        """Start the broker without waiting; its clients learn of a failure."""
+        """Start the broker without waiting; the clients learn of a failure."""
         self._thread.start()
 
     def _run(self) -> None:

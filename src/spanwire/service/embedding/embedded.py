@@ -3,8 +3,8 @@
     async with await start_broker(configuration) as broker:
         connection = await aio.connect(broker.vm_url)
 
-`spanwire.service.embedding.broker_thread.BrokerThread` is a broker with its own thread; `spanwire.testing` has more
-convenient ones for tests. The client finds `connect` through `spanwire.registry`, so a broker is loaded only if a
+`spanwire.service.embedding.broker_thread.BrokerThread` is a broker in a thread; `spanwire.testing` has convenient
+brokers for tests. The client finds `connect` through `spanwire.registry`, so a broker is loaded only if a
 program opens such a URL.
 """
 
@@ -26,9 +26,9 @@ from spanwire.transports.vm import VmClient
 async def start_broker(
     configuration: BrokerConfiguration | str | Path, directory: Path | None = None, *, allow_anonymous: bool = False
 ) -> EmbeddedBroker:
-    """Start a broker in the running loop; stop it with `EmbeddedBroker.stop` or use it in ``async with``.
+    """Start a broker in the running loop; stop with `EmbeddedBroker.stop` or use ``async with``.
 
-    ``configuration`` may be the path of an XML or TOML file, as for `spanwire start`. Code that blocks the loop, such
+    ``configuration`` may be the path of an XML or TOML file, as for `spanwire start`. Code blocking the loop, such
     as a blocking client, blocks the broker. Raises the errors of `EmbeddedBroker.start`.
 
     Raises:
@@ -42,9 +42,9 @@ async def start_broker(
 
 
 def connect(url: str, options: Mapping[str, str]) -> InProcessTransport:
-    """Connect to the broker of this process that ``url`` names, created on demand unless ``create=false``.
+    """Connect to the broker named in ``url``, created on demand in the process unless ``create=false``.
 
-    Returns at once. A broker created here stops after its last client in this process; until then the options of its
+    Returns at once. A broker created here stops after the last client of the process; until then the options of the
     first client apply.
 
     Raises:
@@ -64,7 +64,7 @@ def connect(url: str, options: Mapping[str, str]) -> InProcessTransport:
 
 
 def _join(target: VmUrl, client: VmClient) -> None:
-    """Connect to a broker that was found a moment ago."""
+    """Connect to a broker found a moment ago."""
     broker = IN_PROCESS.find(target.name)
     if broker is not None and broker.accept(client):
         return

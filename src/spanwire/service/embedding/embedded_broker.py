@@ -4,7 +4,7 @@
     await broker.start()                         in the loop of the broker
     await broker.stop()
 
-A name is reserved from `start` until the end of `stop`. Clients that come before the broker is ready wait.
+A name is reserved from `start` until the end of `stop`. Clients wait until the broker is ready.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MAX_WAITING_CLIENTS: Final = 1_000  # clients that wait for the start of one bro
 
 
 class EmbeddedBroker:
-    """A broker in the loop that starts it; `spanwire.service.embedding.broker_thread` adds threads.
+    """A broker in the loop of its caller; `spanwire.service.embedding.broker_thread` adds threads.
 
-    Without persistence and without a ``directory`` it uses no file. After a fork every call raises `IllegalStateError`,
-    because the broker belongs to the process that started it. If ``shares_name`` is set and another broker has the
-    name, the broker gets another ``vm_name``.
+    Without persistence and without a ``directory`` the broker uses no file. After a fork every call raises
+    `IllegalStateError`, because the broker belongs to the parent process. If ``shares_name`` is set and another broker
+    has the name, the broker gets another ``vm_name``.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class EmbeddedBroker:
             client.closed(STOPPED)
 
     async def close(self) -> list[VmClient]:
-        """Stop the broker; return the clients that came meanwhile, for another broker of this name."""
+        """Stop the broker; return the clients of the meantime, for another broker of the same name."""
         self.check_process()
         with self._lock:
             was_over, self._is_over = self._is_over and not self._is_deserted, True
@@ -193,7 +193,7 @@ class InProcessBrokers:
         self._expected: dict[str, list[VmClient]] = {}
 
     def enter(self, broker: EmbeddedBroker) -> None:
-        """Register a broker under its name, and pass it the waiting clients.
+        """Register a broker by name, and pass the waiting clients to the broker.
 
         Raises:
             ConfigurationError: another broker has the name.
@@ -223,7 +223,10 @@ class InProcessBrokers:
             return self._brokers.get(name)
 
     def find_or_enter(self, name: str, make_broker: Callable[[], EmbeddedBroker]) -> tuple[EmbeddedBroker, bool]:
-        """Return the broker with this name, created if missing, and True for a new broker, which the caller starts."""
+        """Return the broker with this name, created if missing, and True for a new broker.
+
+        The caller starts a new broker.
+        """
         with self._lock:
             self._forget_parent()
             broker = self._brokers.get(name)

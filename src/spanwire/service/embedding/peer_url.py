@@ -1,7 +1,7 @@
 """Parses ``peer:`` URLs: ``peer://GROUP/NAME?option=value`` (ActiveMQ, Peer Transport).
 
-Each peer has its own broker inside its process. The broker announces a connector in the group and links itself to the
-other peers, so messages reach consumers at any peer. Options are attributes of the ``broker`` element. Messages are not
+Each peer has a broker inside the process. The broker announces a connector in the group and connects to the other
+peers, so messages reach consumers at any peer. Options are attributes of the ``broker`` element. Messages are not
 persistent unless ``persistent=true``. The connector listens on the loopback unless ``bindAddress`` names another
 address; another address also needs ``allowAnonymous=true``, because peers use no passwords.
 """

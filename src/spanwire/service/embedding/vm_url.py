@@ -1,8 +1,8 @@
 """Parses ``vm:`` and ``peer:`` URLs.
 
 Forms are ``vm://NAME?create=…&waitForStart=…&broker.…=…`` (ActiveMQ's VM transport reference) and
-``vm:(broker:(tcp://host:port)/NAME?option=value)``. ``broker.*`` options are attributes of the ``broker`` element for a
-broker that the URL creates. ``brokerConfig`` names a file or another description of a broker instead. The program
+``vm:(broker:(tcp://host:port)/NAME?option=value)``. ``broker.*`` options are attributes of the ``broker`` element of a
+new broker. ``brokerConfig`` names a file or another description of a broker instead. The program
 itself must have written the URL; never pass a URL from a wire.
 """
 
@@ -39,7 +39,7 @@ NAME: Final = re.compile(r"vm:(?://)?([A-Za-z0-9._\-]{0,255})/?")
 
 @dataclass(frozen=True, slots=True)
 class VmUrl:
-    """A parsed URL; ``wait_seconds`` is the wait for a broker that must not be created, 0 for no wait."""
+    """A parsed URL; ``wait_seconds`` is the wait for a broker created by others, 0 for no wait."""
 
     name: str
     create: bool
@@ -59,7 +59,7 @@ class VmUrl:
         return self.peer is not None and self.peer.allow_anonymous
 
     def configuration(self) -> BrokerConfiguration:
-        """Return the configuration of the broker that the URL creates; raises `JmsError` with one line."""
+        """Return the configuration of the new broker; raises `JmsError` with one line."""
         try:
             if self.reference is None:
                 return self._simple()
@@ -74,7 +74,7 @@ class VmUrl:
             raise JmsError(prefix + "; ".join(str(error).splitlines())) from error
 
     def _simple(self) -> BrokerConfiguration:
-        """Return a broker with these attributes and no connector, and with a journal unless it is not persistent."""
+        """Return a broker with the attributes and no connector, and with a journal if persistent."""
         findings = Findings(self.address)
         if self.peer is not None:
             element = self.peer.element()
@@ -91,7 +91,7 @@ class VmUrl:
 
 
 def parse_vm_url(url: str, options: Mapping[str, str]) -> VmUrl:
-    """Parse a URL; raises `JmsError` with one line, which proposes the closest known option for an unknown one."""
+    """Parse a URL; raises `JmsError` with one line. For an unknown option, the line proposes the closest option."""
     if url.startswith(f"{SCHEME}:"):
         peer = parse_peer_url(url, options)
         return VmUrl(peer.name, True, 0.0, {}, None, peer)

@@ -24,7 +24,7 @@ MAPPED_BYTES: Final = 32 * MIB  # larger blocks are mapped separately; glibc's m
 def keep_freed_memory() -> bool:
     """Keep up to `KEPT_BYTES` of freed memory for later messages; return False without glibc's allocator.
 
-    Call it only in a process that is the broker's alone. Only speed depends on it.
+    Call only in a process of the broker alone. Only speed depends on this setting.
     """
     if not sys.platform.startswith("linux"):
         return False

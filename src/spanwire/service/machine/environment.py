@@ -2,7 +2,7 @@
 
 The broker's wall clock advances with the monotonic clock and is aligned to the system's clock each second. If the
 system clock was set back by less than `CLOCK_JUMP`, the broker's clock stands still until real time has caught up, so
-message times keep their order. A larger jump is followed at once and logged; otherwise messages would expire far too
+message times stay in order. A larger jump is followed at once and logged; otherwise messages would expire far too
 late after a clock that ran ahead was corrected.
 """
 
@@ -56,7 +56,7 @@ class SystemClock:
 
 
 class RealEnvironment:
-    """The `Environment` of this machine, by its shape, because this module is not compiled."""
+    """The `Environment` of this machine. Not a subclass, because this module is not compiled."""
 
     def __init__(self, clock: SystemClock | None = None) -> None:
         self.clock: Final = clock if clock is not None else SystemClock()
@@ -77,6 +77,6 @@ class RealEnvironment:
 
 
 def _host_name() -> str:
-    """Return the system's host name without characters that ids do not allow."""
+    """Return the system's host name without characters forbidden in ids."""
     name = "".join(character for character in socket.gethostname() if character.isalnum() or character in "-.")
     return name or "localhost"

@@ -1,4 +1,4 @@
-"""Garbage collection settings for a process that is only a broker: short collections."""
+"""Garbage collection settings for a process with only a broker: short collections."""
 
 from __future__ import annotations
 

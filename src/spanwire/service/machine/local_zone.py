@@ -1,4 +1,4 @@
-"""The time zone of this machine by the system's rules at each moment; cron entries are in this zone."""
+"""The time zone of the machine by the system's rules at each moment; the zone of cron entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class LocalZone(tzinfo):
-    """A time zone that asks the C library. All instances are equal, so that configurations can be compared."""
+    """A time zone from the C library. All instances are equal, so that configurations can be compared."""
 
     def utcoffset(self, moment: datetime | None) -> timedelta:
         """Return the offset of local time from UTC."""
