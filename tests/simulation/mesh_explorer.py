@@ -63,7 +63,7 @@ class Names:
         broker = site.broker
         lines = [
             (self._id(key), durable.active, durable.line.waiting(), durable.line.in_flight)
-            for key, durable in broker._map.durables.items()
+            for key, durable in broker.assembly.map.durables.items()
         ]
         copies = [
             (str(producer), topic, sorted((hops, window.encoded()) for hops, window in source.windows.items()))
@@ -71,7 +71,7 @@ class Names:
         ]
         consumers: list[str] = []
         if self._may_be_asked(site):  # in the order in which a link that comes up is told of them
-            for state in broker._connections.all():
+            for state in broker.assembly.connections.all():
                 consumers.extend(self._id(consumer) for consumer in state.consumers)
         links = [self._link(link, site, is_quiet) for link in self._world.links if site in (link.near, link.far)]
         seen = (outcome.texts, outcome.promised, outcome.routes)

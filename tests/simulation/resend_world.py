@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from random import Random
 
+from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.subscription import Subscription
@@ -318,7 +319,9 @@ class ResendWorld:
         audit = ProducerAudit(identity=b"identity")
         recover_audit(self.disk, opened.recovery, self.formats, audit)
         self.journal.attach_audit(audit)
-        self.broker = Broker("world", "ID:world", self.environment, self.journal, self.formats, producer_audit=audit)
+        self.broker = Broker(
+            "world", "ID:world", self.environment, self.journal, self.formats, BrokerSettings(producer_audit=audit)
+        )
         self.broker.recover(opened.recovery.destinations(), opened.recovery.clean, self.environment.time)
         self.eager = EagerConsumer(self, self._runs)
         self._room_changed()

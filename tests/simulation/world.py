@@ -13,6 +13,7 @@ import re
 from collections import deque
 from random import Random
 
+from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.policy_map import PolicyMap
@@ -231,7 +232,9 @@ class World:
         self._fetches.clear()
         policies = PolicyMap([PolicyEntry(parse_destination(SLOW), dispatch_before_sync=False)])
         store = self.store_of(opened.journal)
-        self.broker = Broker("world", "ID:world", self.environment, store, self.formats, policies=policies)
+        self.broker = Broker(
+            "world", "ID:world", self.environment, store, self.formats, BrokerSettings(policies=policies)
+        )
         self.broker.recover(
             opened.recovery.destinations(), self.was_clean(opened.recovery), self.now, opened.recovery.facts()
         )

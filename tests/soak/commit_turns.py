@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from spanwire._build import version_text
+from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
@@ -55,7 +56,9 @@ class World:
             self.environment,
             self.store.store,
             formats,
-            limits=UsageLimits(memory_bytes=2048 * MIB),
+            BrokerSettings(
+                limits=UsageLimits(memory_bytes=2048 * MIB),
+            ),
         )
         self.broker.recover(self.store.recovered, self.store.clean, self.now)
         self.store.start()

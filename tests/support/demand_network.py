@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import count
 from random import Random
 
+from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
@@ -104,7 +105,7 @@ class DemandSite:
             name, f"broker{name}", f"tcp://{name}:61616", f"ID:{name}:advisory", formats
         )
         self.broker = Broker(
-            f"broker{name}", name, network.environment, self._store, formats, advisory_format=advisories
+            f"broker{name}", name, network.environment, self._store, formats, BrokerSettings(advisory_format=advisories)
         )
         self.acceptor = DuplexAcceptor(self.broker, self.routes)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.dispatch.memory_usage import UsageLimits
@@ -329,14 +330,16 @@ class Site:
             self.network.environment,
             self.journal,
             self.formats,
-            advisory_format=advisories,
-            authenticator=authenticator,
-            authorizer=authorizer,
-            policies=self._policies,
-            virtual=self._virtual,
-            upkeep=self._upkeep,
-            limits=UsageLimits(memory_bytes=self._memory_limit_bytes),
-            producer_audit=audit,
+            BrokerSettings(
+                advisory_format=advisories,
+                authenticator=authenticator,
+                authorizer=authorizer,
+                policies=self._policies,
+                virtual=self._virtual,
+                upkeep=self._upkeep,
+                limits=UsageLimits(memory_bytes=self._memory_limit_bytes),
+                producer_audit=audit,
+            ),
         )
         self.acceptor = DuplexAcceptor(self.broker, self.routes)
         self.broker.recover(

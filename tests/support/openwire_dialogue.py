@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.metadata import Fact
@@ -181,10 +182,12 @@ class World:
             self.environment,
             store,
             MessageFormats(formats),
-            advisory_format=advisories,
-            authenticator=authenticator,
-            authorizer=authorizer,
-            **options,
+            BrokerSettings(
+                advisory_format=advisories,
+                authenticator=authenticator,
+                authorizer=authorizer,
+                **options,
+            ),
         )
         self.peers: list[OpenWirePeer] = []
         self._connections = 0

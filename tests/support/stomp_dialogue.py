@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
@@ -79,11 +80,13 @@ class Stage:
             self.environment,
             self.store,
             formats if formats is not None else MessageFormats(stomp_formats()),
-            authenticator=authenticator,
-            authorizer=authorizer,
-            limits=limits,
-            policies=policies,
-            scheduler=scheduler,
+            BrokerSettings(
+                authenticator=authenticator,
+                authorizer=authorizer,
+                limits=limits,
+                policies=policies,
+                scheduler=scheduler,
+            ),
         )
         self.peers: Final[list[Peer]] = []
         self.syncs = True  # whether the store's disk gets its turn while things settle

@@ -1,7 +1,8 @@
-"""Creates the components of a broker in the order of their dependencies."""
+"""Creates the parts of a broker in the order of their dependencies, and closes the cycles between them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from spanwire.broker.admin.administration import Administration
@@ -10,6 +11,7 @@ from spanwire.broker.admin.queue_operations import Operations
 from spanwire.broker.advisories.advisory_topics import Advisories
 from spanwire.broker.connection_cleanup import ConnectionCleanup
 from spanwire.broker.connections.connections import Connections
+from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
@@ -50,6 +52,7 @@ from spanwire.broker.scheduler.schedule import SchedulerSettings
 from spanwire.broker.scheduler.scheduler import Scheduler
 from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.security.audit_log import AuditLog
+from spanwire.broker.security.authorization import OpenAuthenticator, OpenAuthorizer
 from spanwire.broker.security.login import Logins
 from spanwire.broker.security.unfinished_logins import UnfinishedLogins
 from spanwire.broker.timers import Timers
@@ -59,142 +62,158 @@ from spanwire.broker.transactions.xa_transactions import XaTransactions
 from spanwire.model.environment import IdGenerator
 
 
-class Rooms:
-    """Holds all components of a `Broker`. Contains no logic."""
+@dataclass(frozen=True)
+class BrokerSettings:
+    """Policies, limits and ports of a broker. None means the default of the part that it is for."""
+
+    advisory_format: AdvisoryFormat | None = None  # None: no advisories
+    anonymous_producer_advisories: bool = False
+    authenticator: Authenticator | None = None
+    authorizer: Authorizer | None = None
+    policies: PolicyMap | None = None
+    limits: UsageLimits | None = None
+    producer_audit: ProducerAudit | None = None
+    max_uncommitted: int = MAX_UNCOMMITTED
+    virtual: VirtualSettings | None = None
+    scheduler: SchedulerSettings | None = None  # None: no scheduler
+    upkeep: UpkeepSettings | None = None
+    temporary_by_send: bool = False
+
+
+class BrokerAssembly:
+    """Holds the parts of a `Broker`. They are created layer by layer; each layer uses those before it."""
 
     def __init__(
-        self,
-        name: str,
-        store: MessageStore | None,
-        formats: MessageFormats,
-        ids: IdGenerator,
-        *,
-        advisory_format: AdvisoryFormat | None,
-        anonymous_producer_advisories: bool,
-        authenticator: Authenticator,
-        authorizer: Authorizer,
-        policies: PolicyMap,
-        limits: UsageLimits,
-        producer_audit: ProducerAudit,
-        max_uncommitted: int,
-        virtual: VirtualSettings,
-        scheduler: SchedulerSettings | None,
-        upkeep: UpkeepSettings | None,
-        temporary_by_send: bool,
+        self, name: str, store: MessageStore | None, formats: MessageFormats, ids: IdGenerator, settings: BrokerSettings
     ) -> None:
-        self.usage: Final[MemoryUsage] = MemoryUsage(limits.memory_bytes)
+        self._name: Final[str] = name
+        self._formats: Final[MessageFormats] = formats
+        self._ids: Final[IdGenerator] = ids
+        self._settings: Final[BrokerSettings] = settings
+        self._policies: Final[PolicyMap] = settings.policies if settings.policies is not None else PolicyMap()
+        self._limits: Final[UsageLimits] = settings.limits if settings.limits is not None else UsageLimits()
+        self.usage: Final[MemoryUsage] = MemoryUsage(self._limits.memory_bytes)
         self.context: Final[BrokerContext] = BrokerContext(store, formats)
-        audit = AuditLog(self.context)
-        self.unfinished_logins: Final[UnfinishedLogins] = UnfinishedLogins()
-        self.logins: Final[Logins] = Logins(authenticator, self.context, audit)
-        self.access: Final[AccessControl] = AccessControl(authorizer, audit)
-        routes = VirtualRoutes(virtual)
-        self.map: Final[DestinationMap] = DestinationMap(self.context, policies, self.usage, routes)
-        self.advisories: Final[Advisories | None] = None if advisory_format is None else Advisories(
-            self.context, self.map, advisory_format, self.access, formats, anonymous_producer_advisories,
-            ids.next_id() if virtual.told_on_creation else "",
-        )  # fmt: skip
+        self.unsynced: Final[UnsyncedBytes] = UnsyncedBytes(store, unsynced_limit(self._limits))
         self.waiting: Final[ReplyQueue] = ReplyQueue()
-        self.destinations: Final[Destinations] = Destinations(
-            self.context, self.map, self.access, self.advisories, temporary_by_send
+        self.producer_audit: Final[ProducerAudit] = (
+            settings.producer_audit if settings.producer_audit is not None else ProducerAudit()
         )
-        self.unsynced: Final[UnsyncedBytes] = UnsyncedBytes(store, unsynced_limit(limits))
-        self.flow: Final[FlowControl] = FlowControl(
-            self.context, self.map, limits, policies.lowest_store_mark(), self.unsynced
+        self._values: Final[MessageEvaluationContext] = MessageEvaluationContext(formats)
+        self._add_security()
+        self._add_destinations()
+        self._add_routing()
+        self._add_transactions()
+        self._add_connections()
+        self._connect()
+
+    def _add_security(self) -> None:
+        settings = self._settings
+        audit = AuditLog(self.context)
+        self.unfinished_logins = UnfinishedLogins()
+        authenticator = settings.authenticator if settings.authenticator is not None else OpenAuthenticator()
+        self.logins = Logins(authenticator, self.context, audit)
+        authorizer = settings.authorizer if settings.authorizer is not None else OpenAuthorizer()
+        self.access = AccessControl(authorizer, audit)
+
+    def _add_destinations(self) -> None:
+        settings = self._settings
+        virtual = settings.virtual if settings.virtual is not None else VirtualSettings()
+        self._routes = VirtualRoutes(virtual)
+        self.map = DestinationMap(self.context, self._policies, self.usage, self._routes)
+        self.advisories: Advisories | None = None
+        if settings.advisory_format is not None:
+            demand_id = self._ids.next_id() if virtual.told_on_creation else ""
+            self.advisories = Advisories(
+                self.context, self.map, settings.advisory_format, self.access, self._formats,
+                settings.anonymous_producer_advisories, demand_id,
+            )  # fmt: skip
+        self.destinations = Destinations(
+            self.context, self.map, self.access, self.advisories, settings.temporary_by_send
         )
-        self.dead_letters: Final[DeadLetters] = DeadLetters(self.context, self.destinations, formats, self.unsynced)
-        self.context.dead_letter_handler = self.dead_letters
-        values = MessageEvaluationContext(formats)
-        self.operations: Final[Operations] = Operations(
-            self.context, self.map, self.destinations, formats, self.unsynced
+        self.durables = DurableSubscriptions(
+            self.context, self.map, self._policies, self.usage, self.access, self._values, self.advisories
         )
-        self.router: Final[MessageRouter] = MessageRouter(
-            self.context,
-            self.map,
-            self.destinations,
-            formats,
-            self.access,
-            self.waiting,
-            self.unsynced,
-            self.dead_letters,
-            self.flow,
-            producer_audit,
-            VirtualDestinations(self.map, self.destinations, self.access, self.flow, values),
-        )
-        self.flow.sender = self.router
-        self.scheduler: Final[Scheduler | None] = None if scheduler is None else Scheduler(
-            scheduler, self.context, policies, self.usage, self.router, self.flow, formats, self.access,
-            self.dead_letters, self.unsynced, producer_audit, ids,
+
+    def _add_routing(self) -> None:
+        context, formats, access, unsynced = self.context, self._formats, self.access, self.unsynced
+        self.flow = FlowControl(context, self.map, self._limits, self._policies.lowest_store_mark(), unsynced)
+        self.dead_letters = DeadLetters(context, self.destinations, formats, unsynced)
+        self.operations = Operations(context, self.map, self.destinations, formats, unsynced)
+        self.router = MessageRouter(
+            context, self.map, self.destinations, formats, access, self.waiting, unsynced, self.dead_letters,
+            self.flow, self.producer_audit,
+            VirtualDestinations(self.map, self.destinations, access, self.flow, self._values),
         )  # fmt: skip
-        self.router.delayed = self.scheduler
-        self.local_transactions: Final[LocalTransactions] = LocalTransactions(
-            self.context,
-            self.router,
-            self.destinations,
-            self.dead_letters,
-            self.unsynced,
-            producer_audit,
-            self.flow,
-        )
-        self.producer_registry: Final[ProducerRegistry] = ProducerRegistry(
-            self.map, self.destinations, self.access, self.advisories
-        )
-        self.durables: Final[DurableSubscriptions] = DurableSubscriptions(
-            self.context, self.map, policies, self.usage, self.access, values, self.advisories
-        )
-        self.consumer_registry: Final[ConsumerRegistry] = ConsumerRegistry(
-            self.context,
-            self.map,
-            self.destinations,
-            policies,
-            self.access,
-            values,
-            self.advisories,
-            self.durables,
-        )
-        self.acknowledgements: Final[Acknowledgements] = Acknowledgements(
-            self.context, self.consumer_registry, self.router, self.flow
-        )
-        self.cursors: Final[Cursors] = Cursors(
-            self.context, self.map, self.destinations, self.access, self.unsynced, self.flow
-        )
-        self.consumer_registry.ranges = CursorRanges(self.context, self.cursors)
-        self.sinks: Final[Sinks] = Sinks(self.context, self.access, self.flow, self.unsynced, CONTROL)
-        self.router.control = Control(
-            self.context, self.cursors, self.sinks, self.map, self.destinations, self.router, formats, self.access,
-            self.unsynced, self.usage, ids,
+        self.scheduler: Scheduler | None = None
+        if self._settings.scheduler is not None:
+            self.scheduler = Scheduler(
+                self._settings.scheduler, context, self._policies, self.usage, self.router, self.flow, formats,
+                access, self.dead_letters, unsynced, self.producer_audit, self._ids,
+            )  # fmt: skip
+        self.cursors = Cursors(context, self.map, self.destinations, access, unsynced, self.flow)
+        self.sinks = Sinks(context, access, self.flow, unsynced, CONTROL)
+        self.producer_registry = ProducerRegistry(self.map, self.destinations, access, self.advisories)
+        self.consumer_registry = ConsumerRegistry(
+            context, self.map, self.destinations, self._policies, access, self._values, self.advisories,
+            self.durables, CursorRanges(context, self.cursors),
         )  # fmt: skip
-        recovered = RecoveredBranches(self.context, self.map, self.destinations, self.scheduler)
-        self.xa: Final[XaTransactions] = XaTransactions(
-            self.context,
-            self.access,
-            self.local_transactions,
-            self.router,
-            self.consumer_registry,
-            self.flow,
-            recovered,
+        self.acknowledgements = Acknowledgements(context, self.consumer_registry, self.router, self.flow)
+
+    def _add_transactions(self) -> None:
+        context = self.context
+        self.local_transactions = LocalTransactions(
+            context, self.router, self.destinations, self.dead_letters, self.unsynced, self.producer_audit, self.flow
         )
-        self.state_recovery: Final[StateRecovery] = StateRecovery(
+        self._recovered_branches = RecoveredBranches(context, self.map, self.destinations, self.scheduler)
+        self.xa = XaTransactions(
+            context, self.access, self.local_transactions, self.router, self.consumer_registry, self.flow,
+            self._recovered_branches,
+        )  # fmt: skip
+        self.state_recovery = StateRecovery(
             self.xa, self.destinations, self.durables, self.scheduler, self.cursors, self.sinks
         )
-        self.dirty: Final[list[ConnectionOutput]] = []
-        self.connections: Final[Connections] = Connections(name, self.usage, self.dirty, max_uncommitted)
-        self.connection_cleanup: Final[ConnectionCleanup] = ConnectionCleanup(
-            self.context, self.connections, self.xa, self.consumer_registry, self.producer_registry, self.flow,
+
+    def _add_connections(self) -> None:
+        context = self.context
+        self.dirty: list[ConnectionOutput] = []
+        self.connections = Connections(self._name, self.usage, self.dirty, self._settings.max_uncommitted)
+        self.connection_cleanup = ConnectionCleanup(
+            context, self.connections, self.xa, self.consumer_registry, self.producer_registry, self.flow,
             self.destinations, self.advisories,
         )  # fmt: skip
-        self.local_transactions.owner = self.connection_cleanup
-        self.sessions: Final[Sessions] = Sessions(self.connection_cleanup)
-        self.administration: Final[Administration] = Administration(
-            self.context, self.connections, self.connection_cleanup, self.destinations, self.durables, self.flow
+        self.sessions = Sessions(self.connection_cleanup)
+        self.administration = Administration(
+            context, self.connections, self.connection_cleanup, self.destinations, self.durables, self.flow
         )
-        self.overview: Final[Overview] = Overview(
-            self.context, self.map, self.connections, self.usage, limits, self.flow, self.xa
-        )
-        self.timers: Final[Timers] = Timers(
-            self.context, self.map, self.destinations, self.durables, self.consumer_registry, self.flow, self.scheduler,
-            policies, upkeep,
+        self.overview = Overview(context, self.map, self.connections, self.usage, self._limits, self.flow, self.xa)
+        self.timers = Timers(
+            context, self.map, self.destinations, self.durables, self.consumer_registry, self.flow, self.scheduler,
+            self._policies, self._settings.upkeep,
         )  # fmt: skip
-        self.reconfiguration: Final[Reconfiguration] = Reconfiguration(
-            self.map, policies, routes, self.access, self.logins, self.flow, self.timers
+        self.reconfiguration = Reconfiguration(
+            self.map, self._policies, self._routes, self.access, self.logins, self.flow, self.timers
         )
+
+    def _connect(self) -> None:
+        """Close the cycles between parts: the only place where a part gets one that was created after it.
+
+        - Destinations reach dead letters, advisories and the removal of slow consumers through the context; all three
+          need the destinations.
+        - The router asks flow control about each send, and flow control has the router send what it had parked.
+        - The router hands messages to the scheduler and to the control destination, which send through the router.
+        - A long commit is a job of its connection; the clean-up of a connection rolls back its transactions.
+        - A transaction of any kind, also a recovered one, ends in `XaTransactions`, which commits through the others.
+        """
+        self.context.dead_letter_handler = self.dead_letters
+        self.context.news = self.advisories
+        self.context.remover = self.consumer_registry
+        self.flow.sender = self.router
+        self.router.delayed = self.scheduler
+        self.router.control = Control(
+            self.context, self.cursors, self.sinks, self.map, self.destinations, self.router, self._formats,
+            self.access, self.unsynced, self.usage, self._ids,
+        )  # fmt: skip
+        self.local_transactions.owner = self.connection_cleanup
+        self.local_transactions.end = self.xa
+        self._recovered_branches.finisher = self.xa

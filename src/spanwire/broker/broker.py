@@ -18,32 +18,21 @@ from typing import Final, NoReturn
 from spanwire.broker.admin.views import BrokerStatistics, ConnectionView, DestinationView
 from spanwire.broker.advisories.advisory_replay import replay
 from spanwire.broker.advisories.advisory_topics import may_hear
-from spanwire.broker.assembly import Rooms
+from spanwire.broker.assembly import BrokerAssembly, BrokerSettings
 from spanwire.broker.connections.connection_job import ConnectionJob, complete
 from spanwire.broker.connections.connection_state import ConnectionState
-from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
-from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
-from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.dispatch.virtual_settings import VirtualSettings
-from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.persistence.reply_queue import answer
-from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import (
-    AdvisoryFormat,
-    Authenticator,
-    Authorizer,
     ClientConnection,
     MessageConsumer,
     MessageStore,
 )
 from spanwire.broker.routing.dead_letters import POISONED
-from spanwire.broker.scheduler.schedule import SchedulerSettings
 from spanwire.broker.security.audit_log import printable
-from spanwire.broker.security.authorization import OpenAuthenticator, OpenAuthorizer
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
@@ -51,6 +40,8 @@ from spanwire.model.errors import IllegalStateError, JmsError, StoreError
 from spanwire.model.ids import AnyTransactionId, ConsumerId, MessageId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
+
+DEFAULT_SETTINGS: Final = BrokerSettings()
 
 
 class Broker:
@@ -63,75 +54,34 @@ class Broker:
         environment: Environment,
         store: MessageStore | None,
         formats: MessageFormats,
-        *,
-        advisory_format: AdvisoryFormat | None = None,
-        anonymous_producer_advisories: bool = False,
-        authenticator: Authenticator | None = None,
-        authorizer: Authorizer | None = None,
-        policies: PolicyMap | None = None,
-        limits: UsageLimits | None = None,
-        producer_audit: ProducerAudit | None = None,
-        max_uncommitted: int = MAX_UNCOMMITTED,
-        virtual: VirtualSettings | None = None,
-        scheduler: SchedulerSettings | None = None,
-        upkeep: UpkeepSettings | None = None,
-        temporary_by_send: bool = False,
+        settings: BrokerSettings = DEFAULT_SETTINGS,
     ) -> None:
         self.name: Final[str] = name
         self.broker_id: Final[str] = broker_id
         self.environment: Final[Environment] = environment
         self.formats: Final[MessageFormats] = formats
         self.ids: Final[IdGenerator] = IdGenerator(environment)
-        self.producer_audit: Final[ProducerAudit] = producer_audit if producer_audit is not None else ProducerAudit()
-        self.assembly: Final = Rooms(
-            name,
-            store,
-            formats,
-            self.ids,
-            advisory_format=advisory_format,
-            anonymous_producer_advisories=anonymous_producer_advisories,
-            authenticator=authenticator if authenticator is not None else OpenAuthenticator(),
-            authorizer=authorizer if authorizer is not None else OpenAuthorizer(),
-            policies=policies if policies is not None else PolicyMap(),
-            limits=limits if limits is not None else UsageLimits(),
-            producer_audit=self.producer_audit,
-            max_uncommitted=max_uncommitted,
-            virtual=virtual if virtual is not None else VirtualSettings(),
-            scheduler=scheduler,
-            upkeep=upkeep,
-            temporary_by_send=temporary_by_send,
-        )
-        self._usage: Final = self.assembly.usage
-        self._context: Final = self.assembly.context
-        self.unfinished_logins: Final = self.assembly.unfinished_logins
-        self._logins: Final = self.assembly.logins
-        self._access: Final = self.assembly.access
-        self._map: Final = self.assembly.map
-        self.advisories: Final = self.assembly.advisories
-        self._waiting: Final = self.assembly.waiting
-        self._destinations: Final = self.assembly.destinations
-        self._unsynced: Final = self.assembly.unsynced
-        self._flow: Final = self.assembly.flow
-        self._dead_letters: Final = self.assembly.dead_letters
-        self.operations: Final = self.assembly.operations
-        self._router: Final = self.assembly.router
-        self._scheduler: Final = self.assembly.scheduler
-        self._local_transactions: Final = self.assembly.local_transactions
-        self._producer_registry: Final = self.assembly.producer_registry
-        self._sessions: Final = self.assembly.sessions
-        self._durables: Final = self.assembly.durables
-        self.remote_subscribers: Final = self.assembly.durables.remote_subscribers
-        self._consumer_registry: Final = self.assembly.consumer_registry
-        self._acknowledgements: Final = self.assembly.acknowledgements
-        self.xa: Final = self.assembly.xa
-        self._state_recovery: Final = self.assembly.state_recovery
-        self._dirty: Final = self.assembly.dirty
-        self._connections: Final = self.assembly.connections
-        self._connection_cleanup: Final = self.assembly.connection_cleanup
-        self._timers: Final = self.assembly.timers
-        self.reconfiguration: Final = self.assembly.reconfiguration
-        self.administration: Final = self.assembly.administration
-        self.overview: Final = self.assembly.overview
+        assembly = BrokerAssembly(name, store, formats, self.ids, settings)
+        self.assembly: Final = assembly
+        self.producer_audit: Final = assembly.producer_audit
+        self.unfinished_logins: Final = assembly.unfinished_logins
+        self.advisories: Final = assembly.advisories
+        self.operations: Final = assembly.operations
+        self.remote_subscribers: Final = assembly.durables.remote_subscribers
+        self.xa: Final = assembly.xa
+        self.reconfiguration: Final = assembly.reconfiguration
+        self.administration: Final = assembly.administration
+        self.overview: Final = assembly.overview
+        # the parts that every message or turn needs: one step less on the way to them
+        self._context: Final = assembly.context
+        self._router: Final = assembly.router
+        self._acknowledgements: Final = assembly.acknowledgements
+        self._consumer_registry: Final = assembly.consumer_registry
+        self._flow: Final = assembly.flow
+        self._unsynced: Final = assembly.unsynced
+        self._waiting: Final = assembly.waiting
+        self._dirty: Final = assembly.dirty
+        self._timers: Final = assembly.timers
 
     def add_connection(self, connection: ClientConnection, info: ConnectionInfo, now: Time) -> ConnectionState:
         """Log a client in and return the state of the new connection.
@@ -142,18 +92,18 @@ class Broker:
             ResourceAllocationError: the broker has too many connections or logins.
         """
         self._turn(now)
-        principal = self._logins.log_in(info)
-        for holder in self._connections.holders(info):
+        principal = self.assembly.logins.log_in(info)
+        for holder in self.assembly.connections.holders(info):
             if holder.is_leaving:
                 complete(holder)
-        self._connections.check_room()
-        predecessor = self._connections.predecessor(info, principal)
+        self.assembly.connections.check_room()
+        predecessor = self.assembly.connections.predecessor(info, principal)
         if predecessor is not None:
             complete(predecessor)
             predecessor.output.close_with(JmsError("the client has connected again"))
             self.remove_connection(predecessor, now)
             complete(predecessor)
-        state = self._connections.enter(connection, info, principal)
+        state = self.assembly.connections.enter(connection, info, principal)
         if self.advisories is not None:
             self.advisories.connection_added(info)
         return state
@@ -164,7 +114,7 @@ class Broker:
         The outcome of the job must be final before a successor asks for the outcome. `add_connection` should wait some
         turns.
         """
-        for holder in self._connections.holders(info):
+        for holder in self.assembly.connections.holders(info):
             if holder.job is not None:
                 return True
         return False
@@ -177,7 +127,7 @@ class Broker:
         if state.removed or state.is_leaving:
             return
         self._turn(now)
-        self._connection_cleanup.leave(state)
+        self.assembly.connection_cleanup.leave(state)
 
     def complete(self, state: ConnectionState) -> None:
         """Finish the connection's job at once, because the transport delivers further input."""
@@ -216,7 +166,7 @@ class Broker:
     def add_session(self, state: ConnectionState, session_id: SessionId) -> None:
         """Add a session of this connection. A repeated announcement has no effect."""
         self.check_own(state, session_id.connection_id)
-        self._sessions.add(state, session_id.value)
+        self.assembly.sessions.add(state, session_id.value)
 
     def remove_session(
         self, state: ConnectionState, session_id: SessionId, last_delivered_sequence: int, now: Time
@@ -225,20 +175,20 @@ class Broker:
         self._turn(now)
         complete(state)
         self.check_own(state, session_id.connection_id)
-        self._sessions.remove(state, session_id, last_delivered_sequence)
+        self.assembly.sessions.remove(state, session_id, last_delivered_sequence)
         self._flow.unpark()
 
     def add_producer(self, state: ConnectionState, info: ProducerInfo, now: Time) -> None:
         """Add a producer of this connection. Its destination, if any, is checked and created now."""
         self._turn(now)
         self.check_own(state, info.producer_id.connection_id)
-        self._sessions.check(state, info.producer_id.session_id, "Cannot add a producer")
-        self._producer_registry.add(state, info)
+        self.assembly.sessions.check(state, info.producer_id.session_id, "Cannot add a producer")
+        self.assembly.producer_registry.add(state, info)
 
     def remove_producer(self, state: ConnectionState, producer_id: ProducerId, now: Time) -> None:
         """Remove a producer."""
         self._turn(now)
-        self._producer_registry.remove(state, str(producer_id))
+        self.assembly.producer_registry.remove(state, str(producer_id))
 
     def add_consumer(
         self,
@@ -254,10 +204,10 @@ class Broker:
         """
         self._turn(now)
         self.check_own(state, info.consumer_id.connection_id)
-        self._sessions.check(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
+        self.assembly.sessions.check(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
         subscription = self._consumer_registry.add(state, info, consumer, automatic)
         if self.advisories is not None and may_hear(subscription):
-            replay(self.advisories, self._map, self._connections.all(), subscription, self._context)
+            replay(self.advisories, self.assembly.map, self.assembly.connections.all(), subscription, self._context)
         return subscription
 
     def start_consumer(self, subscription: Subscription, now: Time) -> None:
@@ -280,7 +230,7 @@ class Broker:
     def unsubscribe(self, state: ConnectionState, name: str, now: Time) -> None:
         """Delete a durable subscription of this client."""
         self._turn(now)
-        self._durables.unsubscribe(state, name)
+        self.assembly.durables.unsubscribe(state, name)
         self._flow.unpark()
 
     def set_prefetch(self, subscription: Subscription, prefetch_size: int, now: Time) -> None:
@@ -291,12 +241,12 @@ class Broker:
     def add_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
         """Create a destination. A temporary destination belongs to this connection."""
         self._turn(now)
-        self._destinations.add_all(state, destination.parts())
+        self.assembly.destinations.add_all(state, destination.parts())
 
     def remove_destination(self, state: ConnectionState, destination: Destination, now: Time) -> None:
         """Remove a destination without consumers."""
         self._turn(now)
-        self._destinations.remove_all(state, destination.parts())
+        self.assembly.destinations.remove_all(state, destination.parts())
         self._flow.unpark()
 
     def check_bridge(self, state: ConnectionState) -> None:
@@ -305,7 +255,7 @@ class Broker:
         Raises:
             AuthorizationError: the right is missing.
         """
-        self._access.check_bridge(state)
+        self.assembly.access.check_bridge(state)
 
     def add_remote_temporary(
         self, state: ConnectionState, destination: Destination, broker_path: tuple[str, ...], now: Time
@@ -314,11 +264,11 @@ class Broker:
         new one.
         """
         self._turn(now)
-        self._destinations.add_remote_temporary(state, destination, broker_path)
+        self.assembly.destinations.add_remote_temporary(state, destination, broker_path)
 
     def configure_destination(self, destination: Destination) -> None:
         """Create a destination named in the configuration."""
-        self._destinations.ensure_own(destination)
+        self.assembly.destinations.ensure_own(destination)
 
     def check_own(self, state: ConnectionState, connection_id: str) -> None:
         """Check that an id inside a command belongs to this connection (CVE-2026-74761).
@@ -327,7 +277,7 @@ class Broker:
             AuthorizationError: the id belongs to another connection.
         """
         if connection_id != state.connection_id:
-            self._access.refuse(state, f"act for connection {printable(connection_id)}")
+            self.assembly.access.refuse(state, f"act for connection {printable(connection_id)}")
 
     def refuse(self, state: ConnectionState, what: str) -> None:
         """Write a refusal of ``what`` to the audit log and raise.
@@ -335,7 +285,7 @@ class Broker:
         Raises:
             AuthorizationError: always.
         """
-        self._access.refuse(state, what)
+        self.assembly.access.refuse(state, what)
 
     def send(
         self, state: ConnectionState, message: Message, transaction_id: AnyTransactionId | None, token: int, now: Time
@@ -432,19 +382,19 @@ class Broker:
     def begin(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Open a local transaction."""
         complete(state)
-        self._local_transactions.begin(state, transaction_id)
+        self.assembly.local_transactions.begin(state, transaction_id)
 
     def commit(self, state: ConnectionState, transaction_id: TransactionId, token: int, now: Time) -> bool:
         """Commit a local transaction. Returns the same values as `send`."""
         self._turn(now)
         complete(state)
-        return self._local_transactions.commit(state, transaction_id, token)
+        return self.assembly.local_transactions.commit(state, transaction_id, token)
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId, now: Time) -> None:
         """Roll back a local transaction. Messages acknowledged in the transaction are in flight again."""
         self._turn(now)
         complete(state)
-        self._local_transactions.rollback(state, transaction_id)
+        self.assembly.local_transactions.rollback(state, transaction_id)
 
     def stored(self, position: int, now: Time) -> None:
         """Record that all changes up to ``position`` survive a power failure, and send the withheld answers."""
@@ -461,17 +411,17 @@ class Broker:
         self._turn(now)
         self._flow.refresh()
         self._flow.unpark()
-        self._dead_letters.room_changed()
+        self.assembly.dead_letters.room_changed()
 
     def store_failed(self, error: StoreError, now: Time) -> None:
         """Refuse all withheld answers and close all connections after a failure of the store."""
         self._turn(now)
         for waiting in self._waiting.take_all():
             answer(waiting, error)
-        for state in self._connections.all():
+        for state in self.assembly.connections.all():
             if isinstance(state.job, ConnectionJob):
                 state.job.fail(JmsError(str(error)))
-        for state in self._connections.all():
+        for state in self.assembly.connections.all():
             state.output.close_with(error)
 
     def fetched(self, request: int, messages: list[Message | None], now: Time) -> None:
@@ -517,7 +467,7 @@ class Broker:
             StoreError: the contents are inconsistent.
         """
         self._turn(now)
-        self._state_recovery.recover(recovered, clean, {} if facts is None else facts)
+        self.assembly.state_recovery.recover(recovered, clean, {} if facts is None else facts)
 
     def became_master(self, now: Time) -> None:
         """Publish the advisory of a started broker that is the only user of its store."""
@@ -528,7 +478,7 @@ class Broker:
     def begin_stop(self, now: Time) -> None:
         """Stop all dispatch. Messages already sent are still stored and answered (`awaits_disk`)."""
         self._turn(now)
-        for state in self._connections.all():
+        for state in self.assembly.connections.all():
             for subscription in state.consumers.values():
                 subscription.started = False
 
@@ -537,18 +487,18 @@ class Broker:
         store = self._context.store
         if store is None or not store.has_room():
             return False
-        return len(self._waiting) > 0 or self._router.deferred.is_busy or self._connections.has_jobs()
+        return len(self._waiting) > 0 or self._router.deferred.is_busy or self.assembly.connections.has_jobs()
 
     def stop(self, now: Time) -> None:
         """Close every connection in order. Unacknowledged messages stay in the store and are not dispatched again."""
         self.begin_stop(now)
-        for state in self._connections.all():
+        for state in self.assembly.connections.all():
             complete(state)
             state.output.close_with(JmsError("the broker is stopping"))
             self.remove_connection(state, now)
             complete(state)
-        self._connection_cleanup.finish()
-        for queue in [*self._map.queues.values(), *self._durables.lines()]:
+        self.assembly.connection_cleanup.finish()
+        for queue in [*self.assembly.map.queues.values(), *self.assembly.durables.lines()]:
             queue.note_uncertain()
 
     def _turn(self, now: Time) -> None:
@@ -560,11 +510,11 @@ class Broker:
 
     def home_of(self, destination: Destination) -> BrokerDestination | None:
         """Return the queue or topic itself for an operator's inspection, or None."""
-        return self._map.find(destination)
+        return self.assembly.map.find(destination)
 
     def durable_subscriptions(self) -> list[DurableSubscription]:
         """Return all durable subscriptions with their pending messages."""
-        return list(self._map.durables.values())
+        return list(self.assembly.map.durables.values())
 
     def destination_views(self) -> list[DestinationView]:
         """Return all queues and topics, including advisory topics."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from spanwire import registry
+from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.policy.policy_map import PolicyMap
@@ -225,18 +226,20 @@ class BrokerService:
             environment,
             self._persistence.store,
             formats,
-            advisory_format=self._advisory_format(broker_id, formats),
-            anonymous_producer_advisories=configuration.anonymous_producer_advisories,
-            authenticator=self._security.authenticator(),
-            authorizer=self._security.authorizer(),
-            policies=PolicyMap(list(configuration.policies)),
-            limits=limits,
-            max_uncommitted=configuration.max_uncommitted,
-            producer_audit=self._persistence.audit,
-            virtual=configuration.virtual,
-            scheduler=configuration.scheduler,
-            upkeep=configuration.upkeep,
-            temporary_by_send=configuration.temporary_by_send,
+            BrokerSettings(
+                advisory_format=self._advisory_format(broker_id, formats),
+                anonymous_producer_advisories=configuration.anonymous_producer_advisories,
+                authenticator=self._security.authenticator(),
+                authorizer=self._security.authorizer(),
+                policies=PolicyMap(list(configuration.policies)),
+                limits=limits,
+                max_uncommitted=configuration.max_uncommitted,
+                producer_audit=self._persistence.audit,
+                virtual=configuration.virtual,
+                scheduler=configuration.scheduler,
+                upkeep=configuration.upkeep,
+                temporary_by_send=configuration.temporary_by_send,
+            ),
         )
         self._broker = broker
         statistics_addresses = addresses(self.connectors, configuration.broker_name, self.directory)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TypedDict, Unpack
 
 from spanwire.broker.admin.views import ConnectionView, DestinationView
+from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
@@ -423,17 +424,19 @@ class Stage:
             self.environment,
             self.store if persistent else None,
             text_formats(),
-            advisory_format=advisory_format,
-            anonymous_producer_advisories=anonymous_producer_advisories,
-            authenticator=authenticator,
-            authorizer=authorizer,
-            policies=PolicyMap(list(policies)),
-            limits=usage_limits,
-            max_uncommitted=max_uncommitted,
-            virtual=virtual,
-            scheduler=scheduler,
-            upkeep=upkeep,
-            temporary_by_send=temporary_by_send,
+            BrokerSettings(
+                advisory_format=advisory_format,
+                anonymous_producer_advisories=anonymous_producer_advisories,
+                authenticator=authenticator,
+                authorizer=authorizer,
+                policies=PolicyMap(list(policies)),
+                limits=usage_limits,
+                max_uncommitted=max_uncommitted,
+                virtual=virtual,
+                scheduler=scheduler,
+                upkeep=upkeep,
+                temporary_by_send=temporary_by_send,
+            ),
         )
         if plugins is not None and isinstance(self.broker, FilteredBroker):
             addresses = {"openwire": "tcp://host:61616", "dataDirectory": "/data"}

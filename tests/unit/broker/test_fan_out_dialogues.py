@@ -324,7 +324,7 @@ def test_the_load_of_topics_is_nothing_when_everybody_has_left() -> None:
     peer.consumes("topic://ActiveMQ.Advisory.>")
     peer.consumes("topic://T", durable="s", selector="a = 1")
     peer.consumes("topic://*", durable="t")
-    home = next(home for home in stage.broker._map.all() if home.destination.name == "T")
+    home = next(home for home in stage.broker.assembly.map.all() if home.destination.name == "T")
     assert home.load == 2 + 1 + (COPY_STEPS + 1) + COPY_STEPS
     peer.leaves()
     runs(stage)
@@ -333,7 +333,7 @@ def test_the_load_of_topics_is_nothing_when_everybody_has_left() -> None:
     again.unsubscribes("t")
     runs(stage)
     assert home.load == 0
-    assert stage.broker._map.wildcards.weight == 0
-    assert stage.broker._map.wildcards.wild.is_empty()
-    assert stage.broker._map.fan_out._weight == 0
-    assert all(home.load == 0 for home in stage.broker._map.all())
+    assert stage.broker.assembly.map.wildcards.weight == 0
+    assert stage.broker.assembly.map.wildcards.wild.is_empty()
+    assert stage.broker.assembly.map.fan_out._weight == 0
+    assert all(home.load == 0 for home in stage.broker.assembly.map.all())

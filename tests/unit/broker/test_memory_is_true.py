@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.policy.policy_entry import PolicyEntry
@@ -88,8 +89,10 @@ class Scene:
             self.environment,
             None,
             message_formats(),
-            policies=policies,
-            limits=UsageLimits(memory_bytes=limit),
+            BrokerSettings(
+                policies=policies,
+                limits=UsageLimits(memory_bytes=limit),
+            ),
         )
         self.producer = StompBrokerConnection(self.broker, ConnectionSettings("tcp://1.2.3.4:5", "tcp://b:1"), self.now)
         self.feed("CONNECT\naccept-version:1.2\nhost:b\n\n\0")

@@ -23,7 +23,7 @@ NARROWER = "use narrower wildcards or fewer consumers"
 
 def limited(stage: Stage, most: int) -> WildcardConsumers:
     """Let consumers of wildcards listen at ``most`` destinations together."""
-    destination_map = stage.broker._map
+    destination_map = stage.broker.assembly.map
     assert isinstance(destination_map, DestinationMap)
     destination_map.wildcards.max_attached = most
     return destination_map.wildcards
@@ -145,7 +145,7 @@ def test_a_durable_subscription_to_wildcards_looks_at_each_topic_and_its_end_at_
 
 def test_durable_subscriptions_get_messages_of_so_many_topics_together_and_no_more() -> None:
     stage = Stage()
-    destination_map = stage.broker._map
+    destination_map = stage.broker.assembly.map
     for number in range(10):
         stage.broker.configure_destination(parse_destination(f"topic://D.{number}"))
     first = stage.peer("first", client_id="first")
@@ -179,7 +179,7 @@ def test_a_new_topic_counts_steps_for_the_durable_subscriptions_it_is_compared_w
 
 def test_a_durable_subscription_that_cannot_be_changed_stays_as_it_was() -> None:
     stage = Stage()
-    destination_map = stage.broker._map
+    destination_map = stage.broker.assembly.map
     for number in range(5):
         stage.broker.configure_destination(parse_destination(f"topic://D.{number}"))
     peer = stage.peer("a", client_id="a")

@@ -83,7 +83,7 @@ class Places:
             self.stage.runs()
 
     def check(self) -> None:
-        destination_map = self.stage.broker._map
+        destination_map = self.stage.broker.assembly.map
         assert isinstance(destination_map, DestinationMap)
         subscriptions = {entry.subscription for entry in destination_map.patterns()}
         assert destination_map.wildcards.attached == sum(len(one.homes) for one in subscriptions)
@@ -120,6 +120,6 @@ def test_the_count_of_places_is_what_a_recount_gives(moves: list[tuple[str, str]
     for peer in places.peers:
         peer.leaves()
     places.check()
-    destination_map = places.stage.broker._map
+    destination_map = places.stage.broker.assembly.map
     assert isinstance(destination_map, DestinationMap)
     assert destination_map.wildcards.attached == 0

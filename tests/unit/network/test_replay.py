@@ -148,7 +148,7 @@ def test_a_bridge_that_gets_only_so_many_goes_on_in_the_line_where_it_stopped() 
     for number in range(40):
         producer.sends(Q, f"m{number}")
     network.settles()
-    queue = a.broker._map.queue(parse_destination(Q))
+    queue = a.broker.assembly.map.queue(parse_destination(Q))
     assert queue is not None
     for _ in range(19):
         network.environment.advance(1.0)

@@ -65,7 +65,7 @@ def test_a_hub_sends_topic_messages_to_durable_subscribers_at_leaves_without_a_n
         hub.client().sends(T, "two")
         network.settles()
         assert [inbox.texts for inbox in inboxes] == [["one", "two"]] * 3
-        lines = {key.partition(":")[2] for key in hub.broker._map.durables}
+        lines = {key.partition(":")[2] for key in hub.broker.assembly.map.durables}
         assert lines == {
             f"NC_{label}_inbound_brokerH:NC-DS_brokerH_T" for label in ("localhost", "localhost-2", "localhost-3")
         }

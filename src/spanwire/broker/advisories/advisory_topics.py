@@ -153,7 +153,6 @@ class Advisories(News, Handing):
         self._unheard: Final[dict[str, None]] = {}  # events without listeners since the last listener came
         self._links: Final[list[LinkedBroker]] = []
         self._telling: Final[Telling] = Telling(self, context)
-        context.news = self
 
     def listener_added(self, subscription: Subscription) -> None:
         """Note a new subscription that may listen to an advisory topic."""

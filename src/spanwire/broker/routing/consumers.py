@@ -71,6 +71,7 @@ class ConsumerRegistry(ConsumerRemover):
         values: MessageEvaluationContext,
         advisories: Advisories | None,
         durables: DurableSubscriptions,
+        ranges: RangeReads,
     ) -> None:
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map
@@ -84,8 +85,7 @@ class ConsumerRegistry(ConsumerRemover):
         self._pulling: Final[list[tuple[float, int, Subscription]]] = []  # a heap; entries of finished pulls stay
         self._pulls = 0
         self._owners: Final[dict[Subscription, ConnectionState]] = {}
-        self.ranges: RangeReads | None = None
-        context.remover = self
+        self._ranges: Final[RangeReads] = ranges
 
     def add(
         self, state: ConnectionState, info: ConsumerInfo, consumer: MessageConsumer, automatic: bool
@@ -191,12 +191,12 @@ class ConsumerRegistry(ConsumerRemover):
     def _check_browse(self, state: ConnectionState, info: ConsumerInfo, parts: list[Destination]) -> None:
         if len(parts) != 1 or not parts[0].is_queue or parts[0].is_pattern:
             raise InvalidDestinationError(f"{info.destination} cannot be browsed: only a single queue can")
-        if self.ranges is not None and is_control(parts[0]):
-            self.ranges.check(state, info.selector)
+        if is_control(parts[0]):
+            self._ranges.check(state, info.selector)
 
     def _browse(self, state: ConnectionState, home: BrokerDestination, subscription: Subscription) -> None:
-        if self.ranges is not None and is_control(home.destination):
-            self.ranges.begin(state, subscription)
+        if is_control(home.destination):
+            self._ranges.begin(state, subscription)
             return
         assert isinstance(home, Queue)
         Browse(home, subscription, self._context)

@@ -76,8 +76,6 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         self._recovered: Final[RecoveredBranches] = recovered
         self._branches: Final[dict[bytes, Branch]] = {}
         self._prepared: Final[Uncommitted] = Uncommitted(MAX_PREPARED)
-        recovered.finisher = self
-        local_transactions.end = self
 
     def begin(self, state: ConnectionState, xid: XaTransactionId) -> None:
         """Open a branch, or join a known branch.
