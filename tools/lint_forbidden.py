@@ -43,8 +43,6 @@ MAX_MODULE_LINES: Final = 500
 LONG_MODULES: Final = tuple(
     f"src/spanwire/{module}.py"
     for module in (
-        "broker/advisories/advisory_topics",
-        "broker/broker",
         "client/aio/core_connection",
         "client/blocking/core_connection",
         "client/protocol/connection",

@@ -67,7 +67,7 @@ class Names:
         ]
         copies = [
             (str(producer), topic, sorted((hops, window.encoded()) for hops, window in source.windows.items()))
-            for (producer, topic), source in broker.producer_audit.copies._sources.items()
+            for (producer, topic), source in broker.assembly.producer_audit.copies._sources.items()
         ]
         consumers: list[str] = []
         if self._may_be_asked(site):  # in the order in which a link that comes up is told of them

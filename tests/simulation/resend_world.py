@@ -264,7 +264,7 @@ class ResendWorld:
                 client.reads_everything()
             self._write(-1)
             if not any(client.unanswered for client in self.clients):
-                self.duplicates += self.broker.producer_audit.duplicates
+                self.duplicates += self.broker.assembly.producer_audit.duplicates
                 return
         raise AssertionError("somebody waits for ever")
 
@@ -293,7 +293,7 @@ class ResendWorld:
 
     def _crash(self) -> None:
         self.crashes += 1
-        self.duplicates += self.broker.producer_audit.duplicates
+        self.duplicates += self.broker.assembly.producer_audit.duplicates
         self.disk = self.disk.power_cut(self.random)
         self._observe()
         self._start()

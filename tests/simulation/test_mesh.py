@@ -291,5 +291,5 @@ def test_the_seeds_reach_what_they_are_for() -> None:
     made = [RandomMesh(seed).play() for seed in PLANTED]
     assert {(one.duplex, one.durable) for one in made} == {(a, b) for a in (False, True) for b in (False, True)}
     assert any(one.breaks for one in made)
-    assert sum(site.broker.producer_audit.copies.dropped for one in made for site in one.world.sites) > 30
+    assert sum(site.broker.assembly.producer_audit.copies.dropped for one in made for site in one.world.sites) > 30
     assert {"B", "C", "D"} == set().union(*[one.expected for one in made]) - {"A"}

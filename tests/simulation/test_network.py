@@ -64,6 +64,6 @@ def test_the_seeds_reach_what_they_are_for() -> None:
     hops = Counter(len(path) for world in worlds for path in world.paths)
     assert hops[1] > 0 and hops[2] > 0
     calm = [play(seed, one_way=True, may_crash=False) for seed in range(30)]
-    duplicates = sum(site.broker.producer_audit.duplicates for world in calm for site in world.sites)
+    duplicates = sum(site.broker.assembly.producer_audit.duplicates for world in calm for site in world.sites)
     assert duplicates > 30, "no answer was lost on a link"
     assert any(any(flags) for world in worlds for flags in world.deliveries.values())

@@ -80,6 +80,9 @@ class BrokerSettings:
     temporary_by_send: bool = False
 
 
+DEFAULT_SETTINGS: Final = BrokerSettings()
+
+
 class BrokerAssembly:
     """Holds the parts of a `Broker`. They are created layer by layer; each layer uses those before it."""
 

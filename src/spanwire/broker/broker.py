@@ -18,21 +18,15 @@ from typing import Final, NoReturn
 from spanwire.broker.admin.views import BrokerStatistics, ConnectionView, DestinationView
 from spanwire.broker.advisories.advisory_replay import replay
 from spanwire.broker.advisories.advisory_topics import may_hear
-from spanwire.broker.assembly import BrokerAssembly, BrokerSettings
-from spanwire.broker.connections.connection_job import ConnectionJob, complete
+from spanwire.broker.assembly import DEFAULT_SETTINGS, BrokerAssembly, BrokerSettings
+from spanwire.broker.connections.connection_job import complete
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.persistence.reply_queue import answer
-from spanwire.broker.ports import (
-    ClientConnection,
-    MessageConsumer,
-    MessageStore,
-)
+from spanwire.broker.ports import ClientConnection, MessageConsumer, MessageStore
 from spanwire.broker.routing.dead_letters import POISONED
-from spanwire.broker.security.audit_log import printable
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
@@ -40,8 +34,6 @@ from spanwire.model.errors import IllegalStateError, JmsError, StoreError
 from spanwire.model.ids import AnyTransactionId, ConsumerId, MessageId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
-
-DEFAULT_SETTINGS: Final = BrokerSettings()
 
 
 class Broker:
@@ -63,8 +55,7 @@ class Broker:
         self.ids: Final[IdGenerator] = IdGenerator(environment)
         assembly = BrokerAssembly(name, store, formats, self.ids, settings)
         self.assembly: Final = assembly
-        self.producer_audit: Final = assembly.producer_audit
-        self.unfinished_logins: Final = assembly.unfinished_logins
+        self.access: Final = assembly.access
         self.advisories: Final = assembly.advisories
         self.operations: Final = assembly.operations
         self.remote_subscribers: Final = assembly.durables.remote_subscribers
@@ -111,13 +102,9 @@ class Broker:
     def is_held(self, info: ConnectionInfo) -> bool:
         """Return True if a connection with the ids of ``info`` has an unfinished job.
 
-        The outcome of the job must be final before a successor asks for the outcome. `add_connection` should wait some
-        turns.
+        A successor asks for the outcome of the job, which must be final: `add_connection` should wait some turns.
         """
-        for holder in self.assembly.connections.holders(info):
-            if holder.job is not None:
-                return True
-        return False
+        return self.assembly.connections.has_job_of(info)
 
     def remove_connection(self, state: ConnectionState, now: Time) -> None:
         """Roll back, return messages and remove all objects of a closed connection, after its unfinished job.
@@ -156,16 +143,13 @@ class Broker:
         if unsent_bytes == 0 and state.automatic:
             self._consumer_registry.acknowledge_flushed(state)
         if became_writable:
-            for subscription in list(state.consumers.values()):
-                if not state.output.writable:
-                    break  # the other consumers continue after the client has read
-                self._consumer_registry.refill(subscription)
+            self._consumer_registry.refill_all(state)
         if self._flow.parked:
             self._flow.unpark()
 
     def add_session(self, state: ConnectionState, session_id: SessionId) -> None:
         """Add a session of this connection. A repeated announcement has no effect."""
-        self.check_own(state, session_id.connection_id)
+        self.access.check_own(state, session_id.connection_id)
         self.assembly.sessions.add(state, session_id.value)
 
     def remove_session(
@@ -174,14 +158,14 @@ class Broker:
         """Close a session with its consumers and producers."""
         self._turn(now)
         complete(state)
-        self.check_own(state, session_id.connection_id)
+        self.access.check_own(state, session_id.connection_id)
         self.assembly.sessions.remove(state, session_id, last_delivered_sequence)
         self._flow.unpark()
 
     def add_producer(self, state: ConnectionState, info: ProducerInfo, now: Time) -> None:
         """Add a producer of this connection. Its destination, if any, is checked and created now."""
         self._turn(now)
-        self.check_own(state, info.producer_id.connection_id)
+        self.access.check_own(state, info.producer_id.connection_id)
         self.assembly.sessions.check(state, info.producer_id.session_id, "Cannot add a producer")
         self.assembly.producer_registry.add(state, info)
 
@@ -203,7 +187,7 @@ class Broker:
         ``automatic`` acknowledges all messages flushed to the socket (STOMP ``ack:auto``).
         """
         self._turn(now)
-        self.check_own(state, info.consumer_id.connection_id)
+        self.access.check_own(state, info.consumer_id.connection_id)
         self.assembly.sessions.check(state, info.consumer_id.session_id, f"{self.name} Cannot add a consumer")
         subscription = self._consumer_registry.add(state, info, consumer, automatic)
         if self.advisories is not None and may_hear(subscription):
@@ -249,14 +233,6 @@ class Broker:
         self.assembly.destinations.remove_all(state, destination.parts())
         self._flow.unpark()
 
-    def check_bridge(self, state: ConnectionState) -> None:
-        """Check that this connection may be another broker's bridge.
-
-        Raises:
-            AuthorizationError: the right is missing.
-        """
-        self.assembly.access.check_bridge(state)
-
     def add_remote_temporary(
         self, state: ConnectionState, destination: Destination, broker_path: tuple[str, ...], now: Time
     ) -> None:
@@ -269,23 +245,6 @@ class Broker:
     def configure_destination(self, destination: Destination) -> None:
         """Create a destination named in the configuration."""
         self.assembly.destinations.ensure_own(destination)
-
-    def check_own(self, state: ConnectionState, connection_id: str) -> None:
-        """Check that an id inside a command belongs to this connection (CVE-2026-74761).
-
-        Raises:
-            AuthorizationError: the id belongs to another connection.
-        """
-        if connection_id != state.connection_id:
-            self.assembly.access.refuse(state, f"act for connection {printable(connection_id)}")
-
-    def refuse(self, state: ConnectionState, what: str) -> None:
-        """Write a refusal of ``what`` to the audit log and raise.
-
-        Raises:
-            AuthorizationError: always.
-        """
-        self.assembly.access.refuse(state, what)
 
     def send(
         self, state: ConnectionState, message: Message, transaction_id: AnyTransactionId | None, token: int, now: Time
@@ -416,13 +375,8 @@ class Broker:
     def store_failed(self, error: StoreError, now: Time) -> None:
         """Refuse all withheld answers and close all connections after a failure of the store."""
         self._turn(now)
-        for waiting in self._waiting.take_all():
-            answer(waiting, error)
-        for state in self.assembly.connections.all():
-            if isinstance(state.job, ConnectionJob):
-                state.job.fail(JmsError(str(error)))
-        for state in self.assembly.connections.all():
-            state.output.close_with(error)
+        self._waiting.refuse_all(error)
+        self.assembly.connections.fail(error)
 
     def fetched(self, request: int, messages: list[Message | None], now: Time) -> None:
         """Take the store's result of one read."""
@@ -478,9 +432,7 @@ class Broker:
     def begin_stop(self, now: Time) -> None:
         """Stop all dispatch. Messages already sent are still stored and answered (`awaits_disk`)."""
         self._turn(now)
-        for state in self.assembly.connections.all():
-            for subscription in state.consumers.values():
-                subscription.started = False
+        self.assembly.connections.stop_dispatch()
 
     def awaits_disk(self) -> bool:
         """Return True while the store can still finish withheld answers, deferred dispatches or jobs of connections."""

@@ -35,7 +35,7 @@ def test_what_is_sent_again_is_answered_and_not_taken() -> None:
     peer = again(stage, peer)
     assert peer.is_answered(peer.sends_message(message))
     assert kept(stage) == ["1"]
-    assert stage.broker.producer_audit.duplicates == 1
+    assert stage.broker.assembly.producer_audit.duplicates == 1
     assert stage.peer("c").consumes(QUEUE).takes() == ["1"]
 
 
@@ -122,7 +122,7 @@ def test_new_messages_of_a_reconnected_client_are_taken_and_known_again() -> Non
     for message in messages[2:]:
         peer.sends_message(message)
     assert kept(stage) == ["0", "1", "2", "3"]
-    assert stage.broker.producer_audit.duplicates == 2
+    assert stage.broker.assembly.producer_audit.duplicates == 2
 
 
 def test_the_copies_of_one_send_to_several_queues_are_judged_as_one() -> None:

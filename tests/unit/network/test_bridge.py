@@ -479,7 +479,7 @@ def test_when_the_link_breaks_before_the_answer_the_message_is_forwarded_again_a
     link.breaks()
     network.settles()
     assert [(one.text, one.redelivered) for one in inbox.received] == [("one", False)]
-    assert b.broker.producer_audit.duplicates == 1
+    assert b.broker.assembly.producer_audit.duplicates == 1
     assert a.queue("Q")[2] == 0
 
 

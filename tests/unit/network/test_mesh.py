@@ -93,7 +93,7 @@ def test_a_copy_that_waited_behind_a_broken_link_is_dropped_when_it_comes(crashe
     links["BC"].enabled = True
     network.settles()
     assert inboxes["C"].texts == ([] if crashes else ["one"])
-    assert c.broker.producer_audit.copies.dropped == 1
+    assert c.broker.assembly.producer_audit.copies.dropped == 1
 
 
 def test_a_durable_subscriber_that_comes_and_goes_gets_each_message_once() -> None:

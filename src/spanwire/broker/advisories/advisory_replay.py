@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from spanwire.broker.advisories.advisory_topics import (
-    Advisories,
+from spanwire.broker.advisories.advisory_names import (
     anonymous_producer_advisory,
     behind,
     connection_advisory,
@@ -20,6 +19,7 @@ from spanwire.broker.advisories.advisory_topics import (
     public,
     virtual_consumer_advisory,
 )
+from spanwire.broker.advisories.advisory_topics import Advisories
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext

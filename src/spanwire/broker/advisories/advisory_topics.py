@@ -9,9 +9,24 @@ import logging
 from typing import Final
 
 from spanwire.broker.advisories.advisory_delivery import Handing, Telling
+from spanwire.broker.advisories.advisory_names import (
+    anonymous_producer_advisory,
+    behind,
+    bridge_advisory,
+    connection_advisory,
+    consumer_advisory,
+    destination_advisory,
+    failed_forward_advisory,
+    master_advisory,
+    news_advisory,
+    producer_advisory,
+    public,
+    standing_consumer,
+    virtual_consumer_advisory,
+)
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.destination_events import EXPIRED_NEWS, NEWS, NO_CONSUMER_NEWS, News
+from spanwire.broker.dispatch.destination_events import NEWS, News
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
@@ -20,7 +35,7 @@ from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.security.audit_log import printable
 from spanwire.broker.topic.durable_subscription import SubscriptionTerms
 from spanwire.broker.topic.topic import Topic
-from spanwire.model.destination import ADVISORY_PREFIX, QUEUE, TOPIC, Destination
+from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.errors import JmsError, ProtocolError, ResourceAllocationError
 from spanwire.model.ids import ConsumerId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
@@ -30,94 +45,8 @@ from spanwire.model.routing import BRIDGE_DURABLE_PREFIX, NO_PATH
 MAX_UNHEARD: Final = 10_000  # remembered topics without listeners; a full table is cleared
 LEAST_BEHIND: Final = 1_000  # pending advisories allowed to each listener when memory is short
 REPLAYS_BEHIND: Final = 2  # further pending advisories allowed for each replayed advisory
-_DESTINATION_TOPICS: Final = ("Queue", "Topic", "TempQueue", "TempTopic")
 
 logger = logging.getLogger(__name__)
-
-
-def connection_advisory() -> Destination:
-    """Return the topic for connections."""
-    return Destination(TOPIC, ADVISORY_PREFIX + "Connection")
-
-
-def destination_advisory(destination: Destination) -> Destination:
-    """Return the topic for destinations of the kind of ``destination``."""
-    return Destination(TOPIC, ADVISORY_PREFIX + _DESTINATION_TOPICS[destination.kind])
-
-
-def consumer_advisory(destination: Destination) -> Destination:
-    """Return the topic for the consumers of ``destination``."""
-    return Destination(TOPIC, f"{ADVISORY_PREFIX}Consumer.{_family(destination)}.{destination.name}")
-
-
-def virtual_consumer_advisory(source: Destination) -> Destination:
-    """Return the topic for the consumers behind the virtual destination ``source``."""
-    return Destination(TOPIC, f"{ADVISORY_PREFIX}VirtualDestination.Consumer.{_family(source)}.{source.name}")
-
-
-def behind(info: ConsumerInfo, source: Destination) -> ConsumerInfo:
-    """Return the consumer ``info`` as a consumer of the virtual destination ``source``.
-
-    The id differs from the id of ``info``, and is equal at each call. A durable subscriber stays durable if ``source``
-    is a topic.
-    """
-    own = info.consumer_id
-    connection_id = f"{own.connection_id}->{source.qualified_name}"
-    return ConsumerInfo(
-        ConsumerId(connection_id, own.session_id, own.value),
-        source,
-        prefetch_size=info.prefetch_size,
-        priority=info.priority,
-        network_subscription=info.network_subscription,
-        broker_path=info.broker_path,
-        network_consumer_path=info.network_consumer_path,
-        subscription_name=None if source.is_queue else info.subscription_name,
-        client_id=info.client_id,
-    )
-
-
-def producer_advisory(destination: Destination) -> Destination:
-    """Return the topic for the producers of ``destination``."""
-    return Destination(TOPIC, f"{ADVISORY_PREFIX}Producer.{_family(destination)}.{destination.name}")
-
-
-def anonymous_producer_advisory() -> Destination:
-    """Return the topic for producers without a destination."""
-    return Destination(TOPIC, ADVISORY_PREFIX + "Producer.Anonymous")
-
-
-def bridge_advisory() -> Destination:
-    """Return the topic for the bridges of this broker."""
-    return Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge")
-
-
-def failed_forward_advisory() -> Destination:
-    """Return the topic for messages that bridges of this broker could not forward."""
-    return Destination(TOPIC, ADVISORY_PREFIX + "NetworkBridge.ForwardFailure")
-
-
-def master_advisory() -> Destination:
-    """Return the topic for brokers that begin to serve."""
-    return Destination(TOPIC, ADVISORY_PREFIX + "MasterBroker")
-
-
-def standing_consumer(connection_id: str, queue: Destination) -> ConsumerInfo:
-    """Return a consumer that stands for the existence of ``queue``, with an id that is equal at each call."""
-    return ConsumerInfo(ConsumerId(f"{connection_id}:{queue.name}", 0, 0), queue)
-
-
-def news_advisory(kind: str, destination: Destination) -> Destination:
-    """Return the topic for events of this kind about ``destination``.
-
-    The two oldest kinds (expired, no consumer) make no difference between temporary and other destinations.
-    """
-    old = kind == EXPIRED_NEWS or kind == NO_CONSUMER_NEWS
-    family = _family(destination) if old else _DESTINATION_TOPICS[destination.kind]
-    return Destination(TOPIC, f"{ADVISORY_PREFIX}{kind}.{family}.{destination.name}")
-
-
-def _family(destination: Destination) -> str:
-    return "Queue" if destination.is_queue else "Topic"
 
 
 class Advisories(News, Handing):
@@ -501,18 +430,6 @@ class Advisories(News, Handing):
 
 def _bridge_properties(link: LinkedBroker) -> dict[str, object]:
     return {"started": True, "createdByDuplex": link.by_duplex, "remoteIp": link.remote_address}
-
-
-def public(info: ConnectionInfo) -> ConnectionInfo:
-    """Return the announcement without its password."""
-    return ConnectionInfo(
-        connection_id=info.connection_id,
-        client_id=info.client_id,
-        user_name=info.user_name,
-        remote_address=info.remote_address,
-        protocol=info.protocol,
-        fault_tolerant=info.fault_tolerant,
-    )
 
 
 def may_hear(subscription: Subscription) -> bool:

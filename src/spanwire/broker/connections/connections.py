@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from spanwire.broker.connections.connection_job import ConnectionJob
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.ports import ClientConnection, Principal
 from spanwire.broker.security.audit_log import printable
-from spanwire.model.errors import InvalidClientIdError, ResourceAllocationError
+from spanwire.model.errors import InvalidClientIdError, JmsError, ResourceAllocationError, StoreError
 from spanwire.model.info import ConnectionInfo
 
 MAX_CONNECTIONS: Final = 10_000  # logged-in connections of one broker
@@ -53,6 +54,13 @@ class Connections:
             if holder is not None and holder not in found:
                 found.append(holder)
         return found
+
+    def has_job_of(self, info: ConnectionInfo) -> bool:
+        """Return True if a connection with the ids of ``info`` has an unfinished job."""
+        for holder in self.holders(info):
+            if holder.job is not None:
+                return True
+        return False
 
     def has_jobs(self) -> bool:
         """Return True if a connection has an unfinished job."""
@@ -129,6 +137,21 @@ class Connections:
         if client_id is not None:
             self._by_client_id[client_key(client_id, info)] = state
         return state
+
+    def stop_dispatch(self) -> None:
+        """Dispatch no further message to a consumer."""
+        for state in self._by_id.values():
+            for subscription in state.consumers.values():
+                subscription.started = False
+
+    def fail(self, error: StoreError) -> None:
+        """End all jobs and close all connections after a failure of the store."""
+        states = self.all()
+        for state in states:
+            if isinstance(state.job, ConnectionJob):
+                state.job.fail(JmsError(str(error)))
+        for state in states:
+            state.output.close_with(error)
 
     def leave(self, state: ConnectionState) -> None:
         """Remove a connection. Its ids are free afterwards."""

@@ -12,7 +12,7 @@ from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.persistence.store_unit import UnitLine
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.model.errors import SpanwireError
+from spanwire.model.errors import SpanwireError, StoreError
 from spanwire.model.message import Message
 
 
@@ -80,11 +80,12 @@ class ReplyQueue:
             ready.append(self._line.popleft())
         return ready
 
-    def take_all(self) -> list[PendingReply]:
-        """Remove and return all replies after a failure of the store."""
-        ready = list(self._line)
+    def refuse_all(self, error: StoreError) -> None:
+        """Refuse all withheld requests after a failure of the store."""
+        refused = list(self._line)
         self._line.clear()
-        return ready
+        for waiting in refused:
+            answer(waiting, error)
 
 
 def answer(waiting: PendingReply, error: SpanwireError | None) -> None:

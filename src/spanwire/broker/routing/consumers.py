@@ -239,6 +239,13 @@ class ConsumerRegistry(ConsumerRemover):
         for home in subscription.homes:
             home.fill()
 
+    def refill_all(self, state: ConnectionState) -> None:
+        """Refill the consumers of a connection that accepts output again."""
+        for subscription in list(state.consumers.values()):
+            if not state.output.writable:
+                break  # the other consumers continue after the client has read
+            self.refill(subscription)
+
     def _refill_shared(self, subscription: Subscription) -> None:
         """Fill from a few destinations with messages at once; the other destinations have their turns in slices."""
         if self.refilled(subscription, REFILLS_AT_ONCE) and not subscription.refilling:

@@ -10,7 +10,7 @@ from typing import Final
 
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.ports import ADMIN, READ, WRITE, Authorizer, Principal
-from spanwire.broker.security.audit_log import AuditLog
+from spanwire.broker.security.audit_log import AuditLog, printable
 from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
 from spanwire.model.errors import AuthorizationError
 
@@ -60,6 +60,15 @@ class AccessControl:
             self.authorizer.check(state.principal, ADMIN, BRIDGE_TOPIC)
         except AuthorizationError:
             self.refuse(state, "act as a network bridge", f" (it needs the right admin on {BRIDGE_TOPIC})")
+
+    def check_own(self, state: ConnectionState, connection_id: str) -> None:
+        """Check that an id inside a command belongs to this connection (CVE-2026-74761).
+
+        Raises:
+            AuthorizationError: the id belongs to another connection.
+        """
+        if connection_id != state.connection_id:
+            self.refuse(state, f"act for connection {printable(connection_id)}")
 
     def may_administer(self, state: ConnectionState, destination: Destination) -> bool:
         """Return True if the connection may see and change the work of others at ``destination``. No audit line."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from spanwire.broker.advisories.advisory_topics import consumer_advisory
+from spanwire.broker.advisories.advisory_names import consumer_advisory
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.errors import ConfigurationError
 from spanwire.model.routing import NO_PATH

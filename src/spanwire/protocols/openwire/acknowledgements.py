@@ -122,7 +122,7 @@ class Acknowledgements:
             ):
                 return last.subscription
         consumer_id = consumer_id_of(structure)
-        self._broker.check_own(self._state, consumer_id.connection_id)
+        self._broker.access.check_own(self._state, consumer_id.connection_id)
         subscription = self._state.consumers.get(str(consumer_id))
         if subscription is None:
             raise IllegalStateError(f"The subscription does not exist: {consumer_id}")

@@ -453,7 +453,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         """Close the connection after a protocol error; before its login the peer gets no explanation."""
         address = self._settings.remote_address
         if self._client is None:
-            self._broker.unfinished_logins.ended(address, "OpenWire", logged_text(error), now.monotonic)
+            self._broker.assembly.unfinished_logins.ended(address, "OpenWire", logged_text(error), now.monotonic)
         else:
             logger.warning("OpenWire connection of %s closed: %s", address, logged_text(error))
             self._refusals.send(throwable_of(error), None)

@@ -334,7 +334,7 @@ class ClientCommands(wire.CommandVisitor):
         if command.connection_id is not None:
             self._check_own(connection_id_of(command.connection_id))
         if command.client_id is not None and command.client_id != self.state.info.client_id:
-            self._broker.refuse(self.state, f"act for client id {printable(command.client_id)}")
+            self._broker.access.refuse(self.state, f"act for client id {printable(command.client_id)}")
         self._broker.unsubscribe(self.state, command.subscription_name or "", self.now)
         self._answer_when_stored(command)
 
@@ -346,7 +346,7 @@ class ClientCommands(wire.CommandVisitor):
 
     def control_command(self, command: wire.ControlCommand) -> None:
         """Refuse a ControlCommand, which once stopped brokers remotely (CVE-2014-3576)."""
-        self._broker.refuse(self.state, f"control the broker: {printable(command.command or '')}")
+        self._broker.access.refuse(self.state, f"control the broker: {printable(command.command or '')}")
 
     def shutdown_info(self, command: wire.ShutdownInfo) -> None:
         """Ignore a ShutdownInfo; the client closes the connection next."""
@@ -363,7 +363,7 @@ class ClientCommands(wire.CommandVisitor):
 
     def _check_own(self, connection_id: str) -> None:
         if connection_id != self._connection_id:
-            self._broker.check_own(self.state, connection_id)
+            self._broker.access.check_own(self.state, connection_id)
 
     def _transaction(self, structure: wire.TransactionId | None) -> AnyTransactionId | None:
         transaction_id = transaction_id_of(structure)

@@ -151,7 +151,7 @@ class NetworkPeer:
             return
         if command.slave_broker:
             raise JmsError("slave brokers are not supported: open a network connector instead")
-        self._broker.check_bridge(client.state)
+        self._broker.access.check_bridge(client.state)
         client.serve_bridge("" if command.broker_id is None else command.broker_id.value or "")
         acceptor = self._acceptor
         if acceptor is not None:

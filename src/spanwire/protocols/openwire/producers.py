@@ -94,7 +94,9 @@ class AnnouncedProducers:
         producer_id = message.message_id.producer_id
         if producer_id is not producer.confirmed and not self.takes_foreign_ids:
             if producer_id != producer.producer_id:
-                self._broker.refuse(self._state, f"send a message of another than producer {producer.producer_id}")
+                self._broker.access.refuse(
+                    self._state, f"send a message of another than producer {producer.producer_id}"
+                )
             producer.confirmed = producer_id
         return producer
 
@@ -104,7 +106,7 @@ class AnnouncedProducers:
         reader.position = PRODUCER_OFFSET
         claimed = wire.as_producer_id(reader.read_nested())
         if claimed is not None and claimed.connection_id is not None:
-            self._broker.check_own(self._state, claimed.connection_id)
+            self._broker.access.check_own(self._state, claimed.connection_id)
         producer = self._by_octets.get(raw[PRODUCER_OFFSET : reader.position])
         if producer is None:
             raise JmsError(f"Cannot send message to {message.destination} with invalid (null) producer state")

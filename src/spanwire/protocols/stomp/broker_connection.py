@@ -342,7 +342,9 @@ class StompBrokerConnection(ClientConnection, ProtocolConnection):
     def _fail(self, error: SpanwireError, receipt: str | None, now: Time) -> None:
         """Send an ERROR and close the connection after a fatal error."""
         if self._state is State.LOGIN:
-            self._broker.unfinished_logins.ended(self._settings.remote_address, "STOMP", str(error), now.monotonic)
+            self._broker.assembly.unfinished_logins.ended(
+                self._settings.remote_address, "STOMP", str(error), now.monotonic
+            )
         else:
             logger.info("connection of %s closed: %s", self._settings.remote_address, error)
         self._write(error_frame(error, receipt, self._version))
