@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.in_flight import TRIM_AT, InFlight
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.ids import ConsumerId, MessageId, ProducerId

@@ -20,9 +20,9 @@ from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.dispatch.virtual_settings import VirtualSettings
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.policy.policy_map import PolicyMap
+from spanwire.broker.policy.virtual_settings import VirtualSettings
 from spanwire.broker.ports import Authenticator, Authorizer
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
 from spanwire.model.destination import Destination, parse_destination

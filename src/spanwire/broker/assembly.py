@@ -22,7 +22,6 @@ from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.virtual_route import VirtualRoutes
-from spanwire.broker.dispatch.virtual_settings import VirtualSettings
 from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.range_reader import CursorRanges
 from spanwire.broker.exactly_once.requests import Control
@@ -31,6 +30,7 @@ from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.reply_queue import ReplyQueue
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes, unsynced_limit
 from spanwire.broker.policy.policy_map import PolicyMap
+from spanwire.broker.policy.virtual_settings import VirtualSettings
 from spanwire.broker.ports import (
     AdvisoryFormat,
     Authenticator,

@@ -21,8 +21,8 @@ from spanwire.broker.advisories.advisory_topics import may_hear
 from spanwire.broker.assembly import DEFAULT_SETTINGS, BrokerAssembly, BrokerSettings
 from spanwire.broker.connections.connection_job import complete
 from spanwire.broker.connections.connection_state import ConnectionState
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import ClientConnection, MessageConsumer, MessageStore

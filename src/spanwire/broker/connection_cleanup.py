@@ -10,9 +10,8 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.connections import Connections
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination
-from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.routing.consumer_removal import Leaving
 from spanwire.broker.routing.consumers import ConsumerRegistry
 from spanwire.broker.routing.flow_control import FlowControl
@@ -98,8 +97,8 @@ class ConnectionCleanup(LeavingConnections):
                     pass
 
 
-class Departure(BrokerDestination):
-    """Cleanup of a connection or session whose consumers take no more messages. A job without messages."""
+class Departure(Job):
+    """Cleanup of a connection or session whose consumers take no more messages."""
 
     def __init__(
         self,
@@ -110,7 +109,6 @@ class Departure(BrokerDestination):
         producer_registry: ProducerRegistry,
         destinations: Destinations,
     ) -> None:
-        super().__init__(_NOWHERE, PolicyEntry(_NOWHERE), MemoryUsage(0))
         self._state: Final[ConnectionState] = state
         self._consumers: Final[Leaving] = consumers
         self._are_consumers_left = True

@@ -9,9 +9,9 @@ from typing import Final
 
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.virtual_route import VirtualRoutes
-from spanwire.broker.dispatch.virtual_settings import VirtualSettings
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.policy_map import PolicyMap
+from spanwire.broker.policy.virtual_settings import VirtualSettings
 from spanwire.broker.ports import Authenticator, Authorizer
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.security.access_control import AccessControl

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, Protocol
 
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.queue.queue import Queue
 from spanwire.model.destination import QUEUE, Destination, parse_destination
 from spanwire.model.errors import ConfigurationError

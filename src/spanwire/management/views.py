@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from spanwire import __version__
 from spanwire._build import COMPILED
 from spanwire.broker.admin.views import BrokerStatistics, ConnectionView, ConsumerView, DestinationView, DurableView
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.transports.base import Clock
 
 View = dict[str, object]

@@ -67,7 +67,7 @@ async def pending_by_subscription(broker: EmbeddedBroker, limit: int) -> list[Du
 
 def _in_flight(broker: EmbeddedBroker, queue: Queue, limit: int) -> list[HeldMessages]:
     consumers: list[HeldMessages] = []
-    for subscription in queue.subscriptions():
+    for subscription in queue.attached():
         references = subscription.in_flight.all_out()
         messages = [reference.message for reference in references if reference.message.destination == queue.destination]
         if messages:

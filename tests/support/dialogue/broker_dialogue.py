@@ -19,11 +19,11 @@ from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.dispatch.virtual_settings import VirtualSettings
 from spanwire.broker.plugins.filtered_broker import FilteredBroker
 from spanwire.broker.plugins.plugins import PluginSettings, plug_in
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.policy_map import PolicyMap
+from spanwire.broker.policy.virtual_settings import VirtualSettings
 from spanwire.broker.ports import NO_TOKEN, AdvisoryFormat, Authenticator, Authorizer, StatisticsFormat
 from spanwire.broker.scheduler.schedule import SchedulerSettings
 from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNKNOWN, STANDARD_ACK

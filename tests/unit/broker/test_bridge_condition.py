@@ -5,10 +5,11 @@ from __future__ import annotations
 from spanwire.broker.dispatch.arrival_times import STEPS, Arrivals, arrivals_of
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import BridgePolicy, PolicyEntry, QueuePolicy
 from spanwire.broker.ports import Principal
@@ -52,11 +53,11 @@ class Condition:
         assert network_filter is not None
         self.bridge = BridgeCondition(network_filter, self.context, self.bridge_subscription)
         self.bridge_subscription.started = True
-        self._homes: dict[str, BrokerDestination] = {}
+        self._homes: dict[str, Queue] = {}
         self._arrivals: dict[str, Arrivals] = {}
         for name in names:
             destination = Destination(QUEUE, name)
-            home = BrokerDestination(destination, PolicyEntry(destination), MemoryUsage(0))
+            home = Queue(destination, PolicyEntry(destination), MemoryUsage(0), self.context)
             arrivals = arrivals_of(PolicyEntry(destination, queue=QueuePolicy(bridges=policy)), 0.0)
             self.bridge.add(home, QueueConsumers(QueuePolicy(), []), policy, arrivals)
             self._homes[name] = home
@@ -71,7 +72,7 @@ class Condition:
             self._arrivals[name].came(0, self.context.last_order() + 1, self.context.monotonic)
         return MessageReference(self._homes[name], message, 0, self.context.next_order(), 0)
 
-    def home(self, name: str) -> BrokerDestination:
+    def home(self, name: str) -> Queue:
         return self._homes[name]
 
     def lets_through(self, *references: MessageReference) -> list[bool]:
@@ -81,6 +82,7 @@ class Condition:
         self.context.monotonic += seconds
         for due, _, home in self.context._alarms:
             if due <= self.context.monotonic:
+                assert isinstance(home, Queue)
                 self.woken[home.destination.name] += 1
                 self.bridge.resume(home)
         self.context.ring()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.dispatch.memory_usage import UsageLimits
-from spanwire.broker.dispatch.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings
 from spanwire.broker.exactly_once.cursors import MAX_CURSORS
 from spanwire.broker.exactly_once.requests import MAX_DEFERRED, MAX_PART_LINES, MAX_POSTPONED
 from spanwire.broker.exactly_once.sinks import MAX_SINKS
 from spanwire.broker.metadata import MAX_VALUE_BYTES
+from spanwire.broker.policy.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings
 from spanwire.broker.ports import ADMIN, READ, WRITE, Principal
 from spanwire.broker.request_errors import ControlRefusal
 from spanwire.broker.reserved_destinations import CONTROL

@@ -10,15 +10,14 @@ from spanwire._build import COMPILED
 from spanwire.broker.advisories.advisory_delivery import MAX_UNTOLD, TELLING_STEPS, TOLD_AT_ONCE, Telling
 from spanwire.broker.destinations.wildcard_matching import JOIN_STEPS
 from spanwire.broker.dispatch.broker_context import MAX_RINGS, BrokerContext
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.jobs import Alarm
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.topic_policy import FIXED_COUNT, RecoveryPolicy, TopicPolicy
 from spanwire.broker.queue.dispatchers import MAX_DISPATCHED
 from spanwire.broker.routing.consumers import MAX_PULLS_OVER
 from spanwire.broker.routing.message_return import LEAVING_STEPS
 from spanwire.broker.topic.topic import Topic
-from spanwire.model.destination import QUEUE, Destination, parse_destination
+from spanwire.model.destination import parse_destination
 from spanwire.model.message import Message
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage
 from tests.support.dialogue.spoken_advisories import SpokenAdvisories
@@ -405,12 +404,10 @@ def test_of_many_pulls_that_run_out_at_once_some_are_answered_in_each_turn() -> 
 
 if not COMPILED:  # an interpreted class cannot stand below a compiled one
 
-    class Sleeper(BrokerDestination):
-        """A destination that asked to be woken."""
+    class Sleeper(Alarm):
+        """An alarm that counts its calls."""
 
         def __init__(self) -> None:
-            destination = Destination(QUEUE, "Q")
-            super().__init__(destination, PolicyEntry(destination), MemoryUsage(0))
             self.woken = 0
 
         def wake(self) -> None:

@@ -9,8 +9,9 @@ from typing import Final
 
 import pytest
 
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.plugins.discarding_plugin import MAX_KNOWN, Discarding, DiscardingSettings, name_pattern
 from spanwire.broker.plugins.plugins import PluginSettings
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy, IndividualNames

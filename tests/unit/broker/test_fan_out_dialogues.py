@@ -19,9 +19,9 @@ from spanwire.broker.dispatch.fan_out import (
     selector_steps,
 )
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH
-from spanwire.broker.dispatch.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings
 from spanwire.broker.metadata import SUBSCRIPTIONS
 from spanwire.broker.policy.policy_entry import AdvisoryPolicy, PolicyEntry
+from spanwire.broker.policy.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings
 from spanwire.broker.topic.durable_subscription import SubscriptionTerms, encode_terms
 from spanwire.model.destination import MAX_COMPOSITE_PARTS, QUEUE, TOPIC, Destination, parse_destination
 from spanwire.model.errors import ResourceAllocationError

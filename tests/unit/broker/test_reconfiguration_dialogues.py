@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.destinations.destination_map import POLICIES_PER_STEP, RETUNING_STEPS
-from spanwire.broker.dispatch.virtual_settings import CompositeDestination, ForwardTo, MirroredQueues, VirtualSettings
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
+from spanwire.broker.policy.virtual_settings import CompositeDestination, ForwardTo, MirroredQueues, VirtualSettings
 from spanwire.broker.security.authorization import OpenAuthorizer
 from spanwire.model.acks import POISON_ACK
 from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from spanwire.broker.dispatch.virtual_settings import (
+from spanwire.broker.metadata import STAGED_BATCHES
+from spanwire.broker.policy.virtual_settings import (
     CompositeDestination,
     ForwardTo,
     MirroredQueues,
     VirtualSettings,
     VirtualTopic,
 )
-from spanwire.broker.metadata import STAGED_BATCHES
 from spanwire.broker.ports import WRITE
 from spanwire.broker.request_errors import ControlRefusal
 from spanwire.broker.transactions.xa_transactions import XA_RDONLY

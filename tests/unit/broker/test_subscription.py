@@ -7,10 +7,11 @@ import sys
 import pytest
 
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import Principal

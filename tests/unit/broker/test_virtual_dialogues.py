@@ -15,14 +15,14 @@ from spanwire.broker.dispatch.fan_out import (
     selector_steps,
 )
 from spanwire.broker.dispatch.virtual_route import awaited
-from spanwire.broker.dispatch.virtual_settings import (
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.virtual_settings import (
     CompositeDestination,
     ForwardTo,
     MirroredQueues,
     VirtualSettings,
     VirtualTopic,
 )
-from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import ADMIN, NO_TOKEN, WRITE
 from spanwire.broker.routing.virtual_destinations import MAX_AWAITED, MAX_HOPS, MAX_MADE
 from spanwire.model.destination import QUEUE, TOPIC, Destination, parse_destination

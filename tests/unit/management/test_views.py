@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from spanwire.broker.admin.views import BrokerStatistics, ConnectionView, ConsumerView, DestinationView, DurableView
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.management.views import BrokerView, percent
 from spanwire.model.destination import QUEUE, Destination

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spanwire.broker.dispatch.virtual_route import VirtualRoutes
-from spanwire.broker.dispatch.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings, VirtualTopic
+from spanwire.broker.policy.virtual_settings import CompositeDestination, ForwardTo, VirtualSettings, VirtualTopic
 from spanwire.model.destination import TOPIC, Destination, parse_destination
 from spanwire.network.demand.bridge_settings import BridgeSettings
 from tests.support.network_dialogue import Network, Site

@@ -18,8 +18,8 @@ from spanwire.broker.admin.views import (
 from spanwire.broker.connections.connections import Connections
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
-from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.transactions.xa_transactions import XaTransactions
 

@@ -11,9 +11,11 @@ from typing import Final, Protocol
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
+from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.queue.page import NOT_STORED, REMOVED, SLICE_MESSAGES, Page, PagedOut
 from spanwire.broker.queue.queue import Queue
@@ -183,7 +185,7 @@ class Retrying(Disposal):
         return sequences
 
 
-class SelectiveWalk(BrokerDestination):
+class SelectiveWalk(Job, StoreReader, Alarm):
     """Scans the pending messages of ``queue`` with a selector and passes selected ones to ``disposal``.
 
     Paged-out messages stay on the disk; only selected ones leave the queue.
@@ -200,7 +202,6 @@ class SelectiveWalk(BrokerDestination):
         context: BrokerContext,
         observer: OperationObserver,
     ) -> None:
-        super().__init__(queue.destination, queue.policy, queue.usage)
         self._queue: Final[Queue] = queue
         self._selector: Final[Selector | None] = selector
         self._left = limit
@@ -316,7 +317,7 @@ class SelectiveWalk(BrokerDestination):
         self._paged_out = paged_out
         sequences = [number for number in self._expected if number > 0]
         if sequences:
-            self._context.fetch(self, self.destination, sequences)
+            self._context.fetch(self, self._queue.destination, sequences)
             return True
         self._show([])
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spanwire.broker.connections.connection_state import ConnectionState
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.durable_subscription import DurableSubscription

@@ -9,11 +9,8 @@ from collections import deque
 from typing import Final, Protocol
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination
-from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.topic.topic import Topic
-from spanwire.model.destination import ADVISORY_PREFIX, TOPIC, Destination
 from spanwire.model.message import Message
 
 TOLD_AT_ONCE: Final = 50  # listeners of a topic; more listeners are served in slices
@@ -33,16 +30,13 @@ class Handing(Protocol):
         ...
 
 
-class Telling(BrokerDestination):
-    """The queue of advisories that are delivered in slices. A job of the broker, not a destination for clients'
-    messages.
+class Telling(Job):
+    """The queue of advisories that are delivered in slices.
 
     Forgotten topics are queued as well: their listeners are detached after the delivery of earlier advisories.
     """
 
     def __init__(self, handing: Handing, context: BrokerContext) -> None:
-        everything = Destination(TOPIC, ADVISORY_PREFIX + ">")
-        super().__init__(everything, PolicyEntry(everything), MemoryUsage(0))
         self._handing: Final[Handing] = handing
         self._context: Final[BrokerContext] = context
         self._untold: Final[deque[tuple[Topic, Message | None]]] = deque()

@@ -23,9 +23,9 @@ from spanwire.broker.advisories.advisory_topics import Advisories
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.queue.page import SLICE_MESSAGES
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.model.destination import ADVISORY_PREFIX, QUEUE, TEMP_QUEUE, TEMP_TOPIC, TOPIC, Destination
@@ -38,10 +38,10 @@ _CONSUMERS: Final = "Consumer."
 _VIRTUAL: Final = "VirtualDestination.Consumer."
 
 
-class Replay(BrokerDestination):
+class Replay(Job):
     """Replays to one listener; a slice ends after `SLICE_MESSAGES` advisories or `LOOKS_PER_SLICE` examined objects.
 
-    A job of the broker, not a destination for messages. Objects removed before their turn are skipped. Ordinary
+    Objects removed before their turn are skipped. Ordinary
     advisories report removals and additions meanwhile.
     """
 
@@ -54,7 +54,6 @@ class Replay(BrokerDestination):
         context: BrokerContext,
     ) -> None:
         wanted = subscription.info.destination
-        super().__init__(wanted, PolicyEntry(wanted), destinations.advisory_usage)
         self._advisories: Final[Advisories] = advisories
         self._destinations: Final[DestinationMap] = destinations
         self._subscription: Final[Subscription] = subscription

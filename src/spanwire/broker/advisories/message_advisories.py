@@ -48,7 +48,7 @@ class SlowConsumers:
             return
         known = self._slow
         self._slow = {}
-        for subscription in queue.subscriptions():
+        for subscription in queue.attached():
             if subscription in known:
                 self._slow[subscription] = None
             elif subscription.started and not subscription.pulls and not subscription.can_take():

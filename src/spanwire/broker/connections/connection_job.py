@@ -7,15 +7,10 @@ from typing import Final, Protocol
 
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination
-from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.model.destination import QUEUE, Destination
+from spanwire.broker.dispatch.jobs import Job
 from spanwire.model.errors import JmsError
 
 JOB_STEPS: Final = 500  # messages and acknowledged messages of one slice; smaller work is done at once
-
-_NOWHERE: Final = Destination(QUEUE, "-")
 
 
 class SlicedWork:
@@ -52,11 +47,10 @@ class LeavingConnections(Protocol):
         ...
 
 
-class ConnectionJob(BrokerDestination):
-    """The queue of unfinished work of one connection, in order. A job of the broker without messages."""
+class ConnectionJob(Job):
+    """The queue of unfinished work of one connection, in order."""
 
     def __init__(self, state: ConnectionState, context: BrokerContext, owner: LeavingConnections) -> None:
-        super().__init__(_NOWHERE, PolicyEntry(_NOWHERE), MemoryUsage(0))
         self._state: Final[ConnectionState] = state
         self._context: Final[BrokerContext] = context
         self._owner: Final[LeavingConnections] = owner

@@ -8,7 +8,8 @@ from typing import Final
 from spanwire.broker.connections.transaction import LocalTransaction, Uncommitted
 from spanwire.broker.connections.xa_branch import Branch
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.producer_audit import AuditedProducer
 from spanwire.broker.ports import NO_TOKEN, Principal
@@ -64,7 +65,7 @@ class ConnectionState:
         self.forwards = False
         self.repeats = info.reconnected
         self.audited: AuditedProducer | None = None
-        self.job: BrokerDestination | None = None  # unfinished work; other requests wait for the end
+        self.job: Job | None = None  # unfinished work; other requests wait for the end
         self.is_leaving = False  # the client is gone, but the job is unfinished
         self.removed = False
 

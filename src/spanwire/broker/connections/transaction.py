@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.metadata import Fact
 from spanwire.broker.ports import Principal

@@ -10,9 +10,9 @@ from spanwire.broker.destinations.fan_out_room import FanOutRoom
 from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP, check_compared
 from spanwire.broker.destinations.wildcard_consumers import PatternSubscription, WildcardConsumers
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.fan_out import STEPS_OF_REQUEST
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.dispatch.virtual_route import VirtualRoutes
@@ -215,7 +215,7 @@ class DestinationMap:
         name = policy.destination.qualified_name
         found = self._slow_consumers.get(name)
         if found is None:
-            found = SlowConsumerWatch(policy, strategy, self._usage, self._context)
+            found = SlowConsumerWatch(policy, strategy, self._context)
             self._slow_consumers[name] = found
         return found
 

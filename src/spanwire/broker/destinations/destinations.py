@@ -15,7 +15,7 @@ from spanwire.broker.destinations.destination_map import DestinationMap, check_p
 from spanwire.broker.destinations.fan_out_room import refusal
 from spanwire.broker.destinations.wildcard_matching import Attaching, Joining
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.reserved_destinations import is_control
@@ -252,11 +252,8 @@ class Destinations(Attaching):
 
     def remove_idle(self, home: BrokerDestination) -> None:
         """Remove an idle destination. Consumers of bridges are attached again to a new one of the same name."""
-        subscriptions = home.subscriptions if isinstance(home, Topic) else []
-        if isinstance(home, Queue):
-            subscriptions = home.subscriptions()
-        for subscription in list(subscriptions):
-            detach(home, subscription)
+        for subscription in home.attached():
+            home.detach(subscription)
             del subscription.homes[home]
             self._map.wildcards.recount(subscription)
             self._map.await_again(home.destination, subscription)
@@ -363,17 +360,4 @@ def attach(home: BrokerDestination, subscription: Subscription) -> None:
     """Attach ``subscription`` to a queue or topic, once."""
     if home in subscription.homes:
         return
-    if isinstance(home, Queue):
-        home.attach(subscription)
-    elif isinstance(home, Topic):
-        home.attach(subscription)
-
-
-def detach(home: BrokerDestination, subscription: Subscription) -> None:
-    """Detach ``subscription`` from a queue or topic."""
-    if isinstance(home, Queue):
-        home.detach(subscription)
-    elif isinstance(home, Topic):
-        home.detach(subscription)
-    else:
-        home.abandon()
+    home.attach(subscription)

@@ -13,10 +13,7 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination
-from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.queue.queue import Queue
-from spanwire.broker.topic.topic import Topic
+from spanwire.broker.dispatch.destination import BrokerDestination
 
 NEVER: Final = -1
 NEVER_DUE: Final = float("inf")
@@ -154,15 +151,9 @@ def is_idle(home: BrokerDestination) -> bool:
     """
     if home.producers > 0 or home.visitors > 0 or home.withheld > 0 or home.waiting() > 0:
         return False
-    subscriptions: list[Subscription] = []
-    if isinstance(home, Queue):
-        if home.in_flight > 0 or home.paused or home.is_searching():
-            return False
-        subscriptions = home.subscriptions()
-    elif isinstance(home, Topic):
-        if home.durables:
-            return False
-        subscriptions = home.subscriptions
+    if home.in_flight > 0 or home.paused or home.is_searching() or home.durable_count > 0:
+        return False
+    subscriptions = home.attached()
     if not home.policy.gc_with_network_consumers:
         return not subscriptions
     return all(subscription.info.network_subscription for subscription in subscriptions)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import Destination
 
 JOIN_STEPS: Final = 500  # destinations or consumers examined in one slice
@@ -36,11 +35,8 @@ class Attaching(Protocol):
         ...
 
 
-class Joining(BrokerDestination):
-    """Attaches one consumer to the destinations under ``pattern``, or several consumers to one destination.
-
-    A job of the broker, not a destination for messages.
-    """
+class Joining(Job):
+    """Attaches one consumer to the destinations under ``pattern``, or several consumers to one destination."""
 
     def __init__(
         self,
@@ -53,7 +49,7 @@ class Joining(BrokerDestination):
         """Take many ``homes`` with one subscription for ``pattern``, or one destination that all ``subscriptions``
         match.
         """
-        super().__init__(pattern, PolicyEntry(pattern), MemoryUsage(0))
+        self._pattern: Final[Destination] = pattern
         self._homes: Final[list[BrokerDestination]] = homes
         self._subscriptions: Final[list[Subscription]] = subscriptions
         self._attaching: Final[Attaching] = attaching
@@ -74,7 +70,7 @@ class Joining(BrokerDestination):
         """Return the steps that one message to ``home`` takes for consumers that are not attached yet."""
         if self._by_pattern:
             subscription = self._subscriptions[0]
-            if subscription.removed or home in subscription.homes or not self.destination.matches(home.destination):
+            if subscription.removed or home in subscription.homes or not self._pattern.matches(home.destination):
                 return 0
             return subscription.weight
         if home is not self._homes[0]:
@@ -98,7 +94,7 @@ class Joining(BrokerDestination):
             self.steps += 1
             if home.removed or subscription.removed:
                 continue
-            if not self._by_pattern or self.destination.matches(home.destination):
+            if not self._by_pattern or self._pattern.matches(home.destination):
                 if is_limited and home not in subscription.homes and not self._attaching.has_room():
                     self._attaching.end(subscription)
                     self._next = count
@@ -130,6 +126,6 @@ class Joining(BrokerDestination):
                     if not subscription.removed:
                         self._attach(home, subscription)
                 self._next = len(self._subscriptions)
-        elif not self._subscriptions[0].removed and self.destination.matches(home.destination):
+        elif not self._subscriptions[0].removed and self._pattern.matches(home.destination):
             if not self._attach(home, self._subscriptions[0]):
                 self._next = len(self._homes)

@@ -6,14 +6,16 @@ import heapq
 from itertools import islice
 from typing import Final, Protocol
 
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.destination_events import News
+from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import MessageStore
 from spanwire.model.destination import Destination
 
-MAX_RINGS: Final = 250  # destinations called in one turn; the next turn calls further due destinations
+MAX_RINGS: Final = 250  # alarms of one turn; the next turn calls further due alarms
 
 
 class DeadLetterHandler(Protocol):
@@ -81,10 +83,10 @@ class BrokerContext:
         self.monotonic = 0.0
         self._order = 0
         self._request = 0
-        self._fetching: Final[dict[int, BrokerDestination]] = {}
-        self._jobs: Final[dict[BrokerDestination, None]] = {}  # in the order of their turns
-        self._alarms: Final[list[tuple[float, int, BrokerDestination]]] = []  # a heap; the number orders equal times
-        self._alarm = 0
+        self._fetching: Final[dict[int, StoreReader]] = {}
+        self._jobs: Final[dict[Job, None]] = {}  # in the order of their turns
+        self._alarms: Final[list[tuple[float, int, Alarm]]] = []  # a heap; the number orders equal times
+        self._last_alarm = 0
 
     def next_order(self) -> int:
         """Return the next number in the broker's dispatch order."""
@@ -101,46 +103,46 @@ class BrokerContext:
         self._order += count
         return first
 
-    def fetch(self, home: BrokerDestination, destination: Destination, sequences: list[int]) -> int:
+    def fetch(self, reader: StoreReader, destination: Destination, sequences: list[int]) -> int:
         """Request messages from the store.
 
-        A later turn calls ``home.fetched`` with the messages and the returned request number.
+        A later turn calls ``reader.fetched`` with the messages and the returned request number.
         """
         assert self.store is not None
         self._request += 1
-        self._fetching[self._request] = home
+        self._fetching[self._request] = reader
         self.store.fetch(self._request, destination, sequences)
         return self._request
 
-    def forget_fetches(self, home: BrokerDestination) -> None:
-        """Drop all pending reads of ``home``."""
-        for request in [request for request, asked in self._fetching.items() if asked is home]:
+    def forget_fetches(self, reader: StoreReader) -> None:
+        """Drop all pending reads of ``reader``."""
+        for request in [request for request, asked in self._fetching.items() if asked is reader]:
             del self._fetching[request]
 
-    def take_fetching(self, request: int) -> BrokerDestination | None:
-        """Forget a read and return the destination that requested the read; None if the read was dropped."""
+    def take_fetching(self, request: int) -> StoreReader | None:
+        """Forget a read and return the reader that requested it; None if the read was dropped."""
         return self._fetching.pop(request, None)
 
-    def schedule(self, home: BrokerDestination) -> None:
-        """Continue ``home.work`` in a later turn."""
-        self._jobs[home] = None
+    def schedule(self, job: Job) -> None:
+        """Continue ``job.work`` in a later turn."""
+        self._jobs[job] = None
 
-    def wake_at(self, home: BrokerDestination, monotonic: float) -> None:
-        """Call ``home.wake`` at a time in monotonic seconds."""
-        self._alarm += 1
-        heapq.heappush(self._alarms, (monotonic, self._alarm, home))
+    def wake_at(self, alarm: Alarm, monotonic: float) -> None:
+        """Call ``alarm.wake`` at a time in monotonic seconds."""
+        self._last_alarm += 1
+        heapq.heappush(self._alarms, (monotonic, self._last_alarm, alarm))
 
     def next_alarm(self) -> float | None:
         """Return the time of the next call of ``wake``, in monotonic seconds, or None."""
         return self._alarms[0][0] if self._alarms else None
 
     def ring(self) -> None:
-        """Call ``wake`` of the destinations whose time has come, at most `MAX_RINGS` in a turn."""
-        due: list[BrokerDestination] = []
+        """Call the alarms whose time has come, at most `MAX_RINGS` in a turn."""
+        due: list[Alarm] = []
         while self._alarms and self._alarms[0][0] <= self.monotonic and len(due) < MAX_RINGS:
             due.append(heapq.heappop(self._alarms)[2])
-        for home in due:
-            home.wake()
+        for alarm in due:
+            alarm.wake()
 
     def complete_joins(self, home: BrokerDestination) -> None:
         """Attach all pending consumers to ``home`` before ``home`` dispatches a message."""
@@ -155,9 +157,9 @@ class BrokerContext:
                 load += join.load_for(home)
         return load
 
-    def is_scheduled(self, home: BrokerDestination) -> bool:
-        """Return True if ``home.work`` continues in a later turn."""
-        return home in self._jobs
+    def is_scheduled(self, job: Job) -> bool:
+        """Return True if ``job.work`` continues in a later turn."""
+        return job in self._jobs
 
     def has_jobs(self) -> bool:
         """Return True if a job continues in a later turn."""
@@ -167,14 +169,14 @@ class BrokerContext:
         """Return the number of jobs with more to do."""
         return len(self._jobs)
 
-    def take_jobs(self, at_most: int) -> list[BrokerDestination]:
+    def take_jobs(self, at_most: int) -> list[Job]:
         """Remove and return the jobs of this turn.
 
         An unfinished job is scheduled again by its slice, behind the other jobs.
         """
         jobs = list(islice(self._jobs, at_most))
-        for home in jobs:
-            del self._jobs[home]
+        for job in jobs:
+            del self._jobs[job]
         return jobs
 
     def is_behind(self) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.message_reference import MessageHolder
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import LongNumber
 from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, Destination
@@ -91,7 +91,7 @@ class DestinationObserver(Protocol):
         ...
 
 
-def told_name(home: BrokerDestination, message: Message) -> Destination:
+def told_name(home: MessageHolder, message: Message) -> Destination:
     """Return the destination that an advisory about a message of ``home`` names.
 
     For a durable subscription the destination is the topic, for the scheduler the final destination of the message.
@@ -99,7 +99,7 @@ def told_name(home: BrokerDestination, message: Message) -> Destination:
     return message.destination if home.destination.kind in (SUBSCRIPTION, SCHEDULE) else home.destination
 
 
-def tell_expired(news: News, home: BrokerDestination, message: Message) -> None:
+def tell_expired(news: News, home: MessageHolder, message: Message) -> None:
     """Publish an advisory about an expired message. The policy cannot turn the advisory off."""
     about = told_name(home, message)
     if not news.has_listeners(EXPIRED_NEWS, about):
@@ -113,13 +113,13 @@ def tell_expired(news: News, home: BrokerDestination, message: Message) -> None:
     )
 
 
-def tell_dead_letter(news: News, home: BrokerDestination, message: Message) -> None:
+def tell_dead_letter(news: News, home: MessageHolder, message: Message) -> None:
     """Publish an advisory about a new dead letter. The policy cannot turn the advisory off."""
     news.tell_of_message(DEAD_LETTER_NEWS, told_name(home, message), message, home.policy.advisories.whole_messages, {})
 
 
 def tell_of_traffic(
-    news: News, kind: str, home: BrokerDestination, message: Message, more: dict[str, object] | None = None
+    news: News, kind: str, home: MessageHolder, message: Message, more: dict[str, object] | None = None
 ) -> None:
     """Publish an advisory about a message that was delivered, dispatched, consumed or discarded.
 
@@ -134,7 +134,7 @@ def tell_of_traffic(
     news.tell_of_message(kind, about, message, home.policy.advisories.whole_messages, properties)
 
 
-def tell_full(news: News, home: BrokerDestination, message: Message, producer: ProducerInfo | None) -> None:
+def tell_full(news: News, home: MessageHolder, message: Message, producer: ProducerInfo | None) -> None:
     """Publish advisories about a send that finds no memory: the destination is full, the producer too fast.
 
     ``producer`` is None for a producer that was never announced.

@@ -7,7 +7,7 @@ from typing import Final
 
 from spanwire.broker.dispatch.in_flight_index import NOWHERE, InFlightIndex
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError
@@ -20,7 +20,7 @@ NEAR: Final = 64  # slots searched one by one for an acknowledged message; an in
 _NOWHERE: Final = Destination(QUEUE, "-")
 # Fills the slots of acknowledged references until the list is cut, so that acknowledged messages leave memory.
 GONE: Final = MessageReference(
-    BrokerDestination(_NOWHERE, PolicyEntry(_NOWHERE), MemoryUsage(0)),
+    MessageHolder(_NOWHERE, PolicyEntry(_NOWHERE), MemoryUsage(0)),
     Message(0, b"", 0, 0, 0, _NOWHERE, MessageId(ProducerId("-", 0, 0), 0), False, 0, 0, 0),
     0,
     0,

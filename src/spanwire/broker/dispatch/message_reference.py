@@ -1,11 +1,10 @@
-"""A message held by one destination: store sequence, dispatch order, redelivery count."""
+"""A message in one holder: store sequence, dispatch order, redelivery count."""
 
 from __future__ import annotations
 
 from typing import Final, Protocol
 
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.virtual_route import VirtualRoute
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
@@ -18,33 +17,20 @@ TOLD: Final = 2
 SETTLED_TOGETHER: Final = 8  # references; below this number the check for a common destination does not pay
 
 
-class BrokerDestination:
-    """Base of queues and topics: name, policy, memory usage and counters.
+class MessageHolder:
+    """Holds messages for consumers: name, policy, memory usage, and the end of each delivery.
 
-    A message reference reaches its destination through this class. The base class implements only the accounting.
+    A message reference reaches the holder of its message through this class, a subscription all of its holders. The
+    base class implements only the accounting.
     """
 
     def __init__(self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage) -> None:
         self.destination: Final[Destination] = destination
         self.policy: PolicyEntry = policy
         self.usage: Final[MemoryUsage] = MemoryUsage(policy.memory_limit_bytes, usage)
-        self.enqueued = 0
         self.dispatched = 0
         self.dequeued = 0
         self.expired = 0
-        self.producers = 0
-        self.visits = 0  # consumers and producers attached so far
-        self.visitors = 0  # browsers attached now
-        self.withheld = 0  # messages that wait for the disk before their dispatch; no message may overtake them
-        self.removed = False
-        self.route: VirtualRoute | None = None  # forwards messages to other destinations
-        self.fans_out = False  # messages are forwarded, or go to durable subscriptions as well
-        self.load = 0  # steps of a topic's consumers for each message (`spanwire.broker.dispatch.fan_out`)
-
-    @property
-    def consumer_count(self) -> int:
-        """The number of attached consumers."""
-        return 0
 
     def hold(self, message: Message) -> None:
         """Count one more holder of ``message``."""
@@ -77,9 +63,6 @@ class BrokerDestination:
             self.usage.add(size - message.forms_counted)
             message.forms_counted = size
 
-    def accept(self, message: Message, sequence: int) -> None:
-        """Take ``message`` and dispatch to waiting consumers. ``sequence`` is the store's, 0 if not stored."""
-
     def settled(self, reference: MessageReference) -> None:
         """Remove ``reference`` after the consumer has finished with the message, also from the store."""
 
@@ -97,36 +80,6 @@ class BrokerDestination:
     def fill(self) -> None:
         """Dispatch pending messages after a consumer's window has reopened."""
 
-    def note_dispatched(self) -> None:
-        """Count one more dispatched message."""
-
-    def expire(self, reference: MessageReference) -> None:
-        """Handle the expiry of a pending message."""
-
-    def discard(self, reference: MessageReference) -> None:
-        """Discard a pending message."""
-
-    def fetched(self, request: int, messages: list[Message | None]) -> None:
-        """Take the store's answer to a read."""
-
-    def abandon(self) -> None:
-        """Handle the removal of the only consumer of a destination that serves one consumer."""
-
-    def wake(self) -> None:
-        """Handle the time requested through `BrokerContext.wake_at`."""
-
-    def work(self) -> bool:
-        """Do one slice of a long job.
-
-        Returns:
-            True if the job has more to do.
-        """
-        return False
-
-    def waiting(self) -> int:
-        """Return the number of messages that wait for a consumer."""
-        return 0
-
     def confirms_idle(self) -> bool:
         """Return True if no message waits here for a consumer that is attached to other destinations as well."""
         return True
@@ -137,7 +90,7 @@ class BrokerDestination:
 
 
 class MessageReference:
-    """One message held by one destination.
+    """One message held by one destination or browser.
 
     ``sequence`` is the store's, 0 for a message not stored. ``order`` is the broker's own number: a queue sorts its
     messages by ``order``, and clients see ``order`` as the broker sequence. ``told`` records which deliveries the
@@ -146,10 +99,8 @@ class MessageReference:
 
     __slots__ = ("home", "message", "order", "redelivery_count", "sequence", "told")
 
-    def __init__(
-        self, home: BrokerDestination, message: Message, sequence: int, order: int, redelivery_count: int
-    ) -> None:
-        self.home: Final[BrokerDestination] = home
+    def __init__(self, home: MessageHolder, message: Message, sequence: int, order: int, redelivery_count: int) -> None:
+        self.home: Final[MessageHolder] = home
         self.message: Final[Message] = message
         self.sequence: Final[int] = sequence
         self.order: Final[int] = order

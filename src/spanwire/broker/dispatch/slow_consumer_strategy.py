@@ -11,8 +11,8 @@ import logging
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import Alarm, Job
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import PolicyEntry, SlowConsumerPolicy
 from spanwire.model.destination import SUBSCRIPTION
@@ -66,15 +66,11 @@ class ClosingConsumer:
         self.deadline: Final[float] = deadline
 
 
-class SlowConsumerWatch(BrokerDestination):
-    """Watches the consumers under one policy. The watch is a destination only so that `BrokerContext` can wake the
-    watch.
-    """
+class SlowConsumerWatch(Job, Alarm):
+    """Watches the consumers under one policy."""
 
-    def __init__(
-        self, policy: PolicyEntry, strategy: SlowConsumerPolicy, usage: MemoryUsage, context: BrokerContext
-    ) -> None:
-        super().__init__(policy.destination, policy, usage)
+    def __init__(self, policy: PolicyEntry, strategy: SlowConsumerPolicy, context: BrokerContext) -> None:
+        self._policy: Final[PolicyEntry] = policy
         self._strategy: Final[SlowConsumerPolicy] = strategy
         self._context: Final[BrokerContext] = context
         self._period: Final[float] = strategy.check_period_ms / 1000
@@ -208,7 +204,7 @@ class SlowConsumerWatch(BrokerDestination):
             reason = JmsError(
                 f"consumer {info.consumer_id} of {info.destination} was slow too often (>{strategy.max_slow_count}) or "
                 f"too long (>{strategy.max_slow_ms}): acknowledge faster, or change the slowConsumerStrategy of "
-                f"{self.destination}"
+                f"{self._policy.destination}"
             )
             if strategy.abort_connection:
                 logger.warning("connection %s is ended: %s", info.consumer_id.connection_id, reason)

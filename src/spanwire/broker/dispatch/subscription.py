@@ -9,7 +9,7 @@ from spanwire.broker.dispatch.connection_output import ConnectionOutput
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.fan_out import selector_steps
 from spanwire.broker.dispatch.in_flight import InFlight
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageCondition, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageCondition, MessageHolder, MessageReference
 from spanwire.broker.ports import MessageConsumer, Principal
 from spanwire.model.destination import Destination
 from spanwire.model.info import ConsumerInfo
@@ -70,9 +70,9 @@ class Subscription:
         self.leaving = False  # the connection has ended; no further dispatch
         self.left = False  # removed, and all messages given back
         self.discarding = False  # pending messages are being discarded
-        self.homes: Final[dict[BrokerDestination, None]] = {}
+        self.homes: Final[dict[MessageHolder, None]] = {}
         self.shared: Final[bool] = info.destination.is_pattern or info.destination.is_composite
-        self.busy: Final[dict[BrokerDestination, None]] = {}  # destinations with pending messages, if ``shared``
+        self.busy: Final[dict[MessageHolder, None]] = {}  # destinations with pending messages, if ``shared``
         self.pending: Final[deque[MessageReference]] = _pending_of(info.destination)
         self.weight: Final[int] = 1 + selector_steps(info.selector)  # steps for each message of a topic
         self.dispatched_total = 0

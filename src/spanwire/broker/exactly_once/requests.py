@@ -15,18 +15,17 @@ from spanwire.broker.connections.transaction import LocalTransaction, Transactio
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.jobs import Alarm
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.exactly_once.cursor import Cursor, is_name
 from spanwire.broker.exactly_once.cursors import Cursors
 from spanwire.broker.exactly_once.sink import NO_BATCH, PartKey
 from spanwire.broker.exactly_once.sink_commit import CommitFollower, Committed, PartName, SinkCommit
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.request_errors import LIMIT, MALFORMED, ControlRefusal, refusal, told, word_of
-from spanwire.broker.reserved_destinations import CONTROL, check_apart, is_control
+from spanwire.broker.reserved_destinations import check_apart, is_control
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.routing.message_takers import ControlTaker
 from spanwire.broker.security.access_control import AccessControl
@@ -110,11 +109,10 @@ class Request:
         return found == "true"
 
 
-class Postponed(BrokerDestination):
-    """Requests that wait until the disk has caught up. A destination, so that the broker can wake the requests."""
+class Postponed(Alarm):
+    """Requests that wait until the disk has caught up."""
 
-    def __init__(self, context: BrokerContext, unsynced: UnsyncedBytes, usage: MemoryUsage) -> None:
-        super().__init__(CONTROL, PolicyEntry(CONTROL), usage)
+    def __init__(self, context: BrokerContext, unsynced: UnsyncedBytes) -> None:
         self._context: Final[BrokerContext] = context
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._line: Final[deque[Request]] = deque()
@@ -174,7 +172,7 @@ class Control(ControlTaker, CommitFollower):
         self._unsynced: Final[UnsyncedBytes] = unsynced
         self._usage: Final[MemoryUsage] = usage
         self._ids: Final[IdGenerator] = ids
-        self._postponed: Final[Postponed] = Postponed(context, unsynced, usage)
+        self._postponed: Final[Postponed] = Postponed(context, unsynced)
         self._postponed.control = self
         self._connection_id = ""
         self._last_sequence = 0

@@ -13,14 +13,14 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import StoreReader
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.exactly_once.sink import NO_BATCH, Part, PartKey, Sink, staging_destination
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.exactly_once.staged_transfer import StagedTransfer, may_transfer, missing
 from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.request_errors import INCOMPLETE, MALFORMED, refusal
 from spanwire.broker.routing.message_router import MessageRouter
@@ -59,8 +59,8 @@ class CommitFollower(Protocol):
         ...
 
 
-class SinkCommit(BrokerDestination):
-    """One commit. A destination, so that the store can answer reads.
+class SinkCommit(StoreReader):
+    """One commit.
 
     `finish` may be called once `next_page` returns False; the last page of a read calls the ``follower``.
     """
@@ -86,8 +86,6 @@ class SinkCommit(BrokerDestination):
         Raises:
             ControlRefusal: a part is missing.
         """
-        staging = staging_destination(0)
-        super().__init__(staging, PolicyEntry(staging), usage)
         self._sinks: Final[Sinks] = sinks
         self.sink: Final[Sink] = sink
         self.batch: Final[int] = batch
@@ -96,6 +94,7 @@ class SinkCommit(BrokerDestination):
         self._destinations: Final[Destinations] = destinations
         self._router: Final[MessageRouter] = router
         self._unsynced: Final[UnsyncedBytes] = unsynced
+        self._usage: Final[MemoryUsage] = usage
         self.parts: Final[list[Part]] = _named(sink, batch, names)
         self._found: Final[list[Message | None]] = []
         self._found_bytes = 0
@@ -133,7 +132,7 @@ class SinkCommit(BrokerDestination):
             run.first = firsts[index]
         sink.batch = self.batch
         self._sinks.ended(sink, ended)
-        self._router.withhold(transfer.waiting(store.position(), self.usage))
+        self._router.withhold(transfer.waiting(store.position(), self._usage))
         return Committed(sum([part.messages for part in self.parts]), False)
 
     def _find_targets(self, part: Part, targets: dict[str, BrokerDestination | None]) -> None:
@@ -163,7 +162,7 @@ class SinkCommit(BrokerDestination):
         self._found.extend(messages)
         size = sum([message.size for message in messages if message is not None])
         self._found_bytes += size
-        self.usage.add(size)
+        self._usage.add(size)
         if not self.next_page() and self.follower is not None:
             self.follower.read(self)
 
@@ -173,7 +172,7 @@ class SinkCommit(BrokerDestination):
         Raises:
             JmsError: the commit is refused; the sink is unchanged.
         """
-        self.usage.add(-self._found_bytes)  # from now on the final destinations count the messages
+        self._usage.add(-self._found_bytes)  # from now on the final destinations count the messages
         sink = self.sink
         sink.committing = NO_BATCH
         store = self._sinks.store()

@@ -12,7 +12,7 @@ from typing import Final
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import Stager, Transaction
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.exactly_once.cursor import with_past
 from spanwire.broker.exactly_once.sink import (
     NO_BATCH,

@@ -10,8 +10,8 @@ from array import array
 from typing import Final
 
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.exactly_once.sink import Part, staging_destination
 from spanwire.broker.persistence.reply_queue import PendingReply
 from spanwire.broker.ports import ClientConnection, MessageStore, Transfer

@@ -9,16 +9,12 @@ from collections import deque
 from typing import Final, Protocol
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage, answer
-from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.model.destination import QUEUE, Destination
 
 DISPATCH_STEPS: Final = 500  # messages of one slice, and messages of one answer that are dispatched at once
 SHARE_STEPS: Final = 100  # steps of a slice for one answer; then the next answer has its share
-
-_NOWHERE: Final = Destination(QUEUE, "-")
 
 
 class Dispatcher(Protocol):
@@ -45,15 +41,14 @@ class Part:
         self.ahead = 0
 
 
-class DeferredDispatch(BrokerDestination):
+class DeferredDispatch(Job):
     """Dispatches and answers everything withheld for the disk. Bounded by the withheld answers.
 
-    A job of the broker without messages of its own. Each destination has a separate queue, so that a large commit
+    Each destination has a separate queue, so that a large commit
     delays no other destination. Parts without a predecessor share the slices.
     """
 
     def __init__(self, dispatcher: Dispatcher, context: BrokerContext) -> None:
-        super().__init__(_NOWHERE, PolicyEntry(_NOWHERE), MemoryUsage(0))
         self._dispatcher: Final[Dispatcher] = dispatcher
         self._context: Final[BrokerContext] = context
         self._lines: Final[dict[BrokerDestination, deque[Part]]] = {}

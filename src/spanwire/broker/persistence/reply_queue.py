@@ -8,8 +8,8 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.persistence.store_unit import UnitLine
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.model.errors import SpanwireError, StoreError

@@ -6,8 +6,8 @@ from typing import Final
 
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
-from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.queue.queue import Queue
 from spanwire.model.message_view import (

@@ -20,13 +20,13 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.plugins.broker_filter import BrokerFilter
 from spanwire.broker.plugins.statistics_entries import BrokerEntries, DestinationEntries, subscription_entries
-from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.ports import StatisticsFormat
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.message_router import MessageRouter
@@ -52,8 +52,6 @@ ANSWERS_PER_SLICE: Final = 100  # answers of some 1 KiB each
 ROOM_SECONDS: Final = 1.0  # seconds between two checks for room for an answer
 MAX_WAITS: Final = 60  # checks until a request is dropped: others wait behind it
 
-_NOWHERE: Final = Destination(QUEUE, PREFIX)
-
 
 class Request:
     """A request being answered: broker, destinations, matches of ``parts``, subscriptions, then an empty map if it
@@ -74,7 +72,7 @@ class Request:
         self.waits = 0  # checks without room for an answer
 
 
-class StatisticsRequests(BrokerDestination):
+class StatisticsRequests(Job, StoreReader, Alarm):
     """Answers requests in order, in slices."""
 
     def __init__(
@@ -90,7 +88,6 @@ class StatisticsRequests(BrokerDestination):
         broker_entries: BrokerEntries,
         destination_entries: DestinationEntries,
     ) -> None:
-        super().__init__(_NOWHERE, PolicyEntry(_NOWHERE), usage)
         self._format: Final[StatisticsFormat] = statistics_format
         self._context: Final[BrokerContext] = context
         self._map: Final[DestinationMap] = destination_map

@@ -11,7 +11,8 @@ from typing import Final
 
 from spanwire.broker.dispatch.arrival_times import Arrivals
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageCondition, MessageReference
+from spanwire.broker.dispatch.destination import QueueBase
+from spanwire.broker.dispatch.message_reference import MessageCondition, MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import BridgePolicy
 from spanwire.broker.queue.queue_consumers import QueueConsumers
@@ -29,7 +30,7 @@ class BridgeCondition(MessageCondition):
         self._context: Final[BrokerContext] = context
         self._subscription: Final[Subscription] = subscription
         self._policies: Final[dict[str, BridgePolicy]] = {}
-        self._homes: Final[dict[str, BrokerDestination]] = {}
+        self._homes: Final[dict[str, QueueBase]] = {}
         self._consumers: Final[dict[str, QueueConsumers]] = {}
         self._arrivals: Final[dict[str, Arrivals]] = {}
         self._alarms: Final[dict[str, float]] = {}  # by queue: monotonic time of the last alarm set
@@ -38,9 +39,7 @@ class BridgeCondition(MessageCondition):
         self._in_window = 0
         self._is_closed = False  # the rate limit is reached until the window ends
 
-    def add(
-        self, queue: BrokerDestination, consumers: QueueConsumers, policy: BridgePolicy, arrivals: Arrivals | None
-    ) -> None:
+    def add(self, queue: QueueBase, consumers: QueueConsumers, policy: BridgePolicy, arrivals: Arrivals | None) -> None:
         """Note that the subscription consumes from ``queue``, beside the other ``consumers``."""
         name = queue.destination.qualified_name
         self._policies[name] = policy
@@ -49,7 +48,7 @@ class BridgeCondition(MessageCondition):
         if arrivals is not None:
             self._arrivals[name] = arrivals
 
-    def forget(self, queue: BrokerDestination) -> None:
+    def forget(self, queue: QueueBase) -> None:
         """Note that the subscription no longer consumes from ``queue``."""
         name = queue.destination.qualified_name
         self._policies.pop(name, None)
@@ -86,7 +85,7 @@ class BridgeCondition(MessageCondition):
             self._count_in_window(policy)
         return True
 
-    def _was_long_here(self, name: str, queue: BrokerDestination, reference: MessageReference) -> bool:
+    def _was_long_here(self, name: str, queue: QueueBase, reference: MessageReference) -> bool:
         arrivals = self._arrivals.get(name)
         if arrivals is None:
             return True
@@ -111,7 +110,7 @@ class BridgeCondition(MessageCondition):
             for queue in self._homes.values():
                 self._wake_at(queue, self._window_end)
 
-    def resume(self, queue: BrokerDestination) -> bool:
+    def resume(self, queue: QueueBase) -> bool:
         """Act on an alarm of ``queue``. Return True if refused messages may be forwarded now."""
         name = queue.destination.qualified_name
         if self._is_closed and self._context.monotonic >= self._window_end:
@@ -122,7 +121,7 @@ class BridgeCondition(MessageCondition):
         self._passed_by.discard(name)
         return True
 
-    def _wake_at(self, queue: BrokerDestination, due: float) -> None:
+    def _wake_at(self, queue: QueueBase, due: float) -> None:
         """Set an alarm for ``queue``, unless an earlier alarm is set. Each alarm leads to the next."""
         name = queue.destination.qualified_name
         alarm = self._alarms.get(name, FAR_OFF)
@@ -132,7 +131,7 @@ class BridgeCondition(MessageCondition):
 
 
 def add_condition(
-    queue: BrokerDestination,
+    queue: QueueBase,
     subscription: Subscription,
     consumers: QueueConsumers,
     arrivals: Arrivals | None,
@@ -150,14 +149,14 @@ def add_condition(
     condition.add(queue, consumers, policy, arrivals)
 
 
-def forget_condition(queue: BrokerDestination, subscription: Subscription) -> None:
+def forget_condition(queue: QueueBase, subscription: Subscription) -> None:
     """Remove ``queue`` from the condition of ``subscription``."""
     condition = subscription.bridge_condition
     if isinstance(condition, BridgeCondition):
         condition.forget(queue)
 
 
-def let_go_on(queue: BrokerDestination, consumers: QueueConsumers) -> bool:
+def let_go_on(queue: QueueBase, consumers: QueueConsumers) -> bool:
     """Let bridges take messages after their windows. Return True if a bridge may have messages refused before."""
     found = False
     for consumer in consumers.all:

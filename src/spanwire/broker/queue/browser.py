@@ -9,7 +9,8 @@ from bisect import insort
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.jobs import Job, StoreReader
+from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.queue.page import NOT_STORED, REMOVED, SLICE_MESSAGES, Page
 from spanwire.broker.queue.pending_list import PendingList
@@ -108,8 +109,8 @@ class ListBrowse:
             self.scan = None
 
 
-class BrowserDestination(BrokerDestination):
-    """The destination of all messages that one reader gets without consuming them.
+class BrowserDestination(MessageHolder, Job, StoreReader):
+    """Holds the messages that one reader gets without consuming them.
 
     An acknowledgement releases memory only. Subclasses show messages in `fill`.
     """
@@ -126,6 +127,9 @@ class BrowserDestination(BrokerDestination):
         """Release messages without an acknowledgement of the reader."""
         for reference in references:
             self.release(reference.message)
+
+    def abandon(self) -> None:
+        """Release all messages: the reader is gone."""
 
     def work(self) -> bool:
         """Show the next messages."""
@@ -166,7 +170,7 @@ class Browse(BrowserDestination):
         found.sort(key=_order)
         for reference in found:
             self.hold(reference.message)
-        for subscription in self._queue.subscriptions():
+        for subscription in self._queue.attached():
             self._dispatched[subscription] = subscription.dispatched_total
         last_order = self._context.next_order()
         lists = self._queue.pending.lists
@@ -188,7 +192,7 @@ class Browse(BrowserDestination):
     def _note_dispatches(self) -> None:
         """Add the messages dispatched since the last turn, before the scan reached them."""
         self._dispatched_before = self._queue.dispatched
-        for subscription in self._queue.subscriptions():
+        for subscription in self._queue.attached():
             total = subscription.dispatched_total
             new = total - self._dispatched.get(subscription, 0)
             if new == 0:

@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.destination import QueueBase
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.queue.page import SLICE_MESSAGES
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.pending_messages import PendingMessages
@@ -27,9 +28,9 @@ class Dispatcher:
     """Appends messages to the pending lists of a queue and dispatches them. Base of all dispatchers."""
 
     def __init__(
-        self, queue: BrokerDestination, pending: PendingMessages, consumers: QueueConsumers, context: BrokerContext
+        self, queue: QueueBase, pending: PendingMessages, consumers: QueueConsumers, context: BrokerContext
     ) -> None:
-        self._queue: Final[BrokerDestination] = queue
+        self._queue: Final[QueueBase] = queue
         self._pending: Final[PendingMessages] = pending
         self._consumers: Final[QueueConsumers] = consumers
         self._context: Final[BrokerContext] = context
@@ -78,7 +79,7 @@ class DirectDispatcher(Dispatcher):
     """Dispatches from the front of one pending list."""
 
     def __init__(
-        self, queue: BrokerDestination, pending: PendingMessages, consumers: QueueConsumers, context: BrokerContext
+        self, queue: QueueBase, pending: PendingMessages, consumers: QueueConsumers, context: BrokerContext
     ) -> None:
         super().__init__(queue, pending, consumers, context)
         self._pending_list: Final[PendingList] = pending.lists[0]

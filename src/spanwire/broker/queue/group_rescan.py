@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.destination import QueueBase
 from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, ScanPosition
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.queue_consumers import QueueConsumer, QueueConsumers
@@ -26,12 +26,12 @@ class GroupRescan:
 
     def __init__(
         self,
-        queue: BrokerDestination,
+        queue: QueueBase,
         lists: list[PendingList],
         consumers: QueueConsumers,
         context: BrokerContext,
     ) -> None:
-        self._queue: Final[BrokerDestination] = queue
+        self._queue: Final[QueueBase] = queue
         self._pending_lists: Final[list[PendingList]] = lists
         self._consumers: Final[QueueConsumers] = consumers
         self._context: Final[BrokerContext] = context

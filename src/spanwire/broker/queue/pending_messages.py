@@ -7,7 +7,8 @@ from array import array
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.destination import QueueBase
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.queue.page import MAX_PAGE_MESSAGES, NOT_STORED, REMOVED, Page, PagedOut, ScanPosition
 from spanwire.broker.queue.pending_list import PendingList
@@ -63,8 +64,8 @@ class PendingMessages:
     becomes True if a page brings a message of a message group.
     """
 
-    def __init__(self, queue: BrokerDestination, context: BrokerContext, prioritized: bool) -> None:
-        self._queue: Final[BrokerDestination] = queue
+    def __init__(self, queue: QueueBase, context: BrokerContext, prioritized: bool) -> None:
+        self._queue: Final[QueueBase] = queue
         self._resident_share: Final[int] = queue.policy.cursor_memory_high_water_mark
         self._context: Final[BrokerContext] = context
         self.lists: Final[list[PendingList]] = [PendingList() for _ in range(PRIORITIES if prioritized else 1)]

@@ -12,9 +12,10 @@ from typing import Final
 
 from spanwire.broker.dispatch.arrival_times import Arrivals, arrivals_of
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination import QueueBase
 from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import TOLD, TOLD_BUT_FIRST, UNTOLD, BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import TOLD, TOLD_BUT_FIRST, UNTOLD, MessageReference
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.recovered import RecoveredDestination
@@ -31,7 +32,7 @@ from spanwire.model.message import Message
 DEFAULT_START_WAIT_MS: Final = 1_000  # milliseconds; consumersBeforeDispatchStarts without a time waits as in ActiveMQ
 
 
-class Queue(BrokerDestination):
+class Queue(QueueBase):
     """A queue with its pending messages and its consumers."""
 
     def __init__(
@@ -54,7 +55,6 @@ class Queue(BrokerDestination):
         self.arrivals: Final[Arrivals | None] = arrivals_of(policy, context.monotonic)
         self._paused = False
         self._starts_at = 0.0
-        self.in_flight = 0
         self.slow_consumers: SlowConsumerWatch | None = None  # set if the policy ends slow consumers
         self.cursors = 0  # exactly-once cursors that are open on this queue
         self.purges = 0  # purges by operators; a job that still adds messages ends
@@ -141,7 +141,7 @@ class Queue(BrokerDestination):
         """Number of attached consumers."""
         return len(self._consumers.all)
 
-    def subscriptions(self) -> list[Subscription]:
+    def attached(self) -> list[Subscription]:
         """Return the subscriptions of the consumers, best priority first."""
         return [consumer.subscription for consumer in self._consumers.all]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination import QueueBase
 from spanwire.broker.dispatch.destination_events import EXPIRED_NEWS
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.queue.page import (
     MAX_PAGE_MESSAGES,
     MAX_PAGED_OUT_MESSAGES,
@@ -62,8 +63,8 @@ class ExpiryScan:
     advisory has listeners. ``pending`` is the number of messages being read.
     """
 
-    def __init__(self, queue: BrokerDestination, pending: PendingMessages, context: BrokerContext) -> None:
-        self._queue: Final[BrokerDestination] = queue
+    def __init__(self, queue: QueueBase, pending: PendingMessages, context: BrokerContext) -> None:
+        self._queue: Final[QueueBase] = queue
         self._pending: Final[PendingMessages] = pending
         self._context: Final[BrokerContext] = context
         self._scans: list[ListScan] = []
@@ -246,8 +247,8 @@ class ExpiryScan:
 class Purge:
     """Removes all messages pending at the moment of the call, without reading them."""
 
-    def __init__(self, queue: BrokerDestination, pending: PendingMessages, context: BrokerContext) -> None:
-        self._queue: Final[BrokerDestination] = queue
+    def __init__(self, queue: QueueBase, pending: PendingMessages, context: BrokerContext) -> None:
+        self._queue: Final[QueueBase] = queue
         self._pending: Final[PendingMessages] = pending
         self._context: Final[BrokerContext] = context
         self._scans: list[ListScan] = []
@@ -315,8 +316,8 @@ class Purge:
 class QueueRemoval:
     """Forgets the pending messages of a removed queue in slices. The store removes the destination as a whole."""
 
-    def __init__(self, queue: BrokerDestination, pending: PendingMessages) -> None:
-        self._queue: Final[BrokerDestination] = queue
+    def __init__(self, queue: QueueBase, pending: PendingMessages) -> None:
+        self._queue: Final[QueueBase] = queue
         self._pieces: Final[list[Page]] = pending.clear()  # last page first: `work` pops from the end
         self._pieces.reverse()
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.destination import QueueBase
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.policy.policy_entry import GroupMap
 from spanwire.broker.queue.dispatchers import Dispatcher
 from spanwire.broker.queue.group_rescan import GroupRescan
@@ -27,7 +28,7 @@ class SelectiveDispatch(Dispatcher):
     """Offers pending messages to consumers with a choice, in slices of `SLICE_MESSAGES`."""
 
     def __init__(
-        self, queue: BrokerDestination, pending: PendingMessages, consumers: QueueConsumers, context: BrokerContext
+        self, queue: QueueBase, pending: PendingMessages, consumers: QueueConsumers, context: BrokerContext
     ) -> None:
         super().__init__(queue, pending, consumers, context)
         self._shared_scan: Final[SharedScan] = SharedScan(queue, pending, consumers, context)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.destination import QueueBase
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.queue.page import SLICE_MESSAGES, Page, ScanPosition
 from spanwire.broker.queue.pending_list import PendingList
 from spanwire.broker.queue.pending_messages import PendingMessages
@@ -41,12 +42,12 @@ class SharedScan:
 
     def __init__(
         self,
-        queue: BrokerDestination,
+        queue: QueueBase,
         pending: PendingMessages,
         consumers: QueueConsumers,
         context: BrokerContext,
     ) -> None:
-        self._queue: Final[BrokerDestination] = queue
+        self._queue: Final[QueueBase] = queue
         self._pending: Final[PendingMessages] = pending
         self._pending_list: Final[PendingList] = pending.lists[0]
         self._consumers: Final[QueueConsumers] = consumers

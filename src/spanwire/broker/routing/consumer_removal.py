@@ -11,24 +11,23 @@ from typing import Final
 from spanwire.broker.advisories.advisory_topics import Advisories
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import Job
+from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.queue.browser import BrowserDestination
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.message_return import LEAVING_STEPS, Returning
-from spanwire.broker.topic.topic import Topic
 from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, LAST_DELIVERED_UNSET
-from spanwire.model.destination import Destination
 
 CONSUMERS_PER_STEP: Final = 16  # consumers of a destination; the search counts so many as one step
 
 
-class Leaving(BrokerDestination):
+class Leaving(Job):
     """Removes some consumers of one connection, already marked ``removed``.
 
     The job first returns all messages in flight, then detaches the consumers from their destinations, then forgets
-    pending messages, and at last publishes the advisories. A job of the broker, not a destination for messages.
+    pending messages, and at last publishes the advisories.
 
     A queue that is the only destination of a consumer is paused until the messages are back, because the same client
     may have another consumer there already.
@@ -36,14 +35,12 @@ class Leaving(BrokerDestination):
 
     def __init__(
         self,
-        destination: Destination,
         subscriptions: list[Subscription],
         last_delivered_sequence: int,
         context: BrokerContext,
         destination_map: DestinationMap,
         advisories: Advisories | None,
     ) -> None:
-        super().__init__(destination, PolicyEntry(destination), MemoryUsage(0))
         self._subscriptions: Final[list[Subscription]] = subscriptions
         self._last_delivered: Final[int] = last_delivered_sequence
         self._context: Final[BrokerContext] = context
@@ -121,18 +118,22 @@ class Leaving(BrokerDestination):
         else:
             self._detached += 1
 
-    def _leave_one(self, homes: dict[BrokerDestination, None]) -> None:
+    def _leave_one(self, homes: dict[MessageHolder, None]) -> None:
         home, _ = homes.popitem()
         homes[home] = None
-        self.steps += 1 + home.consumer_count // CONSUMERS_PER_STEP
-        if isinstance(home, (Queue, Topic)):
-            gone = home.detach_left()
-            self.steps += len(gone)
-            for one in gone:
-                one.homes.pop(home, None)
-        else:
+        self.steps += 1
+        if isinstance(home, BrowserDestination):
             home.abandon()
+        elif isinstance(home, BrokerDestination):
+            self._detach_from(home)
         homes.pop(home, None)
+
+    def _detach_from(self, home: BrokerDestination) -> None:
+        self.steps += home.consumer_count // CONSUMERS_PER_STEP
+        gone = home.detach_left()
+        self.steps += len(gone)
+        for one in gone:
+            one.homes.pop(home, None)
         if home.destination.is_advisory and home.consumer_count == 0 and self._map.find(home.destination) is home:
             self._map.remove(home.destination)  # consumers make advisory topics, one for each temporary destination
 

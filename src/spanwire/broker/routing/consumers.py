@@ -14,12 +14,12 @@ from spanwire.broker.destinations.destinations import Destinations, attach
 from spanwire.broker.destinations.durable_subscriptions import DurableSubscriptions
 from spanwire.broker.destinations.wildcard_matching import Joining
 from spanwire.broker.dispatch.broker_context import BrokerContext, ConsumerRemover
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.fan_out import selector_steps
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination, settle_all
+from spanwire.broker.dispatch.jobs import Job
+from spanwire.broker.dispatch.message_reference import settle_all
 from spanwire.broker.dispatch.subscription import MAX_PREFETCH, Subscription
-from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.ports import MessageConsumer
 from spanwire.broker.queue.browser import Browse
@@ -352,8 +352,7 @@ class ConsumerRegistry(ConsumerRemover):
             leaving.append(subscription)
         if state.automatic:
             state.automatic[:] = [one for one in state.automatic if not one.removed]
-        destination = leaving[0].info.destination if leaving else _NOWHERE
-        return Leaving(destination, leaving, last_delivered_sequence, self._context, self._map, self._advisories)
+        return Leaving(leaving, last_delivered_sequence, self._context, self._map, self._advisories)
 
     def remove_consumer(self, subscription: Subscription) -> None:
         """Remove a consumer for `ConsumerRemover`."""
@@ -362,15 +361,10 @@ class ConsumerRegistry(ConsumerRemover):
             self.remove(state, str(subscription.info.consumer_id), LAST_DELIVERED_UNKNOWN)
 
 
-class Refilling(BrokerDestination):
-    """Fills a consumer from its many destinations with messages, a slice at a time.
-
-    A job of the broker, not a destination for messages.
-    """
+class Refilling(Job):
+    """Fills a consumer from its many destinations with messages, a slice at a time."""
 
     def __init__(self, subscription: Subscription, consumer_registry: ConsumerRegistry) -> None:
-        destination = subscription.info.destination
-        super().__init__(destination, PolicyEntry(destination), MemoryUsage(0))
         self._subscription: Final[Subscription] = subscription
         self._consumer_registry: Final[ConsumerRegistry] = consumer_registry
         self._left = len(subscription.busy)

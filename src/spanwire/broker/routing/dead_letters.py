@@ -9,7 +9,7 @@ from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext, DeadLetterHandler
 from spanwire.broker.dispatch.destination_events import tell_dead_letter, tell_expired
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
 from spanwire.broker.persistence.reply_queue import WithheldMessage
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
@@ -122,13 +122,13 @@ class DeadLetters(DeadLetterHandler):
         """Return True if too many bytes wait for the disk; see `DeadLetterHandler.is_behind`."""
         return self._unsynced.is_full()
 
-    def dead_on_arrival(self, home: BrokerDestination, message: Message, cause: str) -> None:
+    def dead_on_arrival(self, home: MessageHolder, message: Message, cause: str) -> None:
         """Keep a copy of a message that expired before its arrival at the destination."""
         if not self._is_dropped(MessageReference(home, message, 0, 0, message.redelivery_count), cause):
             self._keep_transient(home, message, cause)
         self._tell_expired(home, message, cause)
 
-    def _keep_transient(self, home: BrokerDestination, message: Message, cause: str) -> None:
+    def _keep_transient(self, home: MessageHolder, message: Message, cause: str) -> None:
         """Keep a copy of a message without a record in the store. On a full disk the copy stays in memory only, like
         the message.
         """
@@ -152,12 +152,12 @@ class DeadLetters(DeadLetterHandler):
             self._tell_kept(reference.home, reference.message)
         self._tell_expired(reference.home, reference.message, cause)
 
-    def _tell_kept(self, home: BrokerDestination, message: Message) -> None:
+    def _tell_kept(self, home: MessageHolder, message: Message) -> None:
         news = self._context.news
         if news is not None:
             tell_dead_letter(news, home, message)
 
-    def _tell_expired(self, home: BrokerDestination, message: Message, cause: str) -> None:
+    def _tell_expired(self, home: MessageHolder, message: Message, cause: str) -> None:
         news = self._context.news
         if news is not None and cause == EXPIRED:
             tell_expired(news, home, message)
@@ -246,7 +246,7 @@ class DeadLetters(DeadLetterHandler):
             self._detentions[home] = deferred
         deferred.add(reference.sequence, cause, redelivery_count)
 
-    def _target(self, home: BrokerDestination, message: Message, cause: str) -> Destination | None:
+    def _target(self, home: MessageHolder, message: Message, cause: str) -> Destination | None:
         """Return the destination of the copy, None if the policy drops the message."""
         strategy = home.policy.dead_letter
         if home.destination.is_advisory:

@@ -6,7 +6,8 @@ from collections import deque
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext, DeadLetterHandler
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.jobs import Job, StoreReader
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.queue.queue import Queue
 from spanwire.model.message import Message
 
@@ -25,15 +26,13 @@ class DeadMessage:
         self.redelivery_count: Final[int] = redelivery_count
 
 
-class DeferredDeadLetters(BrokerDestination):
-    """Dead messages of one queue, outside of the pending list and of memory. The queue counts the messages as in
-    flight.
+class DeferredDeadLetters(Job, StoreReader):
+    """Dead messages of one queue, outside of the pending list and of memory. The owner limits the number.
 
-    A destination of its own, so that the detention has jobs and gets its own pages. The owner limits the number.
+    The queue counts the messages as in flight.
     """
 
     def __init__(self, home: Queue, context: BrokerContext, dead_letter_handler: DeadLetterHandler) -> None:
-        super().__init__(home.destination, home.policy, home.usage)
         self._home: Final[Queue] = home
         self._context: Final[BrokerContext] = context
         self._dead_letter_handler: Final[DeadLetterHandler] = dead_letter_handler
@@ -56,7 +55,7 @@ class DeferredDeadLetters(BrokerDestination):
             return False
         while self._waiting and len(self._read) < PAGE_MESSAGES:
             self._read.append(self._waiting.popleft())
-        self._context.fetch(self, self.destination, [dead.sequence for dead in self._read])
+        self._context.fetch(self, self._home.destination, [dead.sequence for dead in self._read])
         return False
 
     def fetched(self, request: int, messages: list[Message | None]) -> None:

@@ -15,9 +15,9 @@ from typing import Final, Protocol
 from spanwire.broker.connections.connection_state import MAX_PARKED_BYTES, ConnectionState, ParkedSend
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.destination_events import tell_full
 from spanwire.broker.dispatch.memory_usage import RESUME_SHARE, MemoryUsage, UsageLimits
-from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.topic.topic import Topic

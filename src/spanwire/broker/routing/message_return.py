@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
-from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.dispatch.jobs import Job
+from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
 from spanwire.broker.queue.queue import Queue
 
 LEAVING_STEPS: Final = 500  # messages, destinations or advisories of one slice
@@ -29,12 +28,12 @@ class Returning:
         self._told: Final[bool] = told
         self._bridge: Final[bool] = bridge
         self._noted = 0
-        self._homes: list[BrokerDestination] = []
-        self._by_home: Final[dict[BrokerDestination, list[MessageReference]]] = {}
+        self._homes: list[MessageHolder] = []
+        self._by_home: Final[dict[MessageHolder, list[MessageReference]]] = {}
         self._next = 0  # index in the references of the current destination
         self._grouped = False
         self._held: Final[list[Queue]] = []
-        self.returned: Final[list[BrokerDestination]] = []  # destinations that have all their references back
+        self.returned: Final[list[MessageHolder]] = []  # destinations that have all their references back
 
     @property
     def is_over(self) -> bool:
@@ -98,14 +97,12 @@ class Returning:
             returned.fill()
 
 
-class ReturningJob(BrokerDestination):
+class ReturningJob(Job):
     """Returns the references of a rolled-back transaction whose consumers are removed. The application had seen all of
     them.
     """
 
     def __init__(self, references: list[MessageReference], context: BrokerContext) -> None:
-        destination = references[0].home.destination
-        super().__init__(destination, PolicyEntry(destination), MemoryUsage(0))
         self._returning: Final[Returning] = Returning(references, len(references), False, False)
         self._context: Final[BrokerContext] = context
 

@@ -10,9 +10,10 @@ from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.pattern_index import check_compared
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND, TOPIC_STEPS
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.persistence.deferred_dispatch import DeferredDispatch, Dispatcher
 from spanwire.broker.persistence.network_copies import COPY, NEARER, NEW
 from spanwire.broker.persistence.producer_audit import ProducerAudit

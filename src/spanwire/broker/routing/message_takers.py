@@ -6,7 +6,7 @@ from typing import Protocol
 
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import Transaction
-from spanwire.broker.dispatch.message_reference import BrokerDestination
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.model.message import Message
 
 

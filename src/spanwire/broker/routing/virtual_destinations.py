@@ -16,11 +16,12 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.pattern_index import MAX_COMPARED
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
 from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND, TOPIC_STEPS
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.virtual_route import ForwardRule, ListeningRule, awaited
-from spanwire.broker.dispatch.virtual_settings import MAX_FORWARDS
+from spanwire.broker.policy.virtual_settings import MAX_FORWARDS
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.flow_control import ROOM, FlowControl
 from spanwire.broker.security.access_control import AccessControl
@@ -223,7 +224,7 @@ class VirtualDestinations:
         if not isinstance(home, Queue):
             return False
         reference = MessageReference(home, message, 0, 0, message.redelivery_count)
-        for subscription in home.subscriptions():
+        for subscription in home.attached():
             self._look(home.destination, subscription.weight)
             if subscription.accepts(reference):
                 return True

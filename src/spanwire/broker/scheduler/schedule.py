@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Final
 
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import StoreReader
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.dispatch.message_reference import BrokerDestination
 from spanwire.broker.metadata import SCHEDULES, Fact
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.policy.policy_entry import PolicyEntry
@@ -180,7 +181,7 @@ def decode_job(key: bytes, value: bytes) -> Job:
         ) from None
 
 
-class Schedule(BrokerDestination):
+class Schedule(BrokerDestination, StoreReader):
     """The jobs of one broker. `Scheduler` delivers the messages.
 
     A destination without a name for clients: messages in transactions may belong to the schedule as to any destination,

@@ -15,9 +15,10 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.connection_output import ConnectionOutput
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_formats import MessageFormats
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.metadata import SCHEDULES, Fact
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.recovered import RecoveredDestination

@@ -6,23 +6,21 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.fan_out import COPY_STEPS, STEPS_OF_REQUEST
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
-from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.dispatch.jobs import Job
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.broker.topic.policy_topic import RECOVERY_STEPS
 from spanwire.model.message import Message
 
 
-class DurableRecovery(BrokerDestination):
+class DurableRecovery(Job):
     """Puts retained messages in front of all messages that arrive from now on; dispatch waits for the last slice.
 
-    A job of the broker, not a destination for messages. The job goes on without the subscriber, and ends when the
+    The job goes on without the subscriber, and ends when the
     subscription is deleted or an operator purges its queue.
     """
 
     def __init__(self, durable: DurableSubscription, messages: list[Message], context: BrokerContext) -> None:
-        super().__init__(durable.line.destination, PolicyEntry(durable.line.destination), MemoryUsage(0))
         self._durable: Final[DurableSubscription] = durable
         self._messages: Final[list[Message]] = messages
         self._context: Final[BrokerContext] = context

@@ -11,10 +11,10 @@ from itertools import islice
 from typing import Final, Protocol
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import Job
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
 from spanwire.broker.topic.message_eviction import MAX_CANDIDATES, Eviction
 
@@ -33,16 +33,12 @@ class Discarding(Protocol):
         ...
 
 
-class PendingEviction(BrokerDestination):
-    """Discards pending messages over the limit of one topic.
-
-    Also a job of the broker that goes on in later turns; not a destination for messages.
-    """
+class PendingEviction(Job):
+    """Discards pending messages over the limit of one topic. Postponed work goes on in later turns."""
 
     def __init__(
         self, topic: BrokerDestination, tuning: TopicPolicy, discarding: Discarding, context: BrokerContext
     ) -> None:
-        super().__init__(topic.destination, PolicyEntry(topic.destination), MemoryUsage(0))
         self._topic: Final[BrokerDestination] = topic
         self._limit: Final[PendingLimit | None] = tuning.pending_limit
         self._eviction: Final[Eviction] = Eviction(tuning.eviction, context.formats)

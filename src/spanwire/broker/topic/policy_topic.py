@@ -13,8 +13,9 @@ from typing import Final
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.fan_out import STEPS_OF_REQUEST
+from spanwire.broker.dispatch.jobs import Job
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import PolicyEntry
@@ -289,17 +290,15 @@ class PolicyTopic(Topic):
         subscription.discarding = False
 
 
-class KeptRecovery(BrokerDestination):
+class KeptRecovery(Job):
     """Delivers retained messages to a new consumer in slices; later messages follow behind.
 
-    A job of the broker, not a destination for messages. The job keeps the messages retained at the consumer's arrival,
-    even if the topic discards some meanwhile.
+    The job keeps the messages retained at the consumer's arrival, even if the topic discards some meanwhile.
     """
 
     def __init__(
         self, topic: PolicyTopic, subscription: Subscription, kept: list[Message], context: BrokerContext
     ) -> None:
-        super().__init__(topic.destination, PolicyEntry(topic.destination), MemoryUsage(0))
         self._topic: Final[PolicyTopic] = topic
         self._subscription: Final[Subscription] = subscription
         self._kept: Final[list[Message]] = kept

@@ -11,11 +11,10 @@ from collections import deque
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.jobs import Alarm, Job
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination
-from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.topic_policy import FIXED_COUNT, FIXED_SIZE, LAST_IMAGE, TIMED, RecoveryPolicy
-from spanwire.model.destination import TOPIC, Destination
+from spanwire.model.destination import Destination
 from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.message import Message
 from spanwire.model.message_view import BOOLEAN_VALUE, BYTES
@@ -41,12 +40,10 @@ class KeptMessage:
         self.since: Final[float] = since
 
 
-class RecoveryMemory(BrokerDestination):
+class RecoveryMemory(Job, Alarm):
     """Memory of all retained messages of one broker, and the clock for messages retained for a limited time."""
 
     def __init__(self, usage: MemoryUsage, context: BrokerContext) -> None:
-        everything = Destination(TOPIC, ">")
-        super().__init__(everything, PolicyEntry(everything), usage)
         self.kept: Final[MemoryUsage] = MemoryUsage(usage.limit_bytes * KEPT_SHARE // 100, usage)
         self._context: Final[BrokerContext] = context
         self._timed: Final[dict[KeptMessages, None]] = {}

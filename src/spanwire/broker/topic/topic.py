@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.fan_out import MAX_FAN_OUT, STEPS_OF_REQUEST
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.topic.durable_subscription import DurableSubscription
@@ -123,6 +124,15 @@ class Topic(BrokerDestination):
 
     def drop(self) -> None:
         """Note that the topic is removed; subclasses discard retained messages."""
+
+    @property
+    def durable_count(self) -> int:
+        """The number of durable subscriptions."""
+        return len(self.durables)
+
+    def attached(self) -> list[Subscription]:
+        """Return the subscriptions, without durable ones."""
+        return list(self.subscriptions)
 
     def attach(self, subscription: Subscription) -> None:
         """Add a subscription for messages sent from now on."""

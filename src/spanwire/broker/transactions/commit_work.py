@@ -11,8 +11,9 @@ from typing import Final, Protocol
 from spanwire.broker.connections.connection_job import SlicedWork
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import TransactedAck, TransactedSend, Transaction
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.reply_queue import WithheldMessage
 from spanwire.broker.persistence.store_unit import StoreUnit

@@ -14,7 +14,8 @@ from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CO
 from spanwire.broker.connections.transaction import LocalTransaction, Stager, TransactedAck, Transaction
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.metadata import Fact
 from spanwire.broker.persistence.producer_audit import ProducerAudit

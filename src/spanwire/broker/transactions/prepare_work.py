@@ -8,7 +8,8 @@ from spanwire.broker.connections.connection_job import SlicedWork
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.connections.transaction import TransactedAck, TransactedSend
 from spanwire.broker.connections.xa_branch import Branch, RecordDraft
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.transactions.commit_work import Run, note_run
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
@@ -72,7 +73,7 @@ class PrepareWork(SlicedWork):
         self.runs: Final[list[Run]] = []
         self.stored_bytes = 0
         self.scheduled = 0  # messages that the commit will schedule
-        self.homes: Final[dict[str, BrokerDestination]] = {}
+        self.homes: Final[dict[str, MessageHolder]] = {}
         self.sequences: Final[dict[str, list[int]]] = {}
         self._line: Final[Destination] = line
         self._ack = branch.lettered  # index of the next acknowledgement that may leave dead letters

@@ -15,11 +15,11 @@ from spanwire.broker.connections.xa_branch import Branch, BranchRecord, StoredAc
 from spanwire.broker.destinations.destination_map import DestinationMap
 from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.jobs import StoreReader
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.metadata import XA_BRANCHES, Fact
 from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
-from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.scheduler.scheduler import Scheduler
 from spanwire.model.acks import STANDARD_ACK
@@ -54,14 +54,12 @@ class Page:
         self.sequences: Final[list[int]] = sequences
 
 
-class BranchReader(BrokerDestination):
+class BranchReader(StoreReader):
     """Reads page after page for one step of one branch."""
 
     def __init__(
         self, owner: RecoveredBranches, branch: Branch, step: int, state: ConnectionState, token: int, pages: list[Page]
     ) -> None:
-        line = line_of(0 if branch.record is None else branch.record.line)
-        super().__init__(line, PolicyEntry(line), MemoryUsage(0))
         self.branch: Final[Branch] = branch
         self.step: Final[int] = step
         self.state: Final[ConnectionState] = state

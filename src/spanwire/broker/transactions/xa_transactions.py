@@ -15,7 +15,8 @@ from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CO
 from spanwire.broker.connections.transaction import TransactedAck, TransactedSend, Transaction, Uncommitted
 from spanwire.broker.connections.xa_branch import Branch, BranchRecord, StoredAcks, line_of
 from spanwire.broker.dispatch.broker_context import BrokerContext
-from spanwire.broker.dispatch.message_reference import BrokerDestination, MessageReference
+from spanwire.broker.dispatch.destination import BrokerDestination
+from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.metadata import XA_BRANCHES, Fact
 from spanwire.broker.persistence.recovered import RecoveredDestination

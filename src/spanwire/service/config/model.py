@@ -13,11 +13,11 @@ from typing import Final, Protocol
 from spanwire.broker.connections.transaction import MAX_UNCOMMITTED
 from spanwire.broker.destinations.inactive_destinations import UpkeepSettings
 from spanwire.broker.dispatch.memory_usage import DEFAULT_MEMORY_LIMIT_BYTES
-from spanwire.broker.dispatch.virtual_settings import VirtualSettings
 from spanwire.broker.persistence.producer_audit import MAX_PRODUCERS
 from spanwire.broker.persistence.sequence_window import DEFAULT_DEPTH
 from spanwire.broker.plugins.plugins import PluginSettings
 from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.virtual_settings import VirtualSettings
 from spanwire.broker.scheduler.schedule import DEFAULT_MAX_REPEAT, SchedulerSettings
 from spanwire.broker.security.authorization_map import AccessList, AuthorizationEntry
 from spanwire.model.destination import Destination

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spanwire.broker.dispatch.virtual_settings import (
+from spanwire.broker.policy.virtual_settings import (
     MAX_FORWARDS,
     CompositeDestination,
     ForwardTo,

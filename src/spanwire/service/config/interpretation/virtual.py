@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from spanwire.broker.dispatch.virtual_settings import (
+from spanwire.broker.policy.virtual_settings import (
     MAX_FORWARDS,
     CompositeDestination,
     ForwardTo,

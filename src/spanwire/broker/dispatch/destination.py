@@ -1,0 +1,78 @@
+"""The base classes of queues and topics."""
+
+from __future__ import annotations
+
+from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
+from spanwire.broker.dispatch.memory_usage import MemoryUsage
+from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
+from spanwire.broker.dispatch.subscription import Subscription
+from spanwire.broker.dispatch.virtual_route import VirtualRoute
+from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.model.destination import Destination
+from spanwire.model.message import Message
+
+
+class BrokerDestination(MessageHolder):
+    """A destination that takes messages: a queue, a topic, or the schedule."""
+
+    def __init__(self, destination: Destination, policy: PolicyEntry, usage: MemoryUsage) -> None:
+        super().__init__(destination, policy, usage)
+        self.enqueued = 0
+        self.in_flight = 0  # messages of a queue, dispatched and not acknowledged
+        self.producers = 0
+        self.visits = 0  # consumers and producers attached so far
+        self.visitors = 0  # browsers attached now
+        self.withheld = 0  # messages that wait for the disk before their dispatch; no message may overtake them
+        self.removed = False
+        self.route: VirtualRoute | None = None  # forwards messages to other destinations
+        self.fans_out = False  # messages are forwarded, or go to durable subscriptions as well
+        self.load = 0  # steps of a topic's consumers for each message (`spanwire.broker.dispatch.fan_out`)
+
+    @property
+    def consumer_count(self) -> int:
+        """The number of attached consumers."""
+        return 0
+
+    @property
+    def durable_count(self) -> int:
+        """The number of durable subscriptions."""
+        return 0
+
+    @property
+    def paused(self) -> bool:
+        """True while an operator has stopped the dispatch."""
+        return False
+
+    def attached(self) -> list[Subscription]:
+        """Return the subscriptions of the attached consumers, without consumers of durable subscriptions."""
+        return []
+
+    def attach(self, subscription: Subscription) -> None:
+        """Add a consumer."""
+
+    def detach(self, subscription: Subscription) -> None:
+        """Remove a consumer. The messages in flight return separately."""
+
+    def detach_left(self) -> list[Subscription]:
+        """Remove all consumers that have left and return their subscriptions."""
+        return []
+
+    def accept(self, message: Message, sequence: int) -> None:
+        """Take ``message`` and dispatch to waiting consumers. ``sequence`` is the store's, 0 if not stored."""
+
+    def expire(self, reference: MessageReference) -> None:
+        """Handle the expiry of a pending message."""
+
+    def waiting(self) -> int:
+        """Return the number of messages that wait for a consumer."""
+        return 0
+
+
+class QueueBase(BrokerDestination, Job, StoreReader, Alarm):
+    """The base of `Queue`, for the parts of a queue: pending messages, dispatchers, long tasks."""
+
+    def note_dispatched(self) -> None:
+        """Count one more dispatched message."""
+
+    def discard(self, reference: MessageReference) -> None:
+        """Discard a pending message."""
