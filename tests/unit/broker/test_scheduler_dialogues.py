@@ -713,3 +713,29 @@ def test_only_the_first_messages_of_a_producer_are_looked_at_for_a_delay(caplog:
         peer.sends(QUEUE, str(number))
     delayed(peer, "late", 5_000)
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_scheduled_message_waits_while_the_disk_has_no_room(persistent: bool) -> None:
+    stage = played()
+    listener = listening(stage)
+    stage.has_room(False)
+    producer = stage.peer("p")
+    token = producer.sends(QUEUE, "a", persistent=persistent, properties={DELAY: 1_000})
+    stage.settle()
+    assert not producer.is_answered(token)
+    stage.has_room(True)
+    comes_to_rest(stage)
+    assert producer.is_answered(token)
+    passes(stage, 1)
+    assert listener.out == ["a"]
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_scheduled_message_in_the_store_needs_no_room_in_memory(persistent: bool) -> None:
+    stage = Stage(scheduler=ON, persistent=True, limits=UsageLimits(memory_bytes=4_000))
+    producer = stage.peer("p")
+    producer.sends("queue://FULL", "x" * 3_500, persistent=False)
+    token = producer.sends(QUEUE, "a" * 300, persistent=persistent, properties={DELAY: 1_000})
+    stage.settle()
+    assert producer.is_answered(token)

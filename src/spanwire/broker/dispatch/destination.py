@@ -57,6 +57,10 @@ class BrokerDestination(MessageHolder):
         """Remove all consumers that have left and return their subscriptions."""
         return []
 
+    def persists(self, message: Message) -> bool:
+        """Return True if the store of the broker, if any, gets ``message`` before the dispatch."""
+        return False
+
     def accept(self, message: Message, sequence: int) -> None:
         """Take ``message`` and dispatch to waiting consumers. ``sequence`` is the store's, 0 if not stored."""
 

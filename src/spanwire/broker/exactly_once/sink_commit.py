@@ -180,7 +180,7 @@ class SinkCommit(StoreReader):
         additions: list[tuple[Destination, Message]] = []
         stored: list[int] = []
         for index, entry in enumerate(sends):
-            if self._router.is_stored(entry.home, entry.message):
+            if entry.home.persists(entry.message):
                 additions.append((entry.home.destination, entry.message))
                 stored.append(index)
         ended = [part for part in sink.parts.values() if part.key.batch <= self.batch]

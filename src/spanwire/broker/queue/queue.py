@@ -26,7 +26,7 @@ from spanwire.broker.queue.pending_messages import PendingMessages
 from spanwire.broker.queue.queue_consumers import QueueConsumer, QueueConsumers
 from spanwire.broker.queue.queue_tasks import ExpiryScan, Purge, QueueRemoval
 from spanwire.broker.queue.selective_dispatch import SelectiveDispatch
-from spanwire.model.destination import SUBSCRIPTION, Destination
+from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.message import Message
 
 DEFAULT_START_WAIT_MS: Final = 1_000  # milliseconds; consumersBeforeDispatchStarts without a time waits as in ActiveMQ
@@ -63,6 +63,17 @@ class Queue(QueueBase):
         self._shared: Final[dict[Subscription, None]] = {}  # consumers of other destinations as well
         self._told_shared = False  # each shared consumer knows that messages are pending here
         self.observer: DestinationObserver | None = None  # set if the policy asks for advisories or arrival times
+
+    def persists(self, message: Message) -> bool:
+        """Return True if the store gets ``message``: a persistent message, unless the queue is temporary.
+
+        A durable subscription without an active subscriber stores all messages, since memory would not keep them for
+        long.
+        """
+        kind = self.destination.kind
+        if kind == SUBSCRIPTION:
+            return message.persistent or not self._consumers.all
+        return message.persistent and kind == QUEUE
 
     def accept(self, message: Message, sequence: int) -> None:
         """Append ``message``, stored under ``sequence`` (0: not stored), and dispatch the message if a consumer has

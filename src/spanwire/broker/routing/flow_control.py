@@ -89,7 +89,7 @@ class FlowControl:
 
     def obstacle(self, home: BrokerDestination, message: Message) -> int:
         """Return the reason for ``message`` to wait, `ROOM` if there is no obstacle."""
-        if self._has_store and goes_to_store(home, message):
+        if self._has_store and home.persists(message):
             if self._store_is_tight or self._unsynced.is_full():
                 return self._store_obstacle(home)
             return ROOM
@@ -148,7 +148,7 @@ class FlowControl:
         Raises:
             ResourceAllocationError: there is no room.
         """
-        stored = self._has_store and goes_to_store(home, message)
+        stored = self._has_store and home.persists(message)
         reason = MEMORY
         if self.usage_in_transaction(home, message).takes(message.size):
             if not stored or not self._store_is_tight:
@@ -176,7 +176,7 @@ class FlowControl:
 
     def check_commit(self, home: BrokerDestination, message: Message) -> None:
         """Raise `ResourceAllocationError` if the store has no room for a message of a transaction."""
-        if self._store_is_tight and goes_to_store(home, message):
+        if self._store_is_tight and home.persists(message):
             reason = self._store_obstacle(home)
             if reason == DISK or reason == STORE:
                 raise ResourceAllocationError(self._refusal(home, message, reason))
@@ -341,7 +341,7 @@ class FlowControl:
             return len(home.subscriptions) > 0
         if not home.policy.producer_flow_control:
             return False
-        return not (self._has_store and goes_to_store(home, message))
+        return not (self._has_store and home.persists(message))
 
     def next_timeout(self) -> float | None:
         """Return the monotonic seconds at which to call `run`; 0.0 while connections wait for their turn."""
@@ -436,16 +436,6 @@ class FlowControl:
             return f"Usage Manager Memory Limit reached on {home.destination}. {ADVICE}"
         producer = message.message_id.producer_id
         return f"{what}. Stopping producer ({producer}) to prevent flooding {home.destination}. {ADVICE}"
-
-
-def goes_to_store(home: BrokerDestination, message: Message) -> bool:
-    """Return True if a store gets ``message``.
-
-    Persistent messages are stored, and all messages for a durable subscription without an active subscriber.
-    """
-    if home.destination.kind == SUBSCRIPTION and home.consumer_count == 0:
-        return True
-    return message.persistent and keeps_messages(home)
 
 
 def keeps_messages(home: BrokerDestination) -> bool:

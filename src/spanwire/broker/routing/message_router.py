@@ -28,7 +28,7 @@ from spanwire.broker.routing.unscheduled import LOOKED_AT, Unscheduled
 from spanwire.broker.routing.virtual_destinations import Target, VirtualDestinations
 from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.topic.topic import Topic
-from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, Destination
+from spanwire.model.destination import SCHEDULE, SUBSCRIPTION, Destination
 from spanwire.model.errors import DestinationDoesNotExistError, JmsError, ResourceAllocationError
 from spanwire.model.message import Message
 from spanwire.model.routing import BRIDGE_DURABLE_PREFIX
@@ -246,9 +246,10 @@ class MessageRouter(ParkedSender, Dispatcher):
         """
         stored: list[WithheldMessage] = []
         others: list[WithheldMessage] = []
+        has_store = self._context.store is not None
         for target, copy in zip(targets, copies, strict=True):
             home = target.home
-            to_store = self.is_stored(home, copy) and not copy.is_expired(self._context.wall_ms)
+            to_store = has_store and home.persists(copy) and not copy.is_expired(self._context.wall_ms)
             (stored if to_store else others).append(WithheldMessage(home, copy, 0))
         if stored:
             self._store_together(state, stored)
@@ -387,7 +388,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         if message.expiration_ms > 0 and message.is_expired(self._context.wall_ms):
             self._expired(home, message)
             return not message.persistent or self.answer_when_stored(state, token)
-        if self.is_stored(home, message):
+        if self._context.store is not None and home.persists(message):
             return self._store(state, home, message, token)
         if not home.policy.producer_flow_control and self._flow.spills(home):
             return self._store(state, home, message, NO_TOKEN)
@@ -437,19 +438,6 @@ class MessageRouter(ParkedSender, Dispatcher):
             home.release(message)
         else:
             entry.usage.add(-message.size)
-
-    def is_stored(self, home: BrokerDestination, message: Message) -> bool:
-        """Return True if ``message`` goes to the store.
-
-        The store takes persistent messages for permanent queues and durable subscriptions. A durable subscription
-        without an active subscriber stores all messages, since memory would not keep them for long.
-        """
-        if self._context.store is None:
-            return False
-        kind = home.destination.kind
-        if kind == SUBSCRIPTION:
-            return message.persistent or home.consumer_count == 0
-        return message.persistent and kind == QUEUE
 
     def _store(self, state: ConnectionState, home: BrokerDestination, message: Message, token: int) -> bool:
         store = self._context.store

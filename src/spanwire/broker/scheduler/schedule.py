@@ -201,6 +201,10 @@ class Schedule(BrokerDestination, StoreReader):
         self.planned = 0  # jobs of transactions that are being committed
         self._answers: list[tuple[int, list[Message | None]]] = []
 
+    def persists(self, message: Message) -> bool:
+        """Return True: the store gets each scheduled message with the record of its job."""
+        return True
+
     def plan(self, message: Message, principal: Principal, wall_ms: int) -> Job:
         """Return the job for ``message``, without entering the job.
 
@@ -396,6 +400,10 @@ class Plans(BrokerDestination):
         self._jobs[job.number] = (job, message)
         self._schedule.planned += 1
         return job
+
+    def persists(self, message: Message) -> bool:
+        """Return True, as `Schedule.persists`."""
+        return True
 
     def accept(self, message: Message, sequence: int) -> None:
         """Enter the job of ``message``, which has the form for the store."""

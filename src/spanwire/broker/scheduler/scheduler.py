@@ -336,7 +336,7 @@ class Scheduler(DelayedSender):
             own = len(additions)
             places: list[int] = []
             for place, entry in enumerate(entries):
-                if self._router.is_stored(entry.home, entry.message):
+                if entry.home.persists(entry.message):
                     places.append(place)
                     additions.append((entry.home.destination, entry.message))
                     self._unsynced.add(entry.message.size)

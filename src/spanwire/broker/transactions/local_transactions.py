@@ -215,9 +215,7 @@ class LocalTransactions(Commits):
 
     def is_stored(self, home: BrokerDestination, message: Message) -> bool:
         """Return True if the message goes to the store; see `Commits.is_stored`."""
-        if isinstance(home, Plans):
-            return self._context.store is not None
-        return self._router.is_stored(home, message)
+        return self._context.store is not None and home.persists(message)
 
     def plan(self, work: CommitWork, schedule: Schedule, message: Message) -> WithheldMessage:
         """Plan a scheduled message; see `Commits.plan`."""

@@ -319,7 +319,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             work.scheduled += 1
             return True
         self._flow.check_commit(home, message)
-        return self._router.is_stored(home, message)
+        return self._context.store is not None and home.persists(message)
 
     def keep(self, work: PrepareWork) -> None:
         """Store the messages in a staging destination, in one unit with the branch's record; see `Prepares.keep`."""
