@@ -23,7 +23,6 @@ from spanwire.broker.queue.queue_tasks import ListScan
 from spanwire.broker.reserved_destinations import is_control
 from spanwire.broker.routing.dead_letters import CAUSE, restore
 from spanwire.broker.topic.durable_subscription import SubscriptionTerms
-from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import InvalidDestinationError, JmsError, ProtocolError
@@ -154,12 +153,7 @@ class Retrying(Disposal):
         A dead letter comes from the queue in which it died, so it was forwarded already.
         """
         home = self._destinations.ensure_own(prepared.destination)
-        homes: list[BrokerDestination] = [home]
-        if isinstance(home, Topic):
-            for durable in home.durables:
-                if durable.wants(prepared):
-                    homes.append(durable.line)
-        return homes
+        return [home, *home.durable_lines(prepared)]
 
     def _store(
         self, homes: list[BrokerDestination], copies: list[Message], queue: Queue, reference: MessageReference

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.queue.queue import Queue
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.broker.topic.topic import Topic
 
@@ -121,13 +120,12 @@ class BrokerStatistics:
 
 def destination_view(home: BrokerDestination, consumers: int) -> DestinationView:
     """Return the view of a queue or topic."""
-    in_flight = home.in_flight if isinstance(home, Queue) else 0
     durables = home.durables if isinstance(home, Topic) else []
     waiting = sum(_pending(durable) for durable in durables if durable.terms.topic == home.destination)
     return DestinationView(
         destination=home.destination.qualified_name,
-        pending=home.waiting() + in_flight + waiting,
-        in_flight=in_flight,
+        pending=home.waiting() + home.in_flight + waiting,
+        in_flight=home.in_flight,
         enqueued=home.enqueued,
         dequeued=home.dequeued,
         dispatched=home.dispatched,
@@ -136,7 +134,7 @@ def destination_view(home: BrokerDestination, consumers: int) -> DestinationView
         producers=home.producers,
         memory_bytes=home.usage.used_bytes,
         memory_limit_bytes=home.usage.limit_bytes,
-        paused=isinstance(home, Queue) and home.paused,
+        paused=home.paused,
         durable_subscriptions=len(durables),
     )
 

@@ -199,8 +199,7 @@ class DestinationMap:
         """Apply changed virtual destinations."""
         for home in self.all():
             home.route = self._routes.find(home.destination)
-            served = isinstance(home, Topic) and len(home.durables) > 0
-            home.fans_out = home.route is not None or served or is_control(home.destination)
+            home.fans_out = home.route is not None or home.durable_count > 0 or is_control(home.destination)
         self.changes += 1
 
     def _note_removable(self, home: BrokerDestination) -> None:

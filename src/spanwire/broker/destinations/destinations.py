@@ -21,7 +21,6 @@ from spanwire.broker.queue.queue import Queue
 from spanwire.broker.reserved_destinations import is_control
 from spanwire.broker.security.access_control import AccessControl
 from spanwire.broker.security.audit_log import printable
-from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import Destination
 from spanwire.model.errors import (
     DestinationDoesNotExistError,
@@ -219,7 +218,7 @@ class Destinations(Attaching):
             if found is not None:
                 if found.consumer_count > 0:
                     raise JmsError(f"Destination: {destination} still has an active subscription")
-                if isinstance(found, Queue) and found.cursors > 0:
+                if found.cursors > 0:
                     raise JmsError(f"Destination: {destination} still has a cursor: release it first")
                 homes.append(found)
         for home in homes:
@@ -239,14 +238,14 @@ class Destinations(Attaching):
             return False
         if found.consumer_count > 0:
             raise JmsError(f"{destination.qualified_name} has {found.consumer_count} consumers: end them first")
-        if isinstance(found, Topic) and found.durables:
-            count = len(found.durables)
+        if found.durable_count > 0:
+            count = found.durable_count
             raise JmsError(f"{destination.qualified_name} has {count} durable subscriptions: remove them first")
-        if isinstance(found, Queue) and found.cursors > 0:
+        if found.cursors > 0:
             raise JmsError(f"{destination.qualified_name} has a cursor: release it first")
-        held = found.in_flight if isinstance(found, Queue) else 0
-        if held + found.waiting() > 0:
-            raise JmsError(f"{destination.qualified_name} has {held + found.waiting()} messages: purge it first")
+        count = found.in_flight + found.waiting()
+        if count > 0:
+            raise JmsError(f"{destination.qualified_name} has {count} messages: purge it first")
         self._drop(found, "")
         return True
 
@@ -293,7 +292,7 @@ class Destinations(Attaching):
         if network_filter is not None and not network_filter.covers(home.destination):
             return True
         if self._access.may_read(subscription.principal, home.destination):
-            if isinstance(home, Topic) and home not in subscription.homes and not home.has_room(subscription.weight):
+            if home not in subscription.homes and not home.has_room(subscription.weight):
                 _end(subscription, refusal(home.destination))
                 return False
             attach(home, subscription)

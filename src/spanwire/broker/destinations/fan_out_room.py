@@ -11,6 +11,7 @@ from typing import Final
 from spanwire.broker.destinations.pattern_index import COMPARED_PER_STEP, PatternIndex, check_compared
 from spanwire.broker.destinations.wildcard_consumers import WildcardConsumers
 from spanwire.broker.dispatch.broker_context import BrokerContext
+from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.fan_out import CHARACTERS_PER_STEP, COPY_STEPS, MAX_FAN_OUT, MAX_WILD_FAN_OUT
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.broker.topic.topic import Topic
@@ -128,7 +129,7 @@ class FanOutRoom:
                 f"fewer wildcards"
             )
         for home in self._context.crowded:
-            if isinstance(home, Topic) and pattern.matches(home.destination):
+            if pattern.matches(home.destination):
                 more = weight - _saved(home, replaced)
                 if more > 0 and not home.has_room(more):
                     raise refusal(home.destination)
@@ -140,7 +141,7 @@ class FanOutRoom:
         return load + sum([durable.weight for durable in self.durables_of(topic) if durable is not replaced])
 
 
-def _saved(topic: Topic, replaced: DurableSubscription | None) -> int:
+def _saved(topic: BrokerDestination, replaced: DurableSubscription | None) -> int:
     return replaced.weight if replaced is not None and topic in replaced.topics else 0
 
 

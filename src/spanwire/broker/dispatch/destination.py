@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from spanwire.broker.dispatch.fan_out import COPY_STEPS
 from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import MessageHolder, MessageReference
+from spanwire.broker.dispatch.message_reference import TOLD, TOLD_BUT_FIRST, UNTOLD, MessageHolder, MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.dispatch.virtual_route import VirtualRoute
 from spanwire.broker.policy.policy_entry import PolicyEntry
@@ -27,6 +28,8 @@ class BrokerDestination(MessageHolder):
         self.route: VirtualRoute | None = None  # forwards messages to other destinations
         self.fans_out = False  # messages are forwarded, or go to durable subscriptions as well
         self.load = 0  # steps of a topic's consumers for each message (`spanwire.broker.dispatch.fan_out`)
+        self.copy_steps = COPY_STEPS  # steps of one of several copies, without the consumers
+        self.cursors = 0  # exactly-once cursors that are open here
 
     @property
     def consumer_count(self) -> int:
@@ -41,6 +44,18 @@ class BrokerDestination(MessageHolder):
     @property
     def paused(self) -> bool:
         """True while an operator has stopped the dispatch."""
+        return False
+
+    def has_room(self, weight: int) -> bool:
+        """Return True if there is room for a consumer or durable subscription of this ``weight``."""
+        return True
+
+    def has_takers(self) -> bool:
+        """Return True unless a new message would be dropped at once for lack of consumers."""
+        return True
+
+    def make_room(self, size: int) -> bool:
+        """Return True if discarding pending messages made room for ``size`` bytes."""
         return False
 
     def attached(self) -> list[Subscription]:
@@ -67,16 +82,42 @@ class BrokerDestination(MessageHolder):
     def expire(self, reference: MessageReference) -> None:
         """Handle the expiry of a pending message."""
 
+    def durable_lines(self, message: Message) -> list[BrokerDestination]:
+        """Return the queues of the durable subscriptions that get a copy of ``message``."""
+        return []
+
     def waiting(self) -> int:
         """Return the number of messages that wait for a consumer."""
         return 0
 
+    def paged_in(self) -> int:
+        """Return the number of messages in memory that wait for a consumer."""
+        return self.waiting()
+
 
 class QueueBase(BrokerDestination, Job, StoreReader, Alarm):
-    """The base of `Queue`, for the parts of a queue: pending messages, dispatchers, long tasks."""
+    """The base of `Queue`, for the parts of a queue: pending messages, dispatchers, long tasks. Counts deliveries."""
 
     def note_dispatched(self) -> None:
-        """Count one more dispatched message."""
+        """Count one more message in flight."""
+        self.dispatched += 1
+        self.in_flight += 1
+
+    @property
+    def leaves_dead_letters(self) -> bool:
+        """True: the dead letter strategy of the policy decides."""
+        return True
+
+    def note_left(self, reference: MessageReference) -> None:
+        """Count a delivery to a former consumer that saw the message, unless the consumer reported the delivery."""
+        if reference.told != TOLD:
+            self.note_redelivery(reference)
+
+    def note_told(self, reference: MessageReference) -> None:
+        """Count a delivery that the consumer repeats by itself and reports."""
+        if reference.told == UNTOLD:
+            reference.told = TOLD if reference.redelivery_count > 0 else TOLD_BUT_FIRST
+        self.note_redelivery(reference)
 
     def discard(self, reference: MessageReference) -> None:
         """Discard a pending message."""

@@ -77,6 +77,20 @@ class MessageHolder:
     def given_back(self, references: list[MessageReference]) -> None:
         """Take back ``references``, unacknowledged by a consumer that left."""
 
+    def note_left(self, reference: MessageReference) -> None:
+        """Count a delivery to a consumer that left, if the holder counts deliveries."""
+
+    def note_told(self, reference: MessageReference) -> None:
+        """Count a delivery that the consumer repeats by itself and reports, if the holder counts deliveries."""
+
+    def note_redelivery(self, reference: MessageReference) -> None:
+        """Count one more delivery without success, if the holder counts deliveries."""
+
+    @property
+    def leaves_dead_letters(self) -> bool:
+        """True if a message that a consumer refuses becomes a dead letter."""
+        return False
+
     def fill(self) -> None:
         """Dispatch pending messages after a consumer's window has reopened."""
 

@@ -9,7 +9,6 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage, UsageLimits
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.queue.queue import Queue
 from spanwire.model.message_view import (
     BOOLEAN_VALUE,
     DOUBLE_VALUE,
@@ -41,14 +40,14 @@ class DestinationEntries:
         """Return all entries for one destination, without the time of the first message."""
         found = self.begin()
         found["destinationName"] = (STRING_VALUE, home.destination.qualified_name)
-        in_flight = in_flight_of(home)
+        in_flight = home.in_flight
         found["size"] = (LONG_VALUE, home.waiting() + in_flight)
         found["enqueueCount"] = (LONG_VALUE, home.enqueued)
         found["dequeueCount"] = (LONG_VALUE, home.dequeued)
         found["dispatchCount"] = (LONG_VALUE, home.dispatched)
         found["expiredCount"] = (LONG_VALUE, home.expired)
         found["inflightCount"] = (LONG_VALUE, in_flight)
-        cached = cached_of(home)
+        cached = home.paged_in()
         found["messagesCached"] = (LONG_VALUE, cached)
         found["averageMessageSize"] = (LONG_VALUE, _average(home.usage.used_bytes, cached + in_flight))
         _add_memory(found, home.usage)
@@ -84,7 +83,7 @@ class BrokerEntries:
     def entries(self, homes: list[BrokerDestination], connections: list[ConnectionState]) -> Entries:
         """Return all entries for the broker, as totals over ``homes``."""
         found = self._start.begin()
-        in_flight = sum([in_flight_of(home) for home in homes])
+        in_flight = sum([home.in_flight for home in homes])
         counted = {
             "enqueueCount": sum([home.enqueued for home in homes]),
             "dequeueCount": sum([home.dequeued for home in homes]),
@@ -98,7 +97,7 @@ class BrokerEntries:
         for name in COUNTERS:
             found[name] = (LONG_VALUE, max(0, counted[name] - self._baseline.get(name, 0)))
         found["inflightCount"] = (LONG_VALUE, in_flight)
-        cached = sum([cached_of(home) for home in homes])
+        cached = sum([home.paged_in() for home in homes])
         found["averageMessageSize"] = (LONG_VALUE, _average(self._usage.used_bytes, cached + in_flight))
         found["messagesCached"] = (LONG_VALUE, cached)
         _add_memory(found, self._usage)
@@ -135,18 +134,6 @@ def subscription_entries(start: DestinationEntries, subscription: Subscription, 
     found["retroactive"] = (BOOLEAN_VALUE, info.retroactive)
     found["slowConsumer"] = (BOOLEAN_VALUE, not subscription.output.writable)
     return found
-
-
-def in_flight_of(home: BrokerDestination) -> int:
-    """Return the number of messages that consumers have not acknowledged."""
-    return home.in_flight if isinstance(home, Queue) else 0
-
-
-def cached_of(home: BrokerDestination) -> int:
-    """Return the number of pending messages in memory."""
-    if isinstance(home, Queue):
-        return sum([line.loaded for line in home.pending.lists])
-    return home.waiting()
 
 
 def _average(total_bytes: int, count: int) -> int:

@@ -15,7 +15,7 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import QueueBase
 from spanwire.broker.dispatch.destination_events import DestinationObserver
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
-from spanwire.broker.dispatch.message_reference import TOLD, TOLD_BUT_FIRST, UNTOLD, MessageReference
+from spanwire.broker.dispatch.message_reference import UNTOLD, MessageReference
 from spanwire.broker.dispatch.slow_consumer_strategy import SlowConsumerWatch
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.recovered import RecoveredDestination
@@ -56,7 +56,6 @@ class Queue(QueueBase):
         self._paused = False
         self._starts_at = 0.0
         self.slow_consumers: SlowConsumerWatch | None = None  # set if the policy ends slow consumers
-        self.cursors = 0  # exactly-once cursors that are open on this queue
         self.purges = 0  # purges by operators; a job that still adds messages ends
         self._returning = 0  # jobs that put messages in front of others: returns of former consumers, retained messages
         self._reserved = False  # True while an exclusive cursor is open: consumers get no messages
@@ -246,11 +245,6 @@ class Queue(QueueBase):
                 if self._dispatcher is not before:
                     self._context.schedule(self)
 
-    def note_dispatched(self) -> None:
-        """Count one more message in flight."""
-        self.dispatched += 1
-        self.in_flight += 1
-
     def fetched(self, request: int, messages: list[Message | None]) -> None:
         """Take the store's answer to a read: a page, or expired messages for the dead letter queue."""
         if self._expiry.fetched(request, messages):
@@ -335,17 +329,6 @@ class Queue(QueueBase):
         self._returning -= 1
         self._choose_dispatcher()
         self.fill()
-
-    def note_left(self, reference: MessageReference) -> None:
-        """Count a delivery to a former consumer that saw the message, unless the consumer reported the delivery."""
-        if reference.told != TOLD:
-            self.note_redelivery(reference)
-
-    def note_told(self, reference: MessageReference) -> None:
-        """Count a delivery that the consumer repeats by itself and reports."""
-        if reference.told == UNTOLD:
-            reference.told = TOLD if reference.redelivery_count > 0 else TOLD_BUT_FIRST
-        self.note_redelivery(reference)
 
     def note_redelivery(self, reference: MessageReference) -> None:
         """Count one more delivery without success, in the store as well."""
@@ -464,6 +447,10 @@ class Queue(QueueBase):
     def waiting(self) -> int:
         """Return the number of pending messages."""
         return self.pending.waiting() + self._expiry.pending
+
+    def paged_in(self) -> int:
+        """Return the number of pending messages in memory."""
+        return sum([line.loaded for line in self.pending.lists])
 
     def is_searching(self) -> bool:
         """Return True if a page is being read, or a scan of the pending lists goes on in a later turn."""

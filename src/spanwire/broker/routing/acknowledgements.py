@@ -10,7 +10,6 @@ from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.message_reference import MessageReference, settle_all
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.consumers import ConsumerRegistry
 from spanwire.broker.routing.dead_letters import EXPIRED
 from spanwire.broker.routing.flow_control import FlowControl
@@ -127,9 +126,7 @@ class Acknowledgements:
             return True
         if ack_type == REDELIVERED_ACK:
             for reference in subscription.in_flight.in_range(first, last):
-                home = reference.home
-                if isinstance(home, Queue):
-                    home.note_told(reference)
+                reference.home.note_told(reference)
             return True
         return False
 
@@ -161,7 +158,7 @@ class Acknowledgements:
             home = reference.home
             if cause == EXPIRED:
                 home.expired += 1
-            if isinstance(home, Queue):
+            if home.leaves_dead_letters:
                 self._context.dead_letter(reference, cause)
             else:
                 home.settled(reference)

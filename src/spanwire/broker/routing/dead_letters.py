@@ -15,7 +15,6 @@ from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.policy.dead_letter_strategy import DeadLetterStrategy
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.deferred_dead_letters import MAX_DETAINED, DeferredDeadLetters
-from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
 from spanwire.model.errors import JmsError, ProtocolError
 from spanwire.model.message import Message
@@ -186,10 +185,8 @@ class DeadLetters(DeadLetterHandler):
         place = self._destinations.ensure_letters(target, Destination(QUEUE, strategy.queue_name))
         copy = self._copy(reference.message, place.destination, strategy, cause)
         letters = [WithheldMessage(place, copy, 0)]
-        if isinstance(place, Topic):
-            for durable in place.durables:
-                if durable.wants(copy):
-                    letters.append(WithheldMessage(durable.line, copy.twin(), 0))
+        for line in place.durable_lines(copy):
+            letters.append(WithheldMessage(line, copy.twin(), 0))
         return letters
 
     def _accept(self, letters: list[WithheldMessage], sequences: list[int]) -> None:

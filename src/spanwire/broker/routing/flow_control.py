@@ -93,7 +93,7 @@ class FlowControl:
             if self._store_is_tight or self._unsynced.is_full():
                 return self._store_obstacle(home)
             return ROOM
-        if home.usage.takes(message.size) or (isinstance(home, Topic) and not home.subscriptions):
+        if home.usage.takes(message.size) or not home.has_takers():
             return ROOM
         return self._memory_obstacle(home, message)
 
@@ -121,7 +121,7 @@ class FlowControl:
             whole = home.usage.parent
             if whole is not None and whole.takes(message.size):
                 return ROOM
-            if isinstance(home, Topic) and home.make_room(message.size):
+            if home.make_room(message.size):
                 return ROOM
         return MEMORY if home.usage.takes_ever(message.size) else TOO_LARGE
 
@@ -338,7 +338,7 @@ class FlowControl:
         the copy.
         """
         if isinstance(home, Topic):
-            return len(home.subscriptions) > 0
+            return home.has_takers()
         if not home.policy.producer_flow_control:
             return False
         return not (self._has_store and home.persists(message))

@@ -81,7 +81,7 @@ class Returning:
 
     def _note(self, reference: MessageReference) -> None:
         home = reference.home
-        if not isinstance(home, Queue) or (self._bridge and reference.redelivery_count > 0):
+        if self._bridge and reference.redelivery_count > 0:
             return  # a link that breaks often must not poison a flagged message
         if self._told:
             home.note_left(reference)

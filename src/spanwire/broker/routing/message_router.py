@@ -11,7 +11,7 @@ from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.pattern_index import check_compared
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND, TOPIC_STEPS
+from spanwire.broker.dispatch.fan_out import MAX_FAN_OUT, MAX_STEPS_OF_SEND
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.persistence.deferred_dispatch import DeferredDispatch, Dispatcher

@@ -18,14 +18,13 @@ from spanwire.broker.destinations.destinations import Destinations
 from spanwire.broker.destinations.pattern_index import MAX_COMPARED
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.evaluation_context import MessageEvaluationContext
-from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND, TOPIC_STEPS
+from spanwire.broker.dispatch.fan_out import COPY_STEPS, MAX_FAN_OUT, MAX_STEPS_OF_SEND
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.virtual_route import ForwardRule, ListeningRule, awaited
 from spanwire.broker.policy.virtual_settings import MAX_FORWARDS
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.routing.flow_control import ROOM, FlowControl
 from spanwire.broker.security.access_control import AccessControl
-from spanwire.broker.topic.topic import Topic
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.model.errors import IllegalStateError, ResourceAllocationError
 from spanwire.model.message import Message
@@ -233,11 +232,9 @@ class VirtualDestinations:
     def _add(self, target: Target, message: Message, targets: list[Target]) -> None:
         """Add the destination and its durable subscriptions."""
         home = target.home
-        self._look(home.destination, self._load_of(home) + (TOPIC_STEPS if isinstance(home, Topic) else COPY_STEPS))
-        if isinstance(home, Topic):
-            for durable in home.durables:
-                if durable.wants(message):
-                    targets.append(Target(durable.line, target.address, target.via))
+        self._look(home.destination, self._load_of(home) + home.copy_steps)
+        for line in home.durable_lines(message):
+            targets.append(Target(line, target.address, target.via))
         targets.append(target)
 
     def _load_of(self, home: BrokerDestination) -> int:

@@ -6,7 +6,7 @@ from typing import Final
 
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
-from spanwire.broker.dispatch.fan_out import MAX_FAN_OUT, STEPS_OF_REQUEST
+from spanwire.broker.dispatch.fan_out import MAX_FAN_OUT, STEPS_OF_REQUEST, TOPIC_STEPS
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
@@ -28,6 +28,7 @@ class Topic(BrokerDestination):
     ) -> None:
         super().__init__(destination, policy, usage)
         self._context: Final[BrokerContext] = context
+        self.copy_steps = TOPIC_STEPS
         self.subscriptions: Final[list[Subscription]] = []
         self.durables: Final[list[DurableSubscription]] = []
         self._steps = 0  # steps that one message adds to its request
@@ -117,6 +118,14 @@ class Topic(BrokerDestination):
     def make_room(self, size: int) -> bool:
         """Return True if discarding pending messages made room for ``size`` bytes; a plain topic never discards."""
         return False
+
+    def has_takers(self) -> bool:
+        """Return True if a consumer is attached."""
+        return len(self.subscriptions) > 0
+
+    def durable_lines(self, message: Message) -> list[BrokerDestination]:
+        """Return the queues of the durable subscriptions that get a copy of ``message``."""
+        return [durable.line for durable in self.durables if durable.wants(message)]
 
     def kept_messages(self) -> list[Message]:
         """Return the retained messages without copying; a plain topic has no such messages."""

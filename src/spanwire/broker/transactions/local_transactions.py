@@ -23,7 +23,6 @@ from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessag
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NO_TOKEN, MessageStore
-from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import LIMIT, ControlRefusal, refusal
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.routing.flow_control import FlowControl, tell
@@ -232,7 +231,7 @@ class LocalTransactions(Commits):
 
     def letters_of(self, ack: TransactedAck, reference: MessageReference) -> list[WithheldMessage]:
         """Return the dead letters of a message; see `Commits.letters_of`."""
-        if not isinstance(reference.home, Queue):
+        if not reference.home.leaves_dead_letters:
             return []
         letters = self._dead_letters.letters(reference, cause_of(ack))
         if letters:
@@ -278,7 +277,7 @@ class LocalTransactions(Commits):
         if ack.ack_type == EXPIRED_ACK:
             home.expired += 1
         home.forgotten(reference)
-        if ack.ack_type in (POISON_ACK, EXPIRED_ACK) and isinstance(home, Queue):
+        if ack.ack_type in (POISON_ACK, EXPIRED_ACK) and home.leaves_dead_letters:
             self._dead_letters.tell_committed(reference, cause_of(ack), reference in ack.kept)
 
     def hand_on(self, work: CommitWork) -> None:
