@@ -8,7 +8,7 @@ import pytest
 
 from spanwire.broker.metadata import CURSORS, MAX_KEY_BYTES, MAX_VALUE_BYTES, SUBSCRIPTIONS, XA_BRANCHES, Fact
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.ports import MessageStore, Transfer
+from spanwire.broker.ports import Store, Transfer
 from spanwire.model.destination import QUEUE, SCHEDULE, SUBSCRIPTION, TRANSACTION, Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
@@ -26,7 +26,7 @@ class StoreDriver(Protocol):
     fetched: dict[int, list[Message | None]]
 
     @property
-    def store(self) -> MessageStore: ...
+    def store(self) -> Store: ...
 
     def turn(self) -> None: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spanwire.broker.ports import MessageStore
+from spanwire.broker.ports import Store
 from spanwire.model.message import Message
 from spanwire.stores.memory import MemoryStore
 from tests.conformance.stores import StoreConformance, StoreDriver
@@ -11,7 +11,7 @@ from tests.conformance.stores import StoreConformance, StoreDriver
 class MemoryDriver:
     def __init__(self) -> None:
         self._memory = MemoryStore()
-        self.store: MessageStore = self._memory
+        self.store: Store = self._memory
         self.stored = 0
         self.fetched: dict[int, list[Message | None]] = {}
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from spanwire.broker.metadata import Fact
-from spanwire.broker.ports import MessageStore
+from spanwire.broker.ports import Store
 from spanwire.model.destination import Destination
 from spanwire.model.message import Message
 from spanwire.stores.journal.journal import Journal
@@ -66,8 +66,8 @@ class SplitStore:
 class SplittingWorld(FullDiskWorld):
     """A dead letter waits for room, the removal of its original does not."""
 
-    def store_of(self, journal: Journal) -> MessageStore:
-        return cast(MessageStore, SplitStore(journal))
+    def store_of(self, journal: Journal) -> Store:
+        return cast(Store, SplitStore(journal))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from spanwire.broker.ports import MessageStore
+from spanwire.broker.ports import Store
 from spanwire.model.destination import Destination
 from spanwire.model.errors import StoreError
 from spanwire.model.message import Message
@@ -48,15 +48,15 @@ class FaultyStore:
 class LosingWorld(World):
     """One message in `RARELY` is not stored."""
 
-    def store_of(self, journal: Journal) -> MessageStore:
-        return cast(MessageStore, FaultyStore(journal, "append"))
+    def store_of(self, journal: Journal) -> Store:
+        return cast(Store, FaultyStore(journal, "append"))
 
 
 class RepeatingWorld(World):
     """One removal in `RARELY` is not stored: what was acknowledged comes again after a restart."""
 
-    def store_of(self, journal: Journal) -> MessageStore:
-        return cast(MessageStore, FaultyStore(journal, "remove"))
+    def store_of(self, journal: Journal) -> Store:
+        return cast(Store, FaultyStore(journal, "remove"))
 
 
 class ForgetfulWorld(World):

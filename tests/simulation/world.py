@@ -17,7 +17,7 @@ from spanwire.broker.assembly import BrokerSettings
 from spanwire.broker.broker import Broker
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.policy_map import PolicyMap
-from spanwire.broker.ports import MessageStore
+from spanwire.broker.ports import Store
 from spanwire.model.destination import parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.message import Message
@@ -245,7 +245,7 @@ class World:
 
     # What worlds with a planted fault change
 
-    def store_of(self, journal: Journal) -> MessageStore:
+    def store_of(self, journal: Journal) -> Store:
         """What the broker calls."""
         return journal
 

@@ -49,7 +49,7 @@ class Pending:
 
 
 class LateStore:
-    """Duck-typed to `spanwire.broker.ports.MessageStore`."""
+    """Duck-typed to `spanwire.broker.ports.Store`."""
 
     def __init__(self) -> None:
         self.log: list[Change] = []

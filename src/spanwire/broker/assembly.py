@@ -35,7 +35,7 @@ from spanwire.broker.ports import (
     AdvisoryFormat,
     Authenticator,
     Authorizer,
-    MessageStore,
+    Store,
 )
 from spanwire.broker.reconfiguration import Reconfiguration
 from spanwire.broker.recovery import StateRecovery
@@ -87,7 +87,7 @@ class BrokerAssembly:
     """Holds the parts of a `Broker`. They are created layer by layer; each layer uses those before it."""
 
     def __init__(
-        self, name: str, store: MessageStore | None, formats: MessageFormats, ids: IdGenerator, settings: BrokerSettings
+        self, name: str, store: Store | None, formats: MessageFormats, ids: IdGenerator, settings: BrokerSettings
     ) -> None:
         self._name: Final[str] = name
         self._formats: Final[MessageFormats] = formats

@@ -25,7 +25,7 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.ports import ClientConnection, MessageConsumer, MessageStore
+from spanwire.broker.ports import ClientConnection, MessageConsumer, Store
 from spanwire.broker.routing.dead_letters import POISONED
 from spanwire.broker.topic.durable_subscription import DurableSubscription
 from spanwire.model.destination import Destination
@@ -44,7 +44,7 @@ class Broker:
         name: str,
         broker_id: str,
         environment: Environment,
-        store: MessageStore | None,
+        store: Store | None,
         formats: MessageFormats,
         settings: BrokerSettings = DEFAULT_SETTINGS,
     ) -> None:
@@ -436,8 +436,7 @@ class Broker:
 
     def awaits_disk(self) -> bool:
         """Return True while the store can still finish withheld answers, deferred dispatches or jobs of connections."""
-        store = self._context.store
-        if store is None or not store.has_room():
+        if not self._context.store_usage.has_room():
             return False
         return len(self._waiting) > 0 or self._router.deferred.is_busy or self.assembly.connections.has_jobs()
 

@@ -148,6 +148,36 @@ class MessageStore(Protocol):
         """Remove each message in this order. After a crash a leading part of the list may be removed."""
         ...
 
+    def fetch(self, request: int, destination: Destination, sequences: list[int]) -> None:
+        """Read messages. ``Broker.fetched(request, messages)`` delivers the result later, in the same order.
+
+        The result has None in place of a removed message.
+        """
+        ...
+
+    def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
+        """Store the number of deliveries of a message without acknowledgement."""
+        ...
+
+    def add_destination(self, destination: Destination) -> None:
+        """Record the existence of a queue."""
+        ...
+
+    def remove_destination(self, destination: Destination) -> None:
+        """Remove a queue with all messages. The sequences stay used."""
+        ...
+
+    def position(self) -> int:
+        """Return the position of all calls so far. The caller waits for the position, so the store must sync soon.
+
+        The store reports the position by `Broker.stored` also if all calls so far are stored already.
+        """
+        ...
+
+
+class UnitStore(Protocol):
+    """Applies several changes of a `MessageStore` atomically, even across a crash."""
+
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
         """Store ``message`` once for several destinations and return the sequence in each, in their order."""
         ...
@@ -183,6 +213,10 @@ class MessageStore(Protocol):
         """
         ...
 
+
+class MetadataStore(Protocol):
+    """Keeps values by key, in the tables of `spanwire.broker.metadata`."""
+
     def put_fact(self, table: int, key: bytes, value: bytes) -> None:
         """Store ``value`` under ``key`` of a table in `spanwire.broker.metadata`, and replace an older value.
 
@@ -195,34 +229,12 @@ class MessageStore(Protocol):
         """Remove the value under ``key``, if any."""
         ...
 
-    def note_redelivery(self, destination: Destination, sequence: int, redelivery_count: int) -> None:
-        """Store the number of deliveries of a message without acknowledgement."""
-        ...
 
-    def fetch(self, request: int, destination: Destination, sequences: list[int]) -> None:
-        """Read messages. ``Broker.fetched(request, messages)`` delivers the result later, in the same order.
-
-        The result has None in place of a removed message.
-        """
-        ...
+class StoreUsage(Protocol):
+    """Knows the disk space of a `MessageStore`. Reads no file."""
 
     def sizes(self, destination: Destination, sequences: list[int]) -> list[int]:
         """Return the approximate size of each message in bytes, 0 for a missing message. Reads no file."""
-        ...
-
-    def add_destination(self, destination: Destination) -> None:
-        """Record the existence of a queue."""
-        ...
-
-    def remove_destination(self, destination: Destination) -> None:
-        """Remove a queue with all messages. The sequences stay used."""
-        ...
-
-    def position(self) -> int:
-        """Return the position of all calls so far. The caller waits for the position, so the store must sync soon.
-
-        The store reports the position by `Broker.stored` also if all calls so far are stored already.
-        """
         ...
 
     def used_bytes(self) -> int:
@@ -232,6 +244,10 @@ class MessageStore(Protocol):
     def has_room(self) -> bool:
         """Return False while the disk is full for new messages. Removals, notes and facts are still accepted."""
         ...
+
+
+class Store(MessageStore, UnitStore, MetadataStore, StoreUsage, Protocol):
+    """All ports of a store, for the assembly of the broker. Everything else asks for the one port that it uses."""
 
 
 class AuditSource(Protocol):

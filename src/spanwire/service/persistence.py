@@ -10,7 +10,7 @@ from typing import Final
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.persistence.producer_audit import IDENTITY_SIZE, ProducerAudit
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.ports import MessageStore
+from spanwire.broker.ports import Store
 from spanwire.model.errors import StoreError
 from spanwire.service.config.model import PersistenceConfiguration
 from spanwire.stores.directory import DataDirectory
@@ -58,7 +58,7 @@ class Persistence:
         return self._configuration.directory or self._directory
 
     @property
-    def store(self) -> MessageStore | None:
+    def store(self) -> Store | None:
         """Return the store for the broker; None without persistence."""
         return None if self.journal is None else self.journal.store
 

@@ -7,7 +7,7 @@
     at the end: store.stop()
 
 The loop's thread runs all callbacks. ``on_stored`` and ``on_fetched`` come from `turn` or a scheduled call, never from
-inside a call of the `MessageStore`. ``on_stored`` follows every batch, also a batch without new calls, which repeats
+inside a call of the `Store`. ``on_stored`` follows every batch, also a batch without new calls, which repeats
 the position. A turn must follow ``on_stored``, because the next batch may be waiting.
 """
 
@@ -26,7 +26,7 @@ from typing import Final
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.recovered import RecoveredDestination
-from spanwire.broker.ports import MessageStore
+from spanwire.broker.ports import Store
 from spanwire.model.errors import RemoteProtocolError, StoreError
 from spanwire.model.message import Message
 from spanwire.stores.directory import DataDirectory, advice
@@ -131,7 +131,7 @@ class JournalStore:
         self._error: StoreError | None = None
         self._writer: Final = JournalWriter(self._disk, self._post_batch, self._post_error, self._post_space, *syncs)
         self._reader: Final = JournalReader(self._read_disk, self._post_read, self._post_error, self._post_scan)
-        self.store: Final[MessageStore] = opened.journal
+        self.store: Final[Store] = opened.journal
         self.recovered: list[RecoveredDestination] = opened.recovery.destinations()
         self.facts: dict[int, dict[bytes, bytes]] = opened.recovery.facts()
         self.clean: Final[bool] = opened.recovery.clean

@@ -1,7 +1,7 @@
 """A message store in memory; its contents end with the process.
 
 The broker sees no difference to the journal: calls are stored and fetches answered later, never inside the call. The
-class follows `spanwire.broker.ports.MessageStore` by duck typing, because interpreted classes cannot name a compiled
+class follows `spanwire.broker.ports.Store` by duck typing, because interpreted classes cannot name a compiled
 port as their base.
 """
 

@@ -81,7 +81,7 @@ class Overview:
         durables = list(self._map.durables.values())
         waiting_durably = sum([durable.line.waiting() + durable.line.in_flight for durable in durables])
         in_flight = sum([queue.in_flight for queue in self._map.queues.values()])
-        store = self._context.store
+        store_usage = self._context.store_usage
         return BrokerStatistics(
             connections=len(self._connections),
             destinations=len(homes),
@@ -97,10 +97,10 @@ class Overview:
             durable_subscriptions_away=len([durable for durable in durables if not durable.active]),
             durable_pending=waiting_durably,
             prepared_transactions=len(self._xa.prepared()),
-            store_bytes=0 if store is None else store.used_bytes(),
+            store_bytes=store_usage.used_bytes(),
             store_limit_bytes=self._limits.store_bytes,
             temporary_limit_bytes=self._limits.temporary_bytes,
-            disk_full=store is not None and not store.has_room(),
+            disk_full=not store_usage.has_room(),
         )
 
 

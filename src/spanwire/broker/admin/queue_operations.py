@@ -113,8 +113,7 @@ class Retrying(Disposal):
             None for a message that is no dead letter, whose destination is gone or takes no client messages, and while
             the disk has no room.
         """
-        store = self._context.store
-        if store is not None and not store.has_room():
+        if not self._context.store_usage.has_room():
             return None
         message_format = self._formats.format(message.format_id)
         try:
@@ -172,7 +171,7 @@ class Retrying(Disposal):
                 self._unsynced.add(copies[place].size)
         removals = [(queue.destination, reference.sequence)] if reference.sequence > 0 else []
         if additions:
-            for place, sequence in zip(places, store.append_unit(additions, removals, []), strict=True):
+            for place, sequence in zip(places, self._context.units.append_unit(additions, removals, []), strict=True):
                 sequences[place] = sequence
         elif removals:
             store.remove(queue.destination, reference.sequence)

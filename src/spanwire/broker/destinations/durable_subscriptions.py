@@ -150,9 +150,7 @@ class DurableSubscriptions:
             self._check_right(state, durable, READ, "read from")
         durable.principal = principal
         durable.is_checked = False
-        store = self._context.store
-        if store is not None:
-            store.put_fact(SUBSCRIPTIONS, _key(durable.terms), encode_terms(durable.terms, principal))
+        self._context.metadata.put_fact(SUBSCRIPTIONS, _key(durable.terms), encode_terms(durable.terms, principal))
         if durable.has_pattern:
             self._map.serve(durable)
 
@@ -190,8 +188,8 @@ class DurableSubscriptions:
     def _make(self, terms: SubscriptionTerms, principal: Principal, selector: Selector | None) -> DurableSubscription:
         store = self._context.store
         line = line_of(terms)
+        self._context.metadata.put_fact(SUBSCRIPTIONS, _key(terms), encode_terms(terms, principal))
         if store is not None:
-            store.put_fact(SUBSCRIPTIONS, _key(terms), encode_terms(terms, principal))
             store.add_destination(line)
         return self._enter(terms, principal, selector, line)
 
@@ -326,8 +324,8 @@ class DurableSubscriptions:
         del self._map.durables[key]
         self._map.fan_out.leave(durable)
         self.remote_subscribers.forget(key)
+        self._context.metadata.discard_fact(SUBSCRIPTIONS, _key(durable.terms))
         if store is not None:
-            store.discard_fact(SUBSCRIPTIONS, _key(durable.terms))
             store.remove_destination(durable.line.destination)
         self._map.serve_no_more(durable)
         if self._advisories is not None:

@@ -80,14 +80,12 @@ class RemoteSubscribers:
                 ) from None
             if subscription in subscriptions:
                 self._enter(subscription, subscriber)
-            elif self._context.store is not None:
-                self._context.store.discard_fact(REMOTE_SUBSCRIBERS, key)
+            else:
+                self._context.metadata.discard_fact(REMOTE_SUBSCRIBERS, key)
 
     def _put(self, subscription: str, subscriber: str) -> None:
-        store = self._context.store
-        if store is not None:
-            value = json.dumps([subscription, subscriber]).encode("ascii")
-            store.put_fact(REMOTE_SUBSCRIBERS, _key(subscription, subscriber), value)
+        value = json.dumps([subscription, subscriber]).encode("ascii")
+        self._context.metadata.put_fact(REMOTE_SUBSCRIBERS, _key(subscription, subscriber), value)
         self._enter(subscription, subscriber)
 
     def _enter(self, subscription: str, subscriber: str) -> None:
@@ -107,8 +105,7 @@ class RemoteSubscribers:
             served_by.discard(subscription)
             if not served_by:
                 del self._served_by[subscriber]
-        if self._context.store is not None:
-            self._context.store.discard_fact(REMOTE_SUBSCRIBERS, _key(subscription, subscriber))
+        self._context.metadata.discard_fact(REMOTE_SUBSCRIBERS, _key(subscription, subscriber))
 
 
 def _key(subscription: str, subscriber: str) -> bytes:

@@ -12,7 +12,8 @@ from spanwire.broker.dispatch.jobs import Alarm, Job, StoreReader
 from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
-from spanwire.broker.ports import MessageStore
+from spanwire.broker.no_store import NoStore
+from spanwire.broker.ports import MessageStore, MetadataStore, Store, StoreUsage, UnitStore
 from spanwire.model.destination import Destination
 
 MAX_RINGS: Final = 250  # alarms of one turn; the next turn calls further due alarms
@@ -68,8 +69,12 @@ class BrokerContext:
     ``wall_ms`` and ``monotonic`` are the times of the current input.
     """
 
-    def __init__(self, store: MessageStore | None, formats: MessageFormats | None = None) -> None:
+    def __init__(self, store: Store | None, formats: MessageFormats | None = None) -> None:
+        nothing = NoStore()
         self.store: Final[MessageStore | None] = store
+        self.units: Final[UnitStore] = nothing if store is None else store
+        self.metadata: Final[MetadataStore] = nothing if store is None else store
+        self.store_usage: Final[StoreUsage] = nothing if store is None else store
         self.formats: Final[MessageFormats | None] = formats
         self.dead_letter_handler: DeadLetterHandler | None = None
         self.observer: EventObserver | None = None

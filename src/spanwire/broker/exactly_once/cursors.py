@@ -20,7 +20,7 @@ from spanwire.broker.exactly_once.reserved_messages import MAX_RESERVED, Reserve
 from spanwire.broker.metadata import CURSORS, Fact, check_fact
 from spanwire.broker.persistence.recovered import Expirations, RecoveredDestination
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.ports import ADMIN, MessageStore
+from spanwire.broker.ports import ADMIN
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, refusal
 from spanwire.broker.routing.flow_control import FlowControl
@@ -63,7 +63,7 @@ class Cursors:
         Raises:
             JmsError: the request is refused.
         """
-        self._store()
+        self._check_store()
         if queue.kind != QUEUE or queue.is_pattern or queue.is_composite:
             raise refusal(MALFORMED, f"a cursor reads one queue that is not temporary; {queue} is none")
         self._check(state, queue)
@@ -85,7 +85,7 @@ class Cursors:
         Raises:
             JmsError: the request is refused.
         """
-        self._store()
+        self._check_store()
         line = Destination(SUBSCRIPTION, subscription_key(client_id, subscription))
         durable = self._map.durables.get(line.name)
         if durable is None:
@@ -115,7 +115,7 @@ class Cursors:
         """Open a cursor. All checks precede the assignment of the queue, so that a released cursor keeps no queue in
         use.
         """
-        store = self._store()
+        self._check_store()
         if run == cursor.run:
             if cursor.released:
                 raise cursor.fenced(f"run {run}")
@@ -133,8 +133,8 @@ class Cursors:
         after.held = cursor.held
         fact = _fitting(after)
         if cursor.name not in self._cursors:
-            self._make_room(store)
-        self._put(store, fact)
+            self._make_room()
+        self._put(fact)
         self._cursors[cursor.name] = cursor
         if cursor.released or cursor.epoch == 0:
             queue.cursors += 1
@@ -158,28 +158,28 @@ class Cursors:
             at_most: messages reserved in all.
             at_most_bytes: approximate bytes reserved in all, 0 for any number.
         """
-        store = self._store()
+        self._check_store()
         cursor = self._current(state, name, epoch)
         if not 0 <= at_most <= MAX_RESERVED:
             raise refusal(LIMIT, f"a cursor holds at most {MAX_RESERVED} messages, not {at_most}")
         if acknowledged >= 0:
-            self._acknowledge(store, cursor, acknowledged)
+            self._acknowledge(cursor, acknowledged)
         queue = cursor.source
         assert queue is not None
         if queue.removed:
             raise refusal(UNKNOWN, f"{cursor.shown} of cursor {name} was removed: release the cursor")
         reservation = Reservation(queue, cursor.held, self._context, self._unsynced, self._flow)
         if not queue.paused and reservation.take(at_most, at_most_bytes) > 0:
-            self._put(store, cursor.fact())
+            self._put(cursor.fact())
         elif not reservation.has_room and len(cursor.held) == 0:
             raise refusal(LIMIT, f"the store has no room for what is not persistent in {cursor.shown}: ask again later")
         return cursor
 
     def acknowledge(self, state: ConnectionState, name: str, epoch: int, end: int) -> Cursor:
         """Remove all messages below the number ``end``."""
-        store = self._store()
+        self._check_store()
         cursor = self._current(state, name, epoch)
-        self._acknowledge(store, cursor, end)
+        self._acknowledge(cursor, end)
         return cursor
 
     def release(self, state: ConnectionState, name: str, epoch: int) -> int:
@@ -188,7 +188,7 @@ class Cursors:
         Returns:
             The number of returned messages.
         """
-        store = self._store()
+        self._check_store()
         cursor = self._find(state, name)
         if cursor.released and epoch == cursor.epoch - 1:
             return 0  # a repeated request
@@ -202,7 +202,7 @@ class Cursors:
         after.user = cursor.user
         after.released = True
         after.held = ReservedMessages(held.end)
-        self._put(store, _fitting(after))
+        self._put(_fitting(after))
         cursor.held = after.held
         cursor.epoch = after.epoch
         cursor.released = True
@@ -233,11 +233,9 @@ class Cursors:
         found = [cursor for cursor in self._cursors.values() if not name or cursor.name == name]
         return [cursor.row() for cursor in found if self._may_see(state, cursor)]
 
-    def _store(self) -> MessageStore:
-        store = self._context.store
-        if store is None:
+    def _check_store(self) -> None:
+        if self._context.store is None:
             raise refusal(UNAVAILABLE, "this broker keeps nothing: cursors and sinks need one with persistent=true")
-        return store
 
     def _find(self, state: ConnectionState, name: str) -> Cursor:
         """Return a cursor. A user without admin rights on the source does not learn the cursor's state."""
@@ -254,7 +252,7 @@ class Cursors:
         cursor.check_epoch(epoch)
         return cursor
 
-    def _acknowledge(self, store: MessageStore, cursor: Cursor, end: int) -> None:
+    def _acknowledge(self, cursor: Cursor, end: int) -> None:
         held = cursor.held
         if end <= held.first:
             return  # a repeated request
@@ -263,25 +261,25 @@ class Cursors:
         assert queue is not None
         count = end - held.first
         removals = [(cursor.destination, sequence) for sequence in held.part(held.first, end)]
-        store.append_unit([], removals, [cursor.fact(count)])
+        self._context.units.append_unit([], removals, [cursor.fact(count)])
         self._unsynced.add(REMOVAL_BYTES * count)
         queue.in_flight -= count
         for sequence in held.drop(end):
             queue.removed_on_disk(sequence)
 
-    def _put(self, store: MessageStore, fact: Fact) -> None:
+    def _put(self, fact: Fact) -> None:
         assert fact.value is not None
-        store.put_fact(fact.table, fact.key, fact.value)
+        self._context.metadata.put_fact(fact.table, fact.key, fact.value)
         self._unsynced.add(len(fact.value))
 
-    def _make_room(self, store: MessageStore) -> None:
+    def _make_room(self) -> None:
         """Forget the oldest released cursor if the table is full: released cursors serve only for refusals."""
         if len(self._cursors) < MAX_CURSORS:
             return
         for cursor in self._cursors.values():
             if cursor.released:
                 del self._cursors[cursor.name]
-                store.discard_fact(CURSORS, cursor.name.encode("utf-8"))
+                self._context.metadata.discard_fact(CURSORS, cursor.name.encode("utf-8"))
                 return
         raise refusal(LIMIT, f"the broker has {MAX_CURSORS} cursors already: release those that nobody needs")
 

@@ -113,11 +113,9 @@ class RangeReader(BrowserDestination):
             self._next = self._asked.end
             return
         sequences = cursor.held.part(start, min(self._asked.end, start + PAGE_MESSAGES))
-        store = self._context.store
-        assert store is not None
         size = 0
         count = 0
-        for octets in store.sizes(self.destination, sequences):
+        for octets in self._context.store_usage.sizes(self.destination, sequences):
             size += octets
             if count > 0 and size > PAGE_BYTES:
                 break

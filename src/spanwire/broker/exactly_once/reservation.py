@@ -90,8 +90,7 @@ class Reservation:
         return self.has_room
 
     def _sizes(self, sequences: list[int]) -> list[int]:
-        store = self._context.store
-        return [] if store is None else store.sizes(self._queue.destination, sequences)
+        return self._context.store_usage.sizes(self._queue.destination, sequences)
 
     def _hold(self, sequence: int, order: int, list_index: int, due_ms: int) -> None:
         self._held.add(sequence, order, list_index, due_ms)

@@ -121,13 +121,13 @@ class SinkCommit(StoreReader):
             return None
         sink = self.sink
         store = self._sinks.store()
-        transfer.check(store, self.parts)
+        transfer.check(self._context.store_usage, self.parts)
         ended = [part for part in sink.parts.values() if part.key.batch <= self.batch]
         named = {part.key.text for part in self.parts}
         left = [part for part in ended if part.key.text not in named]
         fact = sink.fact(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
         transfers = [run.transfer() for run in transfer.runs]
-        firsts = self._sinks.transfer_staged(store, transfers, transfer.orphans, left, ended, fact)
+        firsts = self._sinks.transfer_staged(transfers, transfer.orphans, left, ended, fact)
         for index, run in enumerate(transfer.runs):
             run.first = firsts[index]
         sink.batch = self.batch
@@ -185,7 +185,7 @@ class SinkCommit(StoreReader):
                 stored.append(index)
         ended = [part for part in sink.parts.values() if part.key.batch <= self.batch]
         fact = sink.fact(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
-        sequences = self._sinks.store_unit(store, additions, ended, [fact])
+        sequences = self._sinks.store_unit(additions, ended, [fact])
         for index, sequence in zip(stored, sequences, strict=True):
             entry = sends[index]
             self._unsynced.add(entry.message.size)

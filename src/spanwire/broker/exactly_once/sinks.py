@@ -75,7 +75,7 @@ class Sinks:
         Args:
             target: the program's description of the final destinations, the same in each run; may be empty.
         """
-        store = self.store()
+        self.store()
         if len(target) > MAX_TARGET:
             raise refusal(MALFORMED, f"target has {len(target)} characters, at most {MAX_TARGET} are allowed")
         sink = self._sinks.get(query)
@@ -93,14 +93,14 @@ class Sinks:
         if run != sink.run:
             past = with_past(sink.run, sink.past_runs)
             parts = list(sink.parts.values())
-            self.store_unit(store, [], parts, [sink.fact(sink.epoch + 1, run, past, sink.batch, kept)])
+            self.store_unit([], parts, [sink.fact(sink.epoch + 1, run, past, sink.batch, kept)])
             sink.epoch += 1
             sink.run = run
             sink.past_runs = past
             sink.target = kept
             self.ended(sink, parts)
         elif kept != sink.target:
-            self.store_unit(store, [], [], [sink.fact(sink.epoch, run, sink.past_runs, sink.batch, kept)])
+            self.store_unit([], [], [sink.fact(sink.epoch, run, sink.past_runs, sink.batch, kept)])
             sink.target = kept
         return sink
 
@@ -166,7 +166,7 @@ class Sinks:
         Raises:
             JmsError: the part is refused.
         """
-        store = self.store()
+        self.store()
         sink = self.current(state, key.query, epoch)
         if transaction.acks:
             raise refusal(MALFORMED, "a transaction that stages acknowledges nothing: use another session")
@@ -174,7 +174,7 @@ class Sinks:
             raise refusal(MALFORMED, f"batch {key.batch} of sink {sink.query} is being committed")
         if key.batch <= sink.batch or transaction.messages == 0:
             if facts:
-                store.append_unit([], [], facts)
+                self._context.units.append_unit([], [], facts)
             return
         size = sum([send.message.size for send in transaction.sends])
         self._check_room(sink, key, len(transaction.sends), size)
@@ -190,7 +190,7 @@ class Sinks:
         staging = staging_destination(part.number)
         additions = [(staging, send.message) for send in transaction.sends]
         part.sequences.extend(
-            store.append_unit(additions, [], [part.fact(transaction.sends, transaction.messages), *facts])
+            self._context.units.append_unit(additions, [], [part.fact(transaction.sends, transaction.messages), *facts])
         )
         part.messages += transaction.messages
         part.targets.extend([send.home.destination for send in transaction.sends])
@@ -239,7 +239,7 @@ class Sinks:
         return self._numbers_used - 1
 
     def store_unit(
-        self, store: MessageStore, additions: list[tuple[Destination, Message]], parts: list[Part], facts: list[Fact]
+        self, additions: list[tuple[Destination, Message]], parts: list[Part], facts: list[Fact]
     ) -> list[int]:
         """Store ``additions`` and ``facts`` and remove ``parts``, in one unit; `ended` must follow."""
         removals: list[tuple[Destination, int]] = []
@@ -247,11 +247,10 @@ class Sinks:
         for part in parts:
             removals.extend(part.removals())
             ends.append(part.end())
-        return store.append_unit(additions, removals, [*ends, *facts])
+        return self._context.units.append_unit(additions, removals, [*ends, *facts])
 
     def transfer_staged(
         self,
-        store: MessageStore,
         transfers: list[Transfer],
         gone: list[tuple[Destination, int]],
         left: list[Part],
@@ -268,7 +267,7 @@ class Sinks:
         removals = list(gone)
         for part in left:
             removals.extend(part.removals())
-        return store.transfer_unit(transfers, removals, [*[part.end() for part in ended], fact])
+        return self._context.units.transfer_unit(transfers, removals, [*[part.end() for part in ended], fact])
 
     def ended(self, sink: Sink, parts: list[Part]) -> int:
         """Forget ``parts`` after their removal from the store, and return the number of messages."""
@@ -283,7 +282,7 @@ class Sinks:
 
     def _drop(self, sink: Sink, parts: list[Part], facts: list[Fact]) -> int:
         if parts or facts:
-            self.store_unit(self.store(), [], parts, facts)
+            self.store_unit([], parts, facts)
         return self.ended(sink, parts)
 
     def store(self) -> MessageStore:
@@ -352,7 +351,7 @@ class Sinks:
             return
         if staged is not None:
             part.restore(staged)
-        part.bytes = sum(store.sizes(staging_destination(part.number), part.sequences))
+        part.bytes = sum(self._context.store_usage.sizes(staging_destination(part.number), part.sequences))
         sink.parts[part.key.text] = part
         self._parts += 1
         self._staged += len(part.sequences)
@@ -363,9 +362,7 @@ class Sinks:
             logger.error("part %s of a batch has lost its messages in the store: stage it again", part.key.text)
         else:
             logger.info("part %s of a batch has no messages: it is forgotten", part.key.text)
-        store = self._context.store
-        if store is not None:
-            store.discard_fact(STAGED_BATCHES, part.name)
+        self._context.metadata.discard_fact(STAGED_BATCHES, part.name)
 
     def _keep_unknown(self, entry: RecoveredDestination) -> int:
         """Log staged messages without a record, a sign of damage, and return the number of the staging destination."""

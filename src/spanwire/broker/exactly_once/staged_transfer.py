@@ -14,7 +14,7 @@ from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.dispatch.memory_usage import MemoryUsage
 from spanwire.broker.exactly_once.sink import Part, staging_destination
 from spanwire.broker.persistence.reply_queue import PendingReply
-from spanwire.broker.ports import ClientConnection, MessageStore, Transfer
+from spanwire.broker.ports import ClientConnection, StoreUsage, Transfer
 from spanwire.broker.queue.queue import Queue
 from spanwire.broker.request_errors import INCOMPLETE, refusal
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, Destination
@@ -103,7 +103,7 @@ class StagedTransfer:
             start = end
         return True
 
-    def check(self, store: MessageStore, parts: list[Part]) -> None:
+    def check(self, store: StoreUsage, parts: list[Part]) -> None:
         """Check that the store has all messages. Damaged messages are found by a later read.
 
         Raises:

@@ -38,7 +38,7 @@ class UnitRemovals:
 
 
 class StoreUnit:
-    """Additions and removals that a store applies atomically (`MessageStore.append_gathered`).
+    """Additions and removals that a store applies atomically (`UnitStore.append_gathered`).
 
     The store changes only when the complete unit is appended. ``messages[i]`` with the bytes ``payloads[i]`` belongs to
     ``lines[i]``. ``message_bytes`` is the total size with each message rounded up; ``expiring`` is the number of

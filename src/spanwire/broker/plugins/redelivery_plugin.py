@@ -119,9 +119,8 @@ class BrokerRedelivery(DeathRule):
 
     def deliver_later(self, reference: MessageReference, cause: str) -> bool:
         """Move a message from its destination into the schedule. Return False without room, or if decoding fails."""
-        store = self._context.store
         policy = self._policy(reference)
-        if policy is None or (store is not None and not store.has_room()):
+        if policy is None or not self._context.store_usage.has_room():
             return False
         home = reference.home
         count = reference.redelivery_count

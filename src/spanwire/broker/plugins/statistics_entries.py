@@ -101,9 +101,7 @@ class BrokerEntries:
         found["averageMessageSize"] = (LONG_VALUE, _average(self._usage.used_bytes, cached + in_flight))
         found["messagesCached"] = (LONG_VALUE, cached)
         _add_memory(found, self._usage)
-        store = self._context.store
-        store_bytes = 0 if store is None else store.used_bytes()
-        _add_disk(found, "store", store_bytes, self._limits.store_bytes)
+        _add_disk(found, "store", self._context.store_usage.used_bytes(), self._limits.store_bytes)
         _add_disk(found, "temp", 0, self._limits.temporary_bytes)
         _add_times(found)
         found["consumerCount"] = (LONG_VALUE, sum([len(state.consumers) for state in connections]))

@@ -255,9 +255,8 @@ class PendingMessages:
 
         At most ``most`` bytes by the store's records, or one message.
         """
-        store = self._context.store
         numbers = [number for number in paged_out.numbers[start:end] if number > 0]
-        sizes = store.sizes(self._queue.destination, numbers) if store is not None else []
+        sizes = self._context.store_usage.sizes(self._queue.destination, numbers)
         size = sum(sizes)
         if size <= most:
             return ReadExtent(end, size)

@@ -185,7 +185,7 @@ class ExpiryScan:
         if self._page_bytes == UNBOUNDED or store is None:
             return found
         numbers = [paged_out.numbers[index] for index in found]
-        sizes = store.sizes(self._queue.destination, numbers)
+        sizes = self._context.store_usage.sizes(self._queue.destination, numbers)
         for index in range(len(found)):
             if sizes[index] > self._page_bytes and (index > 0 or is_begun):
                 self._page_bytes = 0
@@ -222,8 +222,7 @@ class ExpiryScan:
 
     def _lacks_room(self) -> bool:
         """Return True if the disk has no room for dead letters. Expired messages then stay pending."""
-        store = self._context.store
-        return store is not None and not store.has_room() and self._leaves_letters()
+        return not self._context.store_usage.has_room() and self._leaves_letters()
 
     def fetched(self, request: int, messages: list[Message | None]) -> bool:
         """Take expired messages from the store. Return False if ``request`` belongs to another reader."""

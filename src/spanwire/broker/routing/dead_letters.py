@@ -74,7 +74,6 @@ class DeadLetters(DeadLetterHandler):
         would have no end.
         """
         home = reference.home
-        store = self._context.store
         if home.destination.is_advisory:
             home.settled(reference)
             return
@@ -85,7 +84,7 @@ class DeadLetters(DeadLetterHandler):
                 self._tell_expired(home, reference.message, cause)
                 return
             if fate == LATER:
-                if store is not None and reference.sequence > 0 and not store.has_room():
+                if reference.sequence > 0 and not self._context.store_usage.has_room():
                     assert isinstance(home, Queue)
                     self._detain(home, reference, cause)
                     return
@@ -98,20 +97,19 @@ class DeadLetters(DeadLetterHandler):
     def _bury(self, reference: MessageReference, cause: str) -> bool:
         """Apply the policy and return False if the disk has no room yet."""
         home = reference.home
-        store = self._context.store
-        if store is None or reference.sequence == 0:
+        if reference.sequence == 0:
             self._keep_transient(home, reference.message, cause)
             home.settled(reference)
             return True
         if self._target(home, reference.message, cause) is None:
             home.settled(reference)
             return True
-        if not store.has_room():
+        if not self._context.store_usage.has_room():
             assert isinstance(home, Queue)
             self._detain(home, reference, cause)
             return False
         letters = self._letters(reference, cause)
-        sequences = store.append_unit(_additions(letters), [(home.destination, reference.sequence)], [])
+        sequences = self._context.units.append_unit(_additions(letters), [(home.destination, reference.sequence)], [])
         home.forgotten(reference)
         self._accept(letters, sequences)
         self._tell_kept(home, reference.message)
@@ -136,9 +134,9 @@ class DeadLetters(DeadLetterHandler):
             return
         store = self._context.store
         sequences: list[int] = []
-        if store is not None and store.has_room():
+        if store is not None and self._context.store_usage.has_room():
             additions = _additions(letters)
-            sequences = store.append_unit(additions, [], []) if additions else []
+            sequences = self._context.units.append_unit(additions, [], []) if additions else []
         self._accept(letters, sequences)
         self._tell_kept(home, message)
 

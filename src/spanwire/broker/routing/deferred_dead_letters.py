@@ -51,7 +51,7 @@ class DeferredDeadLetters(Job, StoreReader):
         if self._home.removed:
             self._waiting.clear()
         store = self._context.store
-        if store is None or not self._waiting or self._read or not store.has_room():
+        if store is None or not self._waiting or self._read or not self._context.store_usage.has_room():
             return False
         while self._waiting and len(self._read) < PAGE_MESSAGES:
             self._read.append(self._waiting.popleft())

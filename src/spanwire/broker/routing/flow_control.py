@@ -183,12 +183,10 @@ class FlowControl:
 
     def refresh(self) -> None:
         """Ask the store for its size."""
-        store = self._context.store
-        if store is None:
-            return
         limit = self._limits.store_bytes
-        self._store_bytes = store.used_bytes()
-        self._has_disk_room = store.has_room()
+        usage = self._context.store_usage
+        self._store_bytes = usage.used_bytes()
+        self._has_disk_room = usage.has_room()
         full = limit > 0 and self._store_bytes * 100 >= limit * self._lowest_store_mark
         self._store_is_tight = full or not self._has_disk_room
 

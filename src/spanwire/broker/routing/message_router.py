@@ -265,12 +265,14 @@ class MessageRouter(ParkedSender, Dispatcher):
         if len(copies) == 1:
             sequences = [store.append(copies[0].home.destination, copies[0].message)]
         elif all(entry.message.shares_bytes(copies[0].message) for entry in copies):
-            sequences = store.append_shared([entry.home.destination for entry in copies], copies[0].message)
+            sequences = self._context.units.append_shared(
+                [entry.home.destination for entry in copies], copies[0].message
+            )
         else:
             additions: list[tuple[Destination, Message]] = []
             for entry in copies:
                 additions.append((entry.home.destination, entry.message))
-            sequences = store.append_unit(additions, [], [])
+            sequences = self._context.units.append_unit(additions, [], [])
         for entry, sequence in zip(copies, sequences, strict=True):
             self._stored(state, entry.home, entry.message, sequence, NO_TOKEN)
 
@@ -316,7 +318,7 @@ class MessageRouter(ParkedSender, Dispatcher):
         """Raise `ResourceAllocationError` if one message to all ``homes`` would take too many steps."""
         steps = 0
         for home in homes:
-            steps += self._context.load_of(home) + (TOPIC_STEPS if isinstance(home, Topic) else COPY_STEPS)
+            steps += self._context.load_of(home) + home.copy_steps
         if steps > MAX_STEPS_OF_SEND:
             raise ResourceAllocationError(
                 f"a message to {destination} would be handed to more than {MAX_FAN_OUT} consumers: "

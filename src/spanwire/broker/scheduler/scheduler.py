@@ -169,7 +169,7 @@ class Scheduler(DelayedSender):
             self._schedule.enter(job, 0, message)
             return True
         addition = (LINE, stored_form(message, job.number))
-        sequences = store.append_unit([addition], [], [job.fact(job.due_ms, job.repeat)])
+        sequences = self._context.units.append_unit([addition], [], [job.fact(job.due_ms, job.repeat)])
         self._unsynced.add(message.size)
         if state.forwards:
             self._audit.came_over_link(message)
@@ -185,7 +185,7 @@ class Scheduler(DelayedSender):
             self._schedule.enter(job, 0, message)
             return
         fact = job.fact(job.due_ms, job.repeat)
-        sequences = store.append_unit([(LINE, stored_form(message, job.number))], removals, [fact])
+        sequences = self._context.units.append_unit([(LINE, stored_form(message, job.number))], removals, [fact])
         self._unsynced.add(message.size)
         self._schedule.enter(job, sequences[0], None)
 
@@ -340,7 +340,7 @@ class Scheduler(DelayedSender):
                     places.append(place)
                     additions.append((entry.home.destination, entry.message))
                     self._unsynced.add(entry.message.size)
-            found = store.append_unit(additions, removals, facts)
+            found = self._context.units.append_unit(additions, removals, facts)
             sequences = found[:own]
             for place, sequence in zip(places, found[own:], strict=True):
                 entry = WithheldMessage(entries[place].home, entries[place].message, sequence)
@@ -377,7 +377,7 @@ class Scheduler(DelayedSender):
             store.remove(LINE, sequence)
         for key in self._schedule.without_message(facts):
             logger.error("scheduled job %s has no message in the store: it is forgotten", key.decode("ascii"))
-            store.discard_fact(SCHEDULES, key)
+            self._context.metadata.discard_fact(SCHEDULES, key)
 
 
 def recover_jobs(

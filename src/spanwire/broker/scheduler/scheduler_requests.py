@@ -127,11 +127,9 @@ class SchedulerRequests:
 
     def _forget(self, jobs: list[Job]) -> None:
         """Remove jobs with their messages."""
-        store = self._context.store
         for start in range(0, len(jobs), MAX_REMOVALS):
             some = jobs[start : start + MAX_REMOVALS]
-            if store is not None:
-                store.append_unit([], [(LINE, job.sequence) for job in some], [job.end() for job in some])
+            self._context.units.append_unit([], [(LINE, job.sequence) for job in some], [job.end() for job in some])
             for job in some:
                 self._schedule.leave(job)
 

@@ -22,7 +22,7 @@ from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage
 from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
-from spanwire.broker.ports import NO_TOKEN, MessageStore
+from spanwire.broker.ports import NO_TOKEN, UnitStore
 from spanwire.broker.request_errors import LIMIT, ControlRefusal, refusal
 from spanwire.broker.routing.dead_letters import EXPIRED, DeadLetters
 from spanwire.broker.routing.flow_control import FlowControl, tell
@@ -257,13 +257,12 @@ class LocalTransactions(Commits):
     def _store(self, state: ConnectionState, work: CommitWork) -> None:
         """Hand the transaction to the store as one unit, unless no part goes to the store."""
         transaction = work.transaction
-        store = self._context.store
-        if store is None or (work.unit.is_empty() and not transaction.facts):
+        if self._context.store is None or (work.unit.is_empty() and not transaction.facts):
             return
         known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
         facts = transaction.facts if known is None else self._audit.committed(known.transaction_id)
         try:
-            take_unit(store, work.unit, facts)
+            take_unit(self._context.units, work.unit, facts)
         except JmsError:
             if known is not None:
                 self._audit.withdrawn(known.transaction_id)
@@ -332,7 +331,7 @@ def cause_of(ack: TransactedAck) -> str:
     return EXPIRED if ack.ack_type == EXPIRED_ACK else ack.cause
 
 
-def take_unit(store: MessageStore, unit: StoreUnit, facts: list[Fact]) -> None:
+def take_unit(store: UnitStore, unit: StoreUnit, facts: list[Fact]) -> None:
     """Hand a unit to the store. A small unit shares a batch with other units, a large unit has a batch of its own."""
     if unit.size > JOB_STEPS:
         store.append_gathered(unit, facts)

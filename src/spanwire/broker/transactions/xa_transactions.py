@@ -334,7 +334,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
             record = BranchRecord(work.number, work.targets, acks)
             record.sender = branch.sender
             fact = Fact(XA_BRANCHES, branch.xid.key, work.draft.encoded(work.number, branch.sender))
-            take_unit(store, work.unit, [fact])
+            take_unit(self._context.units, work.unit, [fact])
             for line in work.unit.targets():  # one, or none
                 record.sequences = list(range(line.first, line.first + line.count))
             self._local_transactions.kept(work.stored_bytes, work.runs)
@@ -399,7 +399,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         store = self._context.store
         assert store is not None
         is_large = work.unit.size > JOB_STEPS
-        take_unit(store, work.unit, work.branch.facts)
+        take_unit(self._context.units, work.unit, work.branch.facts)
         self._undo(work.branch, work.state)
         work.is_answered = self._router.answer_when_stored(work.state, work.token)
         if is_large and work.is_answered:

@@ -11,7 +11,7 @@ from typing import Final
 
 from spanwire.broker.metadata import PRODUCER_AUDIT, Fact, check_fact
 from spanwire.broker.persistence.store_unit import StoreUnit
-from spanwire.broker.ports import AuditSource, MessageStore, Transfer
+from spanwire.broker.ports import AuditSource, MessageStore, MetadataStore, StoreUsage, Transfer, UnitStore
 from spanwire.model.destination import Destination
 from spanwire.model.errors import ResourceAllocationError
 from spanwire.model.message import Message
@@ -50,7 +50,7 @@ from spanwire.stores.journal.spare_files import wanted_reserve
 MAX_REDELIVERY_COUNT: Final = 0xFFFFFFFF
 
 
-class Journal(MessageStore):
+class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
     """Keeps messages in segments on a disk. Leaves the writing, reading and syncing to whoever drives it.
 
     ``stored_position`` is what `completed` last gave, ``waiters`` how often `position` was asked for since the last
@@ -156,7 +156,7 @@ class Journal(MessageStore):
             self._outbox.removal(owner, sequence, location)
 
     def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
-        """See `MessageStore.append_shared`."""
+        """See `UnitStore.append_shared`."""
         if not destinations:
             return []
         owners = self._owners(destinations)
@@ -175,7 +175,7 @@ class Journal(MessageStore):
         removals: list[tuple[Destination, int]],
         facts: list[Fact],
     ) -> list[int]:
-        """See `MessageStore.append_unit`; raises `ResourceAllocationError` for a unit above `MAX_UNIT_BYTES`."""
+        """See `UnitStore.append_unit`; raises `ResourceAllocationError` for a unit above `MAX_UNIT_BYTES`."""
         check_unit(additions, removals, facts)
         if additions and not self._space.has_room:
             raise ResourceAllocationError("the disk of the message store is full: try again when there is room")
@@ -188,7 +188,7 @@ class Journal(MessageStore):
         return sequences
 
     def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
-        """See `MessageStore.append_gathered`; raises as `append_unit`."""
+        """See `UnitStore.append_gathered`; raises as `append_unit`."""
         removals: list[OwnedRemovals] = []
         for wanted in unit.removals():
             owner = self._index.by_name.get(wanted.destination.qualified_name)
@@ -209,7 +209,7 @@ class Journal(MessageStore):
     def transfer_unit(
         self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
     ) -> list[int]:
-        """See `MessageStore.transfer_unit`; raises as `append_unit`."""
+        """See `UnitStore.transfer_unit`; raises as `append_unit`."""
         sources = self._owners([transfer.source for transfer in transfers])
         size = 0
         for place, transfer in enumerate(transfers):
@@ -243,14 +243,14 @@ class Journal(MessageStore):
             self._outbox.note_call(before, size)
 
     def put_fact(self, table: int, key: bytes, value: bytes) -> None:
-        """See `MessageStore.put_fact`."""
+        """See `MetadataStore.put_fact`."""
         check_fact(key, value)
         self._outbox.position += 1
         self._outbox.has_additions = True
         self._outbox.fact(table, key, value)
 
     def discard_fact(self, table: int, key: bytes) -> None:
-        """See `MessageStore.discard_fact`; of a fact that never was, too, a record is written."""
+        """See `MetadataStore.discard_fact`; of a fact that never was, too, a record is written."""
         self._outbox.position += 1
         self._outbox.has_additions = True
         self._outbox.fact(table, key, None)
@@ -269,7 +269,7 @@ class Journal(MessageStore):
         self._fetches.append(fetch_of(self._index, request, destination, sequences, self._readers.begin()))
 
     def sizes(self, destination: Destination, sequences: list[int]) -> list[int]:
-        """See `MessageStore.sizes`."""
+        """See `StoreUsage.sizes`."""
         return sizes_of(self._index, destination, sequences)
 
     def add_destination(self, destination: Destination) -> None:
@@ -295,7 +295,7 @@ class Journal(MessageStore):
         return self._outbox.position
 
     def used_bytes(self) -> int:
-        """See `MessageStore.used_bytes`."""
+        """See `StoreUsage.used_bytes`."""
         return self._index.segments.used_bytes + max(0, self._space.spare_bytes)
 
     @property
@@ -304,7 +304,7 @@ class Journal(MessageStore):
         return self._compaction.moved_bytes
 
     def has_room(self) -> bool:
-        """See `MessageStore.has_room`."""
+        """See `StoreUsage.has_room`."""
         return self._space.has_room
 
     # The driver

@@ -1,0 +1,53 @@
+"""The store of a broker without persistence, so that only the path of a stored message asks for a store."""
+
+from __future__ import annotations
+
+from spanwire.broker.metadata import Fact
+from spanwire.broker.persistence.store_unit import StoreUnit
+from spanwire.broker.ports import MetadataStore, StoreUsage, Transfer, UnitStore
+from spanwire.model.destination import Destination
+from spanwire.model.message import Message
+
+
+class NoStore(UnitStore, MetadataStore, StoreUsage):
+    """Keeps nothing, always has room, and gives each message the sequence 0, which means "not stored"."""
+
+    def append_shared(self, destinations: list[Destination], message: Message) -> list[int]:
+        """Return 0 for each destination."""
+        return [0 for _ in destinations]
+
+    def append_unit(
+        self,
+        additions: list[tuple[Destination, Message]],
+        removals: list[tuple[Destination, int]],
+        facts: list[Fact],
+    ) -> list[int]:
+        """Return 0 for each addition."""
+        return [0 for _ in additions]
+
+    def append_gathered(self, unit: StoreUnit, facts: list[Fact]) -> None:
+        """Leave the unit without sequences."""
+
+    def transfer_unit(
+        self, transfers: list[Transfer], removals: list[tuple[Destination, int]], facts: list[Fact]
+    ) -> list[int]:
+        """Return 0 for each transfer."""
+        return [0 for _ in transfers]
+
+    def put_fact(self, table: int, key: bytes, value: bytes) -> None:
+        """Forget the value."""
+
+    def discard_fact(self, table: int, key: bytes) -> None:
+        """Return at once: there is no value."""
+
+    def sizes(self, destination: Destination, sequences: list[int]) -> list[int]:
+        """Return 0 for each message: all are missing."""
+        return [0 for _ in sequences]
+
+    def used_bytes(self) -> int:
+        """Return 0."""
+        return 0
+
+    def has_room(self) -> bool:
+        """Return True: no disk can be full."""
+        return True
