@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from spanwire.broker.policy.policy_entry import PolicyEntry
+from spanwire.broker.policy.queue_policy import QueuePolicy
 from spanwire.broker.policy.topic_policy import FIXED_COUNT, RecoveryPolicy, TopicPolicy
 from spanwire.broker.ports import Principal
 from spanwire.broker.security.authorization_map import AccessList, AuthorizationEntry, AuthorizationMap
@@ -199,3 +200,31 @@ def test_messages_that_a_subscriber_gives_back_meanwhile_stay_in_front() -> None
     again = subscribes(subscriber(stage, "b"))
     runs(stage, again)
     assert again.out == numbers(MANY)
+
+
+def test_a_subscriber_that_pulls_at_once_waits_for_a_later_slice() -> None:
+    stage = keeping()
+    producer = stage.peer("p")
+    producer.sends(T, *numbers(MANY), properties={"n": 0}, persistent=False)
+    producer.sends(T, "last", properties={"n": 1}, persistent=False)
+    late = subscriber(stage).consumes(T, durable="s", retroactive=True, selector="n = 1", prefetch=0)
+    late.pulls(-1)
+    assert late.ends == 0
+    runs(stage, late)
+    assert late.out == ["last"]
+    late.acknowledges("last")
+    late.pulls(-1)
+    assert late.ends == 1
+
+
+def test_messages_of_higher_priority_come_first_from_whichever_slice() -> None:
+    tuning = TopicPolicy(recovery=RecoveryPolicy(FIXED_COUNT, 100_000))
+    queues = QueuePolicy(prioritized_messages=True)
+    stage = Stage(PolicyEntry(Destination(TOPIC, ">"), topic=tuning, queue=queues))
+    producer = stage.peer("p")
+    producer.sends(T, *numbers(RECOVERY_STEPS + 10), priority=3, persistent=False)
+    producer.sends(T, "high 1", "high 2", priority=8, persistent=False)
+    late = subscribes(subscriber(stage))
+    producer.sends(T, "high 3", priority=8, persistent=False)
+    runs(stage, late)
+    assert late.out == ["high 1", "high 2", "high 3", *numbers(RECOVERY_STEPS + 10)]

@@ -221,6 +221,39 @@ def test_what_several_topics_keep_for_one_consumer_comes_in_slices_that_they_sha
     assert late.out[-1] == "new"
 
 
+def test_a_consumer_that_pulls_at_once_waits_for_destinations_that_are_still_to_be_attached() -> None:
+    stage = Stage()
+    for number in range(JOIN_STEPS):
+        stage.broker.configure_destination(parse_destination(f"queue://D.{number}"))
+    stage.peer("p").sends("queue://E.1", "1")
+    stage.syncs()
+    late = stage.peer("c").consumes("queue://D.>,queue://E.>", prefetch=0)
+    late.pulls(-1)
+    assert (late.out, late.ends) == ([], 0)
+    runs(stage)
+    assert late.out == ["1"]
+    late.acknowledges("1")
+    late.pulls(-1)
+    assert late.ends == 1
+
+
+def test_a_consumer_that_pulls_at_once_waits_for_kept_messages_that_are_still_to_come() -> None:
+    tuning = TopicPolicy(recovery=RecoveryPolicy(FIXED_COUNT, 10_000))
+    stage = Stage(PolicyEntry(Destination(TOPIC, ">"), topic=tuning))
+    producer = stage.peer("p")
+    for _ in range(RECOVERY_STEPS):
+        producer.sends("topic://A", "other", properties={"n": 0}, persistent=False)
+    producer.sends("topic://B", "1", properties={"n": 1}, persistent=False)
+    late = stage.peer("late").consumes("topic://A,topic://B", retroactive=True, prefetch=0, selector="n = 1")
+    late.pulls(-1)
+    assert (late.out, late.ends) == ([], 0)
+    runs(stage)
+    assert late.out == ["1"]
+    late.acknowledges("1")
+    late.pulls(-1)
+    assert late.ends == 1
+
+
 NAMES: Final = st.lists(st.sampled_from(["a", "b", "*", ">"]), min_size=1, max_size=10).map(".".join)
 
 

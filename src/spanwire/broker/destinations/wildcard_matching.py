@@ -64,6 +64,8 @@ class Joining(Job):
         if self._context.first_slices >= JOIN_STEPS or self.work():
             self._context.joins.append(self)
             self._context.schedule(self)
+            if self._by_pattern:
+                self._subscriptions[0].joins += 1
         self._context.first_slices += self.steps - before
 
     def load_for(self, home: BrokerDestination) -> int:
@@ -106,6 +108,8 @@ class Joining(Job):
         more = self._next < count and not (self._by_pattern and self._subscriptions[0].removed)
         if not more and self in self._context.joins:
             self._context.joins.remove(self)
+            if self._by_pattern:
+                self._subscriptions[0].joins -= 1
         return more
 
     def _attach(self, home: BrokerDestination, subscription: Subscription) -> bool:

@@ -67,6 +67,7 @@ class Subscription:
         self.started = False
         self.removed = False
         self.refilling = False  # a job searches the destinations for pending messages
+        self.joins = 0  # jobs that still attach destinations, or bring retained messages of topics
         self.leaving = False  # the connection has ended; no further dispatch
         self.left = False  # removed, and all messages given back
         self.discarding = False  # pending messages are being discarded

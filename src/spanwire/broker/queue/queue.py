@@ -453,8 +453,8 @@ class Queue(QueueBase):
         return sum([line.loaded for line in self.pending.lists])
 
     def is_searching(self) -> bool:
-        """Return True if a page is being read, or a scan of the pending lists goes on in a later turn."""
-        return self.pending.is_reading() or self._context.is_scheduled(self)
+        """Return True if a page is being read, or if a scan of the pending lists or a return of messages goes on."""
+        return self.pending.is_reading() or self._context.is_scheduled(self) or self.is_held
 
     def oldest(self, limit: int) -> list[tuple[int, Message | None]]:
         """Return the ``limit`` oldest pending messages: the sequence of each and, if in memory, the message."""

@@ -383,4 +383,4 @@ class Refilling(Job):
 def _is_searching(subscription: Subscription) -> bool:
     """Return True if a message for the subscription may turn up without a further send."""
     homes = subscription.busy if subscription.shared else subscription.homes
-    return subscription.refilling or any(home.is_searching() for home in homes)
+    return subscription.refilling or subscription.joins > 0 or any(home.is_searching() for home in homes)

@@ -131,6 +131,7 @@ class PolicyTopic(Topic):
         if recovery.start():
             self._recoveries[subscription] = recovery
             self._context.schedule(recovery)
+            subscription.joins += 1
 
     def give_kept(self, subscription: Subscription, reference: MessageReference, taken: int, later_bytes: int) -> int:
         """Add a retained message to the pending messages of a new consumer.
@@ -322,14 +323,20 @@ class KeptRecovery(Job):
     def start(self) -> bool:
         """Do the first slice now, unless the same request did as much before. Return True if there is more to do."""
         context = self._context
-        if context.first_slices >= RECOVERY_STEPS and self._kept:
-            return True
-        more = self.work()
-        context.first_slices += self._next * self._subscription.weight
+        more = True
+        if context.first_slices < RECOVERY_STEPS or not self._kept:
+            more = self._go_on()
+            context.first_slices += self._next * self._subscription.weight
         return more
 
     def work(self) -> bool:
         """Do one slice and return True while there is more to do."""
+        more = self._go_on()
+        if not more:
+            self._subscription.joins -= 1
+        return more
+
+    def _go_on(self) -> bool:
         subscription = self._subscription
         if subscription.removed:
             self._topic.recovery_over(subscription)
