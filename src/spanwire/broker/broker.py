@@ -456,6 +456,7 @@ class Broker:
         context = self._context
         context.steps += 1
         context.first_slices = 0
+        context.looks = 0
         context.wall_ms = now.wall_ms
         context.monotonic = now.monotonic
 

@@ -6,8 +6,7 @@ from typing import Final
 
 import pytest
 
-from spanwire.broker.policy.policy_entry import PolicyEntry
-from spanwire.broker.policy.queue_policy import QueuePolicy
+from spanwire.broker.policy.policy_entry import PolicyEntry, QueuePolicy
 from spanwire.broker.policy.topic_policy import FIXED_COUNT, RecoveryPolicy, TopicPolicy
 from spanwire.broker.ports import Principal
 from spanwire.broker.security.authorization_map import AccessList, AuthorizationEntry, AuthorizationMap

@@ -104,6 +104,34 @@ def test_messages_that_come_while_others_are_looked_at_leave_what_one_after_the_
     assert [pending(listener) for listener in listeners] == [pending(single)] * MANY
 
 
+@pytest.mark.parametrize("committed", [False, True])
+def test_all_messages_and_topics_of_one_request_share_its_looks(committed: bool) -> None:
+    """The first turn, and each one behind it, looks no more often for many messages than for one."""
+    alone = evicting(LOWEST_PRIORITY)
+    (single,) = slow_consumers(alone, 1)
+    stage = evicting(LOWEST_PRIORITY)
+    listeners = slow_consumers(stage, MANY // 2, "topic://T,topic://U")
+    sends(stage, 0, LIMIT + 1)
+    before = stage.broker.steps
+    producer = stage.peer("p")
+    if committed:
+        producer.begins(1)
+        for number in range(LIMIT + 1, LIMIT + 21):
+            producer.sends(T, str(number), priority=number * 7 % 10, persistent=False, transaction=1)
+        before = stage.broker.steps
+        producer.commits(1)
+    else:
+        producer.sends("topic://T,topic://U", "both", priority=9, persistent=False)
+    assert stage.broker.steps - before <= 100 + MANY // 16 + (MAX_LOOKS + ONE_LOOK) // LOOKS_PER_STEP
+    runs(stage)
+    sends(alone, 0, LIMIT + 1)
+    if committed:
+        sends(alone, LIMIT + 1, LIMIT + 21)
+    else:
+        alone.peer("p").sends(T, "both", "both", priority=9, persistent=False)
+    assert [pending(listener) for listener in listeners] == [pending(single)] * (MANY // 2)
+
+
 def test_more_messages_than_one_turn_discards_are_discarded_in_the_end() -> None:
     count = MAX_LOOKS // DISCARD_LOOKS // 2
     stage = evicting(OLDEST, limit=2)

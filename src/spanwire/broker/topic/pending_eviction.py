@@ -19,7 +19,7 @@ from spanwire.broker.policy.topic_policy import PendingLimit, TopicPolicy
 from spanwire.broker.topic.message_eviction import MAX_CANDIDATES, Eviction
 
 NO_LIMIT: Final = -1
-MAX_LOOKS: Final = 20_000  # looks at pending messages for one message, and in one slice: some 2 ms
+MAX_LOOKS: Final = 20_000  # looks at pending messages for one request, and in one turn of later work: some 2 ms
 DISCARD_LOOKS: Final = 10  # looks that one discarded message counts for
 PLACES_PER_LOOK: Final = 64  # places in front of a pending message that one look passes over
 LOOKS_PER_STEP: Final = 100  # looks that count as one step of a connection's requests
@@ -50,10 +50,14 @@ class PendingEviction(Job):
         self.perishable = False  # True after a message with an expiration
 
     def take_looks(self) -> int:
-        """Return the looks since the last call, and begin to count anew: for one message, or for one slice."""
+        """Return the looks since the last call."""
         looks = self._looks
         self._looks = 0
         return looks
+
+    def _count(self, looks: int) -> None:
+        self._looks += looks
+        self._context.looks += looks
 
     def most(self, subscription: Subscription) -> int:
         """Return the limit of pending messages for one consumer, `NO_LIMIT` without a limit."""
@@ -69,7 +73,7 @@ class PendingEviction(Job):
             if count is not None:
                 self._overdue[subscription] = count + 1
                 return
-        if self._looks >= MAX_LOOKS:
+        if self._context.looks >= MAX_LOOKS:
             self._postpone(subscription, 1)
         else:
             self._cut_pending(subscription, most, 1)
@@ -81,11 +85,10 @@ class PendingEviction(Job):
 
     def work(self) -> bool:
         """Do one slice of the postponed work and return True while there is more."""
-        self._looks = 0
-        for subscription in list(islice(self._overdue, MAX_LOOKS)):
-            if self._looks >= MAX_LOOKS:
+        for place, subscription in enumerate(list(islice(self._overdue, MAX_LOOKS))):
+            if place > 0 and self._context.looks >= MAX_LOOKS:  # other work of this turn may have used all looks
                 break
-            self._looks += 1
+            self._count(1)
             count = self._overdue.pop(subscription, 0)
             if not subscription.leaving and not subscription.removed and self._topic in subscription.homes:
                 self._cut_pending(subscription, self.most(subscription), count)
@@ -115,21 +118,21 @@ class PendingEviction(Job):
             else:
                 self._discard_some(subscription, out, over)
             over = len(pending) - out - most
-            if self._looks >= MAX_LOOKS:
+            if self._context.looks >= MAX_LOOKS:
                 break
         return over
 
     def _discard_some(self, subscription: Subscription, out: int, over: int) -> None:
         pending = subscription.pending
         candidates = list(islice(pending, out, out + MAX_CANDIDATES))
-        self._looks += self._eviction.looks * len(candidates) + out // PLACES_PER_LOOK
+        self._count(self._eviction.looks * len(candidates) + out // PLACES_PER_LOOK)
         at_most = over if len(pending) == out + len(candidates) else 1  # a further one changes the candidates
         victims = [_take(pending, out + place) for place in reversed(self._eviction.victims(candidates, at_most))]
         for reference in reversed(victims):
             self._give_up(subscription, reference, out + len(candidates))
 
     def _give_up(self, subscription: Subscription, reference: MessageReference, place: int) -> None:
-        self._looks += DISCARD_LOOKS + place // PLACES_PER_LOOK
+        self._count(DISCARD_LOOKS + place // PLACES_PER_LOOK)
         self._discarding.give_up(subscription, reference)
 
     def _give_up_expired(self, subscription: Subscription, start: int, at_most: int) -> None:
@@ -143,10 +146,10 @@ class PendingEviction(Job):
                 if len(found) == at_most:
                     break
             looks += 1
-        self._looks += looks + start // PLACES_PER_LOOK
+        self._count(looks + start // PLACES_PER_LOOK)
         expired = [_take(subscription.pending, place) for place in reversed(found)]
         for reference in reversed(expired):
-            self._looks += DISCARD_LOOKS
+            self._count(DISCARD_LOOKS)
             reference.home.expired += 1
             self._context.dead_letter(reference, "expired")
 
