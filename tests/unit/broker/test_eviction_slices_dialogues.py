@@ -29,6 +29,7 @@ from tests.support.dialogue.broker_dialogue import Listener, Stage
 from tests.support.dialogue.text_format import text_message, text_of
 
 T: Final = "topic://T"
+SEVERAL: Final = "topic://T,U,V,W,X,Y"
 LIMIT: Final = 400
 KINDS: Final = (LOWEST_PRIORITY, UNIQUE_PROPERTY)
 MANY: Final = 2 * MAX_LOOKS // LIMIT
@@ -110,7 +111,7 @@ def test_all_messages_and_topics_of_one_request_share_its_looks(committed: bool)
     alone = evicting(LOWEST_PRIORITY)
     (single,) = slow_consumers(alone, 1)
     stage = evicting(LOWEST_PRIORITY)
-    listeners = slow_consumers(stage, MANY // 2, "topic://T,topic://U")
+    listeners = slow_consumers(stage, MANY // 2, SEVERAL)
     sends(stage, 0, LIMIT + 1)
     before = stage.broker.steps
     producer = stage.peer("p")
@@ -121,14 +122,14 @@ def test_all_messages_and_topics_of_one_request_share_its_looks(committed: bool)
         before = stage.broker.steps
         producer.commits(1)
     else:
-        producer.sends("topic://T,topic://U", "both", priority=9, persistent=False)
+        producer.sends(SEVERAL, "all", priority=9, persistent=False)
     assert stage.broker.steps - before <= 100 + MANY // 16 + (MAX_LOOKS + ONE_LOOK) // LOOKS_PER_STEP
     runs(stage)
     sends(alone, 0, LIMIT + 1)
     if committed:
         sends(alone, LIMIT + 1, LIMIT + 21)
     else:
-        alone.peer("p").sends(T, "both", "both", priority=9, persistent=False)
+        alone.peer("p").sends(T, *["all"] * 6, priority=9, persistent=False)
     assert [pending(listener) for listener in listeners] == [pending(single)] * (MANY // 2)
 
 

@@ -22,11 +22,13 @@ class Eviction:
         self._policy: Final[EvictionPolicy] = policy
         self._formats: Final[MessageFormats | None] = formats
         self.takes_oldest: Final[bool] = policy.kind == OLDEST
+        self._read_order = 0  # order of the last message of `read`
         self.looks: Final[int] = PROPERTY_LOOKS if policy.kind == UNIQUE_PROPERTY else 1  # for one candidate
 
     def read(self, reference: MessageReference) -> None:
-        """Decode the property of a message that arrives, so that no choice has to decode a thousand."""
-        if self._policy.kind == UNIQUE_PROPERTY:
+        """Decode the properties of a message that arrives at many consumers, so that no choice decodes a thousand."""
+        if self._policy.kind == UNIQUE_PROPERTY and reference.order != self._read_order:
+            self._read_order = reference.order
             self._key(reference)
 
     def victims(self, candidates: list[MessageReference], at_most: int) -> list[int]:
