@@ -77,7 +77,7 @@ def main() -> int:
     compiled = ROOT / ".venv-compiled/bin/python"
     if compiled.exists():
         sys.stdout.write(f"import {MODULE}, compiled: {import_ms(compiled):.0f} ms\n")
-    sys.stdout.write("\n".join(prose.table()) + "\n")
+    sys.stdout.write("\n".join([*prose.table(), *prose.pages()]) + "\n")
     if arguments.compile:
         sys.stdout.write(f"compilation: {compile_s():.0f} s (budget {COMPILE_BUDGET_S} s on 2 cores)\n")
     return 0

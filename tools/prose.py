@@ -1,10 +1,11 @@
-"""Measures the language of docstrings, for `tools/lint_forbidden.py` and `make measure`.
+"""Measures the language of docstrings and pages, for `tools/lint_forbidden.py` and `make measure`.
 
 Two figures tell a docstring that explains from one that must be decoded. An opening with "What", "Who" or "Where"
 leaves the noun out. Pronouns in place of nouns make the reader look the noun up. The figures of well-written libraries
-(psycopg, websockets, mitmproxy) are 0 to 0.2 % such openings and 3 to 4 pronouns in 100 words.
+(psycopg, websockets, mitmproxy) are 0 to 0.2 % such openings and 3 to 4 pronouns in 100 words. A page is measured by
+the words of its sentences.
 
-    python tools/prose.py               # prints one line per package
+    python tools/prose.py               # prints one line per package, and the pages with long sentences
     python tools/prose.py PATH…         # prints the docstrings with the most pronouns below these paths
 """
 
@@ -34,6 +35,13 @@ PRONOUN: Final = re.compile(
 QUOTED: Final = re.compile(r"``[^`]*``|`[^`]*`")  # names are no words
 WORD: Final = re.compile(r"[A-Za-z][A-Za-z'-]*")
 SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n\s*\n")
+DOCS: Final = ROOT / "docs"
+FENCE: Final = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
+ITEM: Final = re.compile(r"(?:[-*]|\d+\.)\s+")
+NO_PROSE: Final = ("#", "|", "!!!", "???", "<", ":::", "---")  # beginnings of headings, tables, directives and HTML
+END: Final = re.compile(r"(?<=[.!?:])\s+(?=[A-Z\[*`])")  # of a sentence; a quoted name may begin the next
+MAX_SENTENCE: Final = 17  # words in a sentence of a page, on average
+FEW_SENTENCES: Final = 10  # a page with fewer says little by their length
 WORST: Final = 20
 FEW_WORDS: Final = 12  # a shorter docstring says little by its share of pronouns
 
@@ -101,6 +109,39 @@ def table() -> list[str]:
     return lines
 
 
+def sentences(page: str) -> list[str]:
+    """Return the sentences of a Markdown page, without headings, tables and code."""
+    blocks: list[list[str]] = [[]]
+    for line in FENCE.sub("", page).splitlines():
+        text = line.strip()
+        if not text or text.startswith(NO_PROSE):
+            blocks.append([])
+            continue
+        if ITEM.match(text):
+            blocks.append([])
+            text = ITEM.sub("", text, count=1)
+        blocks[-1].append(text)
+    found = [sentence for block in blocks if block for sentence in END.split(" ".join(block))]
+    return [sentence for sentence in found if words_in(sentence)]
+
+
+def words_in(sentence: str) -> int:
+    """Return the number of words of a sentence; a quoted name is one word, the target of a link none."""
+    return len(WORD.findall(re.sub(r"\]\([^)]*\)", "]", QUOTED.sub("x", sentence))))
+
+
+def pages() -> list[str]:
+    """Return one line per page with longer sentences than `MAX_SENTENCE` words on average, and one for all pages."""
+    lines: list[str] = []
+    total_words, total = 0, 0
+    for path in sorted(DOCS.rglob("*.md")):
+        lengths = [words_in(sentence) for sentence in sentences(path.read_text("utf-8"))]
+        total_words, total = total_words + sum(lengths), total + len(lengths)
+        if len(lengths) >= FEW_SENTENCES and sum(lengths) > MAX_SENTENCE * len(lengths):
+            lines.append(f"{path.relative_to(ROOT)!s:52}{sum(lengths) / len(lengths):5.1f} words in a sentence")
+    return [*lines, f"{'all pages':52}{total_words / (total or 1):5.1f} words in a sentence"]
+
+
 def worst(roots: list[Path]) -> list[str]:
     """Return the docstrings below ``roots`` with the largest share of pronouns, and all that begin with a riddle."""
     found = [docstring for root in roots for docstring in in_files(root.resolve())]
@@ -118,4 +159,4 @@ def worst(roots: list[Path]) -> list[str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(worst([Path(name) for name in sys.argv[1:]]) if sys.argv[1:] else table()))
+    print("\n".join(worst([Path(name) for name in sys.argv[1:]]) if sys.argv[1:] else [*table(), *pages()]))
