@@ -1,4 +1,4 @@
-"""Writes the modules of the blocking client that are the text of asyncio ones without ``async`` and ``await``.
+"""Writes modules of the blocking client, the asyncio ones without ``async`` and ``await``.
 
     python tools/generate_blocking.py           write the modules
     python tools/generate_blocking.py --check   exit 1 when a module is not what its source gives

@@ -98,7 +98,10 @@ MIXINS: Final = "tests/conformance/"  # classes of tests there run under the nam
 
 
 class Faults(ast.NodeVisitor):
-    """Walks one module and keeps a list of (line, what is wrong); follows `import … as` names, not assignments."""
+    """Walks one module and keeps a list of (line, what is wrong).
+
+    Follows `import … as` names, not assignments.
+    """
 
     def __init__(self, path: str, verdicts: frozenset[str] = frozenset()) -> None:
         """``verdicts`` are functions and methods whose results are to be looked at, as `verdicts` gives them."""
@@ -331,7 +334,10 @@ def returns_bool(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def check_source(path: str, text: str) -> list[str]:
-    """All faults of one module as `path:line: what`; `path`, relative to the project, decides which rules apply."""
+    """All faults of one module as `path:line: what`.
+
+    `path`, relative to the project, decides which rules apply.
+    """
     tree = ast.parse(text, filename=path)
     return check_module(path, text, tree, verdicts({path: tree}))
 

@@ -1,4 +1,4 @@
-"""Write `requirements/*.txt`: every dependency pinned with hashes, valid for Python 3.11 to 3.14 on every platform.
+"""Write `requirements/*.txt`: dependencies with hashes, for Python 3.11 to 3.14 on every platform.
 
 The wishes stand in `pyproject.toml` alone: the run-time dependencies, the optional ones and what the build needs. All
 of them are resolved once together, then one file per purpose is cut out of that solution, so that any two files can be

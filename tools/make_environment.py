@@ -66,7 +66,10 @@ def index_url() -> str:
 
 
 def fetch(url: str, limit: int) -> bytes:
-    """The bytes behind `url`, at most `limit`; a user name and password in it are sent as basic authentication."""
+    """The bytes behind `url`, at most `limit`.
+
+    A user name and password in it are sent as basic authentication.
+    """
     parts = urllib.parse.urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     request = urllib.request.Request(urllib.parse.urlunsplit(parts._replace(netloc=host, fragment="")))

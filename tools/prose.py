@@ -93,7 +93,7 @@ def package_of(path: str) -> str:
 
 
 def table() -> list[str]:
-    """Return one line per package: docstrings, openings with a question word, pronouns, words in a sentence."""
+    """Return one line per package: docstrings, openings by a question word, pronouns, sentence length."""
     packages: dict[str, list[Docstring]] = defaultdict(list)
     for docstring in in_files(SOURCES):
         packages[package_of(docstring.path)].append(docstring)
@@ -131,7 +131,7 @@ def words_in(sentence: str) -> int:
 
 
 def pages() -> list[str]:
-    """Return one line per page with longer sentences than `MAX_SENTENCE` words on average, and one for all pages."""
+    """Return one line per page with more than `MAX_SENTENCE` words in a sentence, and one for all."""
     lines: list[str] = []
     total_words, total = 0, 0
     for path in sorted(DOCS.rglob("*.md")):
@@ -143,7 +143,7 @@ def pages() -> list[str]:
 
 
 def worst(roots: list[Path]) -> list[str]:
-    """Return the docstrings below ``roots`` with the largest share of pronouns, and all that begin with a riddle."""
+    """Return the docstrings below ``roots`` with the most pronouns, and all that begin with a riddle."""
     found = [docstring for root in roots for docstring in in_files(root.resolve())]
     lines = [
         f"{at.path}:{at.line}: {at.name}: {at.text.split(chr(10))[0]}" for at in found if begins_with_riddle(at.text)

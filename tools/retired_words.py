@@ -1,4 +1,6 @@
-"""Words that are no part of an identifier any more, with the words that took their place; part of `make lint`.
+"""Words that are no part of an identifier any more, with the words that took their place.
+
+Part of `make lint`.
 
 A reader looks a word up once. So each thing has one name, the term of JMS and ActiveMQ where there is one, and a word
 that had four meanings has none. A word is a part of a name in snake_case or CamelCase: ``told_to_pull`` and
@@ -52,7 +54,7 @@ def words_of(identifier: str) -> list[str]:
 
 
 def identifiers(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield line and name of each definition of a module: classes, functions, arguments, variables, attributes."""
+    """Yield line and name of each class, function, argument, variable and attribute of a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.lineno, node.name
@@ -86,5 +88,8 @@ def retired_in(path: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def is_below(path: str, packages: tuple[str, ...]) -> bool:
-    """Return True if ``path`` is one of ``packages`` or lies below one; an empty package is the whole source."""
+    """Return True if ``path`` is one of ``packages`` or lies below one.
+
+    An empty package is the whole source.
+    """
     return any(not package or path == package or path.startswith(package + "/") for package in packages)

@@ -24,7 +24,10 @@ def compile_side_by_side(
     extra_postargs: Any = None,
     depends: Any = None,
 ) -> Any:
-    """As `CCompiler.compile`, which says what the arguments are; the largest files first. Raises what a file raises."""
+    """As `CCompiler.compile`, which says what the arguments are; the largest files first.
+
+    Raises what a file raises.
+    """
     _, objects, postargs, options, build = self._setup_compile(
         output_dir, macros, include_dirs, sources, depends, extra_postargs
     )

@@ -201,7 +201,7 @@ class Networking:
         return {"network_connectors": self.views(), "network_settings": self.settings_views()}
 
     def settings_views(self) -> list[dict[str, object]]:
-        """Return the settings of each connector, and of other brokers' duplex connectors with a link to this broker."""
+        """Return the settings of each connector, and of duplex connectors of others with a link here."""
         accepted = [] if self._acceptor is None else self._acceptor.bridges.values()
         here = [
             {**connector_view(connector.settings), "durableDestinations": self._durable(connector.settings.bridge)}
@@ -235,7 +235,7 @@ class Networking:
 
 
 def announced_uri(connector: TransportConnector, host_name: str) -> str:
-    """Return the address of an open connector for other machines, with its real port and a usable host name."""
+    """Return the address of an open connector for other machines, with port and usable host name."""
     settings = connector.settings
     if settings.host not in ANY_HOST:
         return connector.uri

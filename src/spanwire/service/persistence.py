@@ -27,7 +27,10 @@ FOREIGN_STORES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The recovered contents of a store: destinations, metadata by table and key; ``clean`` after an orderly stop."""
+    """The recovered contents of a store: destinations, metadata by table and key.
+
+    ``clean`` after an orderly stop.
+    """
 
     destinations: list[RecoveredDestination]
     facts: dict[int, dict[bytes, bytes]]

@@ -129,7 +129,7 @@ def _missing_extras(configuration: BrokerConfiguration) -> Iterable[str]:
 def _misplaced_data(
     configuration: BrokerConfiguration, override: Path | None, environment: Mapping[str, str]
 ) -> Iterable[str]:
-    """Yield a line for each directory below `SYSTEM_DIRECTORIES` that follows only from the location of the file."""
+    """Yield a line for each directory in `SYSTEM_DIRECTORIES` that only the file's location implies."""
     directory = Path(configuration.source).absolute().parent
     for path, system in _system_places(configuration, override, environment):
         if _is_presumed(configuration, path):

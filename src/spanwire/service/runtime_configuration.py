@@ -1,4 +1,4 @@
-"""Reloads a configuration while its broker runs (ActiveMQ's runtimeConfigurationPlugin), periodically or on request.
+"""Reloads the configuration of a running broker (ActiveMQ's runtimeConfigurationPlugin).
 
 Supported changes are applied. An unreadable or refused file changes nothing.
 """

@@ -142,7 +142,7 @@ class BrokerService:
         await self._finished.wait()
 
     async def stop(self) -> None:
-        """Stop accepting, answer received messages, close connections, write the journal and release the directory.
+        """Stop accepting, answer received messages, close connections, write the journal, free the directory.
 
         Afterwards `failure` has the error if the journal could not be written.
         """

@@ -29,8 +29,9 @@ class IndividualNames:
     per_durable_subscriber: bool = False
 
     def made(self, destination: Destination) -> bool:
-        """Return True for a dead letter destination of this strategy. Dead letters of such a destination are not sent
-        again.
+        """Return True for a dead letter destination of this strategy.
+
+        Dead letters of such a destination are not sent again.
         """
         name = destination.name
         if self.queue_for_queues == destination.is_queue:

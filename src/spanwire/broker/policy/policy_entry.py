@@ -1,4 +1,4 @@
-"""A policy entry: the settings of the destinations that its pattern matches, each as in ActiveMQ's ``policyEntry``."""
+"""A policy entry: settings of the destinations that its pattern matches, as in ActiveMQ."""
 
 from __future__ import annotations
 

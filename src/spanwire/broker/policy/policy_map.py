@@ -47,7 +47,10 @@ class PolicyMap:
         return any(entry.advisories.dispatched for entry in self._entries)
 
     def entry_for(self, destination: Destination) -> PolicyEntry:
-        """Return the entry for ``destination``. Entries for queues or topics do not apply to temporary destinations."""
+        """Return the entry for ``destination``.
+
+        Entries for queues or topics do not apply to temporary destinations.
+        """
         for entry in self._entries:
             if entry.destination.matches(destination):
                 return entry

@@ -58,7 +58,10 @@ class PendingLimit:
 
 @dataclass(frozen=True)
 class EvictionPolicy:
-    """The choice of the message to evict. Above ``expired_mark`` pending messages an expired message goes first."""
+    """The choice of the message to evict.
+
+    Above ``expired_mark`` pending messages an expired message goes first.
+    """
 
     kind: str = OLDEST
     property_name: str | None = None

@@ -18,7 +18,7 @@ MAX_DOUBLINGS: Final = 64  # doublings of a delay; bounds the loop, since the de
 
 @dataclass(frozen=True)
 class ReconnectSettings:
-    """The reconnect options of a discovery URI, with ActiveMQ's defaults: 1, 2, 4, 8, 16, 30, 30 … seconds.
+    """The reconnect options of a discovery URI. ActiveMQ's defaults: 1, 2, 4, 8, 16, 30, 30 … seconds.
 
     ``max_attempts`` 0 means no limit. After ``min_connect_ms`` of use the pauses begin again.
     """

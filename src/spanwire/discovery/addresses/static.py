@@ -19,7 +19,10 @@ SCHEMES: Final = (SCHEME, "simple", MASTER_SLAVE)
 
 @dataclass(frozen=True)
 class StaticUri:
-    """The URIs of the brokers in order, and the options; with ``is_one`` only the first usable broker is linked."""
+    """The URIs of the brokers in order, and the options.
+
+    With ``is_one`` only the first usable broker is linked.
+    """
 
     uris: tuple[str, ...]
     options: str

@@ -1,4 +1,6 @@
-"""Makes agents from their settings, and finds the URIs of a group once. An agent is imported when it is needed.
+"""Makes agents from their settings, and finds the URIs of a group once.
+
+An agent is imported when it is needed.
 
 Some agents need additional packages.
 """

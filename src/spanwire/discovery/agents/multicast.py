@@ -1,4 +1,4 @@
-"""The multicast agent: brokers announce their connectors to a group address (ActiveMQ, Multicast Transport).
+"""The multicast agent: brokers announce connectors to a group (ActiveMQ, Multicast Transport).
 
 The packets are those of ActiveMQ's own agent, so brokers of both kinds find each other.
 """

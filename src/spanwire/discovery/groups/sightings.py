@@ -124,7 +124,10 @@ class Sightings:
         self._crowd_is_logged = False
 
     def expire(self, now: float) -> None:
-        """Report silent brokers as lost, and brokers silent since their farewell. Call once per beacon interval."""
+        """Report silent brokers as lost, and brokers silent since their farewell.
+
+        Call once per beacon interval.
+        """
         for uri, sighting in list(self._sightings.items()):
             has_left = sighting.farewell_deadline is not None and now >= sighting.farewell_deadline
             if has_left or now - sighting.last_heard > self._timeout:

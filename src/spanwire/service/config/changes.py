@@ -1,4 +1,4 @@
-"""Differences between two configurations: changes for a running broker, and changes for its next start."""
+"""Differences between two configurations: for the running broker, and for its next start."""
 
 from __future__ import annotations
 

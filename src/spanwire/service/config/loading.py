@@ -1,4 +1,4 @@
-"""Loads the configuration that the argument of ``spanwire start`` names: file, reader and placeholders."""
+"""Loads the configuration that ``spanwire start`` names: file, reader and placeholders."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def configuration_file(reference: str) -> Path | None:
 
 
 def default_reference(environment: Mapping[str, str]) -> str | None:
-    """Return the file of ActiveMQ's start script: ``activemq.xml`` in ``$ACTIVEMQ_CONF`` or ``$ACTIVEMQ_BASE/conf``.
+    """Return ``activemq.xml`` in ``$ACTIVEMQ_CONF`` or ``$ACTIVEMQ_BASE/conf``, as its start script.
 
     Returns:
         None if neither variable is set.
@@ -183,7 +183,7 @@ def _file(reference: str, prefix: str) -> Path:
 
 
 def _directories(path: Path, defined: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the directories of ActiveMQ's start script, as defined, from the environment, or derived from the file.
+    """Return the directories of ActiveMQ's start script: defined, in the environment, or beside the file.
 
     By default the base is the home, and ``conf`` and ``data`` are in the base. An instance of Debian's package has its
     base below ``/var/lib``.

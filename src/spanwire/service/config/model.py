@@ -123,7 +123,7 @@ class CertifiedSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoginModuleConfiguration:
-    """A login module: for a ``guest``, for users with certificates (``certified``), or for ``users`` with passwords.
+    """A login module for a ``guest``, for ``certified`` users, or for ``users`` with passwords.
 
     ``flag`` is a flag of `spanwire.broker.security.authentication`. A guest module with ``without_credentials`` refuses
     clients that give a name or a password.
@@ -141,7 +141,10 @@ class LoginModuleConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationConfiguration:
-    """The login modules. ``encrypted`` applies inside TLS; None means that ``modules`` apply there as well."""
+    """The login modules.
+
+    ``encrypted`` applies inside TLS; None means that ``modules`` apply there as well.
+    """
 
     modules: tuple[LoginModuleConfiguration, ...]
     encrypted: tuple[LoginModuleConfiguration, ...] | None = None

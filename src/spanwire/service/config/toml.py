@@ -84,7 +84,10 @@ class _Lines:
 
 
 def read_toml(content: bytes, source: str) -> Element:
-    """Return the ``broker`` element of a file; raises `ConfigurationError` with the line of a syntax error."""
+    """Return the ``broker`` element of a file.
+
+    Raises `ConfigurationError` with the line of a syntax error.
+    """
     if len(content) > MAX_DOCUMENT_BYTES:
         raise ConfigurationError(f"{source}: is larger than {MAX_DOCUMENT_BYTES} bytes, which no configuration needs")
     try:

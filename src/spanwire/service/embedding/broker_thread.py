@@ -1,4 +1,4 @@
-"""An embedded broker with its own thread and event loop, for blocking programs or programs with several loops.
+"""An embedded broker with its own thread and event loop, for programs without one or with several.
 
     thread = BrokerThread(EmbeddedBroker(configuration))
     thread.start(); thread.call(lambda broker: broker.uris()); thread.stop()

@@ -227,7 +227,7 @@ def is_uneven(shares: dict[str, float], consumers: dict[str, int]) -> bool:
 
 
 def no_way_back(plan: NetworkPlan, queue: Destination, start: str, consumer_at: str) -> bool:
-    """Return True if messages stay behind when their consumer fails over from ``consumer_at`` to ``start``.
+    """Return True if a consumer's messages stay behind on its failover from ``consumer_at`` to ``start``.
 
     The messages came from ``start``, so the link back refuses them.
     """

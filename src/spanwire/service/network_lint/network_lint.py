@@ -34,7 +34,10 @@ READER_FINDINGS: Final = (
 
 
 class NetworkLint:
-    """Checks the files of one network; ``clients`` None means unknown clients, ``before`` are the earlier files."""
+    """Checks the files of one network.
+
+    ``clients`` None means unknown clients, ``before`` are the earlier files.
+    """
 
     def __init__(
         self,

@@ -19,7 +19,10 @@ LISTS: Final = ("excludedDestinations", "dynamicallyIncludedDestinations", "stat
 
 
 def take_settings(element: Element, known: Words, findings: Findings) -> None:
-    """Move known options from the URI to attributes and inner elements of ``element``; the URI keeps the others."""
+    """Move known options from the URI to attributes and inner elements of ``element``.
+
+    The URI keeps the others.
+    """
     uri = element.attributes.get("uri")
     if uri is None:
         return
@@ -41,7 +44,10 @@ def take_settings(element: Element, known: Words, findings: Findings) -> None:
 
 
 def _outer_query(text: str) -> tuple[str, str, str]:
-    """Split a URI into address, question mark and options; options inside of parentheses belong to inner URIs."""
+    """Split a URI into address, question mark and options.
+
+    Options inside of parentheses belong to inner URIs.
+    """
     closing = text.rfind(")") + 1
     start, question, query = text[closing:].partition("?")
     return text[:closing] + start, question, query

@@ -1,4 +1,4 @@
-"""Interprets options of ``failover:(uri,uri)`` inside a network connector: one link to one of several brokers.
+"""Interprets options of ``failover:(uri,uri)`` inside a network connector, a link to one of several.
 
 ActiveMQ's failover transport honours these options. Here the connector itself reconnects by its own options, and
 messages wait in their queues meanwhile. So most options are fulfilled already or have no effect.

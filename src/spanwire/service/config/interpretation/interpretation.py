@@ -104,7 +104,10 @@ class Interpreter:
         return read_stores(contexts, self.findings, self.base, self.variables, self.decryption)
 
     def _network_connectors(self, broker: Element, stores: Stores) -> tuple[NetworkConnectorSettings, ...]:
-        """Return the network connectors; warn if advisories are off, so that bridges learn of no consumers here."""
+        """Return the network connectors.
+
+        Warn if advisories are off, so that bridges learn of no consumers here.
+        """
         reader = NetworkInterpreter(self.findings, self.inner, self.decryption, self._stores)
         connectors = reader.connectors(broker, stores)
         if not Settings(broker, self.findings).flag("advisorySupport", True):

@@ -240,7 +240,7 @@ class NetworkInterpreter:
         return flat_uris
 
     def _listed(self, text: str, line: int, stores: Stores) -> RemoteAddress | None:
-        """Return an entry of a list: an address, or ``failover:(…)`` or ``masterslave:(…)`` for one of several."""
+        """Return an entry of a list: an address, or one of several in ``failover:(…)`` or ``masterslave:(…)``."""
         scheme, _, rest = text.partition(":")
         if scheme.lower() not in (FAILOVER, MASTER_SLAVE):
             return self._remote(text, line, stores)
@@ -286,7 +286,10 @@ class NetworkInterpreter:
     def _destinations(
         self, element: Element, name: str, forced: list[Destination] | None = None
     ) -> tuple[Destination, ...]:
-        """Return the names and patterns of a list; append topics with ``?forceDurable=true`` to ``forced`` as well."""
+        """Return the names and patterns of a list.
+
+        Append topics with ``?forceDurable=true`` to ``forced`` as well.
+        """
         destinations: list[Destination] = []
         for group in self.inner(element, name, LIST):
             for kind_name, kind in (("queue", QUEUE), ("topic", TOPIC)):

@@ -1,4 +1,6 @@
-"""Interprets the ``persistenceAdapter``; messages go to Spanwire's journal, whatever store of ActiveMQ is named.
+"""Interprets the ``persistenceAdapter``.
+
+Messages go to Spanwire's journal, whatever store of ActiveMQ is named.
 
 The directory, file size and syncs of an element are honoured; settings that tune its own files have no effect. Stores
 with other functions, such as a database or a store shared between brokers, are refused by name.

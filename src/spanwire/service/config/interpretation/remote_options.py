@@ -1,4 +1,4 @@
-"""Interprets options of a remote broker's address in a network connector: ``tcp://host:port?tcpNoDelay=false&…``.
+"""Interprets options of a remote broker's address, as in ``tcp://host:port?tcpNoDelay=false&…``.
 
 Names and meanings are those of ActiveMQ's transports. Options that ask for the actual behaviour are accepted silently.
 """

@@ -1,4 +1,4 @@
-"""Interprets transport URIs: ``scheme://host:port?option=value&…``, for connectors and for the tools' broker URL.
+"""Interprets URIs of connectors and of the tools' broker: ``scheme://host:port?option=value&…``.
 
 Options have ActiveMQ's spelling; ``wireformat.`` of older documents is read as ``wireFormat.``. Options of later
 versions are distinguished from unknown ones.
@@ -175,7 +175,10 @@ def redacted(text: str) -> str:
 def connector_settings(
     text: str, name: str | None, line: int, findings: Findings, stores: Stores = NO_STORES
 ) -> ConnectorSettings | None:
-    """Return the settings of a ``transportConnector``; None, with findings, if unusable. ``stores`` are for TLS."""
+    """Return the settings of a ``transportConnector``; None, with findings, if unusable.
+
+    ``stores`` are for TLS.
+    """
     scheme = text.strip().partition(":")[0].lower()
     if scheme in CLIENT_SCHEMES and (scheme != "multicast" or "(" in text):
         findings.error(line, f"{scheme}: is for clients, no connector can listen there; write tcp://host:port")

@@ -1,4 +1,4 @@
-"""Interprets the ``systemUsage`` of a configuration: limits of memory and disk, and the behaviour at the limits."""
+"""Interprets the ``systemUsage``: limits of memory and disk, and the behaviour at the limits."""
 
 from __future__ import annotations
 

@@ -131,7 +131,10 @@ class PolicyInterpreter:
 
 
 def bridge_policy(entry: Element, inner: Inner, findings: Findings) -> BridgePolicy | None:
-    """Return the last ``conditionalNetworkBridgeFilterFactory`` of an entry; None if missing or without effect."""
+    """Return the last ``conditionalNetworkBridgeFilterFactory`` of an entry.
+
+    None if missing or without effect.
+    """
     policy: BridgePolicy | None = None
     for factory in inner(entry, "networkBridgeFilterFactory", words.BRIDGE_FILTERS):
         inner(factory, "defaultNetworkBridgeFilterFactory", words.WITHOUT_SETTINGS)  # the default behaviour

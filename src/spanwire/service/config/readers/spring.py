@@ -1,4 +1,4 @@
-"""The Spring part of an ``activemq.xml``: finds the broker, and reads placeholders from configurer beans.
+"""Finds the broker in the beans of an ``activemq.xml``, and reads placeholders from configurer beans.
 
 No bean is created. A PropertyPlaceholderConfigurer is a source of placeholders. Other beans and elements of other
 frameworks beside the broker are refused by name.

@@ -1,4 +1,4 @@
-"""Reads a JAAS login configuration (javax.security.auth.login.Configuration): the login modules of each name.
+"""Reads a JAAS login configuration (javax.security.auth.login.Configuration): modules by name.
 
     activemq-domain {
         org.apache.activemq.jaas.PropertiesLoginModule required

@@ -1,4 +1,4 @@
-"""All words of ``activemq.xml``: supported words, words with one supported value, and words of later versions.
+"""All words of ``activemq.xml``: supported, supported with one value, or of a later version.
 
 A word in no table is unknown, and the error names the closest known word. No word is ignored silently: a word without
 effect causes a warning, unless it asks for the actual behaviour.

@@ -1,4 +1,4 @@
-"""Rows of attribute tables: name of an attribute in ``activemq.xml``, kind of its value, and the field that it sets.
+"""Rows of attribute tables: name in ``activemq.xml``, kind of the value, and the field that it sets.
 
 The reader of a configuration and the generator of its reference take names, values and defaults from the same row. The
 default is the default of the field. TOML spells a name in snake_case.
@@ -45,7 +45,10 @@ def number(unit: str, lowest: int, highest: int) -> Kind:
 
 
 def clamped(unit: str, lowest: int, highest: int) -> Kind:
-    """Return the kind of a whole number within bounds; a larger number becomes the highest one, with a warning."""
+    """Return the kind of a whole number within bounds.
+
+    A larger number becomes the highest one, with a warning.
+    """
     return Kind(
         f"{unit}, {bounds(lowest, highest)}; a larger number counts as the largest",
         lambda settings, name, default: settings.clamped(name, default, lowest, highest),
@@ -66,7 +69,10 @@ class Attribute:
 
 
 class AttributeTable:
-    """The attributes that set fields of ``model``, a dataclass. A later row overrides an earlier one of its field."""
+    """The attributes that set fields of ``model``, a dataclass.
+
+    A later row overrides an earlier one of its field.
+    """
 
     def __init__(self, model: type[Any], *rows: Attribute) -> None:
         self.model: Final[type[Any]] = model

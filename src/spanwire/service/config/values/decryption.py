@@ -22,7 +22,10 @@ class Decrypter(Protocol):
 
 
 class Decryption:
-    """Decrypts the values of a configuration; its settings may contain a password and never appear in an error."""
+    """Decrypts the values of a configuration.
+
+    Its settings may contain a password and never appear in an error.
+    """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment: Final = environment

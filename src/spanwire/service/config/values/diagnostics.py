@@ -25,7 +25,10 @@ MAX_WORD: Final = 60  # characters of a word from the file in an error
 
 
 class RefusedConfigurationError(ConfigurationError):
-    """The configuration has obstacles, one per line; the error has its warnings and skipped settings as well."""
+    """The configuration has obstacles, one per line.
+
+    The error has its warnings and skipped settings as well.
+    """
 
     def __init__(self, obstacles: str, warnings: tuple[str, ...], skipped: tuple[str, ...]) -> None:
         super().__init__(obstacles)

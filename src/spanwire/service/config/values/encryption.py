@@ -1,4 +1,4 @@
-"""``ENC(…)``: values encrypted with a password, in the Jasypt formats of ActiveMQ's ``encrypt`` command.
+"""Values encrypted with a password (``ENC(…)``), in the formats of ActiveMQ's ``encrypt`` command.
 
     PBEWithMD5AndDES                base64 of salt (8) | DES-CBC            key and vector: PKCS #5 v1.5, 1,000 rounds
     PBEWITHHMACSHA256ANDAES_256     base64 of salt (16) | vector (16) | AES-CBC    key: PBKDF2, 1,000 rounds
@@ -51,7 +51,10 @@ _AES: Final = {
 
 
 class Encryption:
-    """Encrypts and decrypts with one password; ``algorithm`` None decrypts values of both default algorithms."""
+    """Encrypts and decrypts with one password.
+
+    ``algorithm`` None decrypts values of both default algorithms.
+    """
 
     def __init__(self, password: Secret, algorithm: str | None = None) -> None:
         if password.is_empty():
@@ -130,7 +133,7 @@ class Encryption:
 
 
 def encryption(environment: Mapping[str, str], settings: Mapping[str, str]) -> Encryption:
-    """Return the encryption of a configuration: ``password``, ``passwordEnvName`` and ``algorithm``, all optional."""
+    """Return the encryption for the optional ``password``, ``passwordEnvName`` and ``algorithm``."""
     variable = settings.get("passwordEnvName") or PASSWORD_VARIABLE
     password = settings.get("password") or environment.get(variable, "")
     return Encryption(Secret(password), settings.get("algorithm"))

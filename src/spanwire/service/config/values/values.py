@@ -1,4 +1,7 @@
-"""Values of settings: booleans, whole numbers, sizes in bytes, host names. Every fault becomes a line in `Findings`."""
+"""Values of settings: booleans, whole numbers, sizes in bytes, host names.
+
+Every fault becomes a line in `Findings`.
+"""
 
 from __future__ import annotations
 
