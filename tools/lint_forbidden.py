@@ -40,17 +40,8 @@ from tools.prose import begins_with_riddle, docstrings  # noqa: E402 -- runs as 
 from tools.retired_words import retired_in  # noqa: E402
 
 MAX_MODULE_LINES: Final = 500
-LONG_MODULES: Final = tuple(
-    f"src/spanwire/{module}.py"
-    for module in (
-        "client/aio/core_connection",
-        "client/blocking/core_connection",
-        "client/protocol/connection",
-        "protocols/openwire/broker_connection",
-        "protocols/stomp/broker_connection",
-        "stores/journal/index/index",
-        "stores/journal/journal",
-    )
+LONG_MODULES: Final = (
+    "src/spanwire/stores/journal/journal.py",
 )  # fmt: skip -- modules over the limit that are still to be divided; the list only gets shorter
 UNREVISED: Final = tuple(
     f"src/spanwire/{package}" for package in ("stores/journal/",)

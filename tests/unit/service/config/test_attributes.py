@@ -10,14 +10,15 @@ import pytest
 from spanwire.broker.policy.policy_entry import BUCKET_GROUPS, GroupMap
 from spanwire.documents.element import Attribute as Written
 from spanwire.documents.element import Element
-from spanwire.service.config.interpretation import network
+from spanwire.service.config.interpretation import network, plugins
 from spanwire.service.config.tables import attribute_table, broker_attributes, policy_attributes
 from spanwire.service.config.tables.attributes import FLAG, Attribute, AttributeTable
 from spanwire.service.config.tables.handling import HONOURED, Words
 from spanwire.service.config.values.diagnostics import Findings, RefusedConfigurationError
 from spanwire.service.config.values.values import Settings
 
-WORDS = [table for table in (*vars(attribute_table).values(), network.CONNECTOR) if isinstance(table, Words)]
+CANDIDATES = (*vars(attribute_table).values(), *vars(plugins).values(), network.CONNECTOR)
+WORDS = [table for table in CANDIDATES if isinstance(table, Words)]
 TABLES = {id(table): table for words in WORDS for table in words.tables}
 ROWS = [(table, row) for table in TABLES.values() for row in table.rows]
 REFERENCE = (Path(__file__).resolve().parents[4] / "docs/reference/activemq-xml.md").read_text("utf-8")

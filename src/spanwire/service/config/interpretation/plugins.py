@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from spanwire.broker.plugins.discarding_plugin import (
-    DEFAULT_REPORT_INTERVAL,
     MAX_PATTERNS,
     DiscardingSettings,
     name_pattern,
@@ -19,20 +18,18 @@ from spanwire.broker.plugins.discarding_plugin import (
 from spanwire.broker.plugins.event_log import EventLogSettings
 from spanwire.broker.plugins.plugins import PluginSettings
 from spanwire.broker.plugins.redelivery_plugin import (
-    LEAST_DELAY_MS,
-    NO_MAXIMUM,
     RedeliveryEntry,
     RedeliveryPolicy,
     RedeliverySettings,
 )
 from spanwire.broker.plugins.timestamp_plugin import TimeStampSettings
-from spanwire.broker.scheduler.schedule import MAX_DELAY_MS
 from spanwire.documents.element import Element
 from spanwire.model.destination import QUEUE, TOPIC
 from spanwire.model.errors import InvalidSelectorError
 from spanwire.service.config.model import RuntimeSettings
 from spanwire.service.config.policies.policies import TEMPORARY
-from spanwire.service.config.tables.handling import JAVA, LATER, NO_EFFECT, YES, Rule, Words
+from spanwire.service.config.tables import plugin_attributes as attributes
+from spanwire.service.config.tables.handling import JAVA, LATER, NO_EFFECT, YES, Rule, Words, all_of, honoured
 from spanwire.service.config.values.diagnostics import Findings
 from spanwire.service.config.values.values import Settings
 
@@ -46,46 +43,32 @@ CLIENT_ONLY: Final = Rule(NO_EFFECT, note="it is about redelivery by clients")
 STATISTICS: Final = Words({"id": JAVA}, {})
 DISCARDING: Final = Words(
     {
-        **dict.fromkeys("dropAll dropTemporaryTopics dropTemporaryQueues dropOnly reportInterval".split(), YES),
+        "dropOnly": YES,
+        **honoured(attributes.DISCARDING),
         "id": JAVA,
     },
     {},
+    tables=(attributes.DISCARDING,),
 )
 PATH_SEPARATOR: Final = Words({"pathSeparator": YES, "id": JAVA}, {})
 PERSISTENCE: Final = Words({"persistenceFlag": YES, "id": JAVA}, {})
-TIME_STAMPS: Final = Words(
-    {**dict.fromkeys("zeroExpirationOverride ttlCeiling futureOnly processNetworkMessages".split(), YES), "id": JAVA},
-    {},
-)
-EVENT_LOG: Final = Words(
-    {
-        **dict.fromkeys(
-            "logAll logConnectionEvents logSessionEvents logProducerEvents logConsumerEvents logTransactionEvents "
-            "logInternalEvents perDestinationLogger".split(),
-            YES,
-        ),
-        "id": JAVA,
-    },
-    {},
-)
+TIME_STAMPS: Final = Words({**honoured(attributes.TIME_STAMPS), "id": JAVA}, {}, tables=(attributes.TIME_STAMPS,))
+EVENT_LOG: Final = Words({**honoured(attributes.EVENT_LOG), "id": JAVA}, {}, tables=(attributes.EVENT_LOG,))
 RUNTIME: Final = Words({"checkPeriod": YES, "id": JAVA}, {})
 REDELIVERY: Final = Words(
-    {"fallbackToDeadLetter": YES, "sendToDlqIfMaxRetriesExceeded": YES, "id": JAVA}, {"redeliveryPolicyMap": YES}
+    {**honoured(attributes.REDELIVERY), "id": JAVA}, {"redeliveryPolicyMap": YES}, tables=(attributes.REDELIVERY,)
 )
 REDELIVERY_MAP: Final = Words({"id": JAVA}, {"redeliveryPolicyEntries": YES, "defaultEntry": YES})
 REDELIVERY_ENTRIES: Final = Words({}, {"redeliveryPolicy": YES})
 REDELIVERY_POLICY: Final = Words(
     {
-        **dict.fromkeys(
-            "queue topic tempQueue tempTopic maximumRedeliveries initialRedeliveryDelay redeliveryDelay "
-            "maximumRedeliveryDelay useExponentialBackOff backOffMultiplier useCollisionAvoidance "
-            "collisionAvoidancePercent".split(),
-            YES,
-        ),
+        **all_of(YES, "queue topic tempQueue tempTopic backOffMultiplier"),
+        **honoured(attributes.REDELIVERY_POLICY),
         "preDispatchCheck": CLIENT_ONLY,
         "id": JAVA,
     },
     {"destination": Rule(LATER, note="policies by another name", advice="write queue= or topic=, remove it")},
+    tables=(attributes.REDELIVERY_POLICY,),
 )
 
 Inner = Callable[[Element, str, Words], list[Element]]
@@ -117,10 +100,12 @@ class PluginInterpreter:
         return PluginSettings(
             dead_letters=tuple(dead_letters),
             statistics=statistics is not None,
-            times=None if times is None else self._times(times),
+            times=None if times is None else TimeStampSettings(**attributes.TIME_STAMPS.values(self._settings(times))),
             persistent=None if persistence is None else self._settings(persistence).flag("persistenceFlag", False),
             names_user=self._settings(broker).flag("populateJMSXUserID", False),
-            event_log=None if event_log is None else self._event_log(event_log),
+            event_log=None
+            if event_log is None
+            else EventLogSettings(**attributes.EVENT_LOG.values(self._settings(event_log))),
             path_separator="" if separator is None else self._separator(separator),
         )
 
@@ -167,35 +152,7 @@ class PluginInterpreter:
                 name_pattern(pattern)
             except InvalidSelectorError as error:
                 self.findings.error(line, f"dropOnly of <{element.name}>: {error}")
-        return DiscardingSettings(
-            drop_all=settings.flag("dropAll", True),
-            drop_temporary_topics=settings.flag("dropTemporaryTopics", True),
-            drop_temporary_queues=settings.flag("dropTemporaryQueues", True),
-            drop_only=tuple(patterns),
-            report_interval=settings.number("reportInterval", DEFAULT_REPORT_INTERVAL, 0, MAX_INT),
-        )
-
-    def _times(self, element: Element) -> TimeStampSettings:
-        settings = self._settings(element)
-        return TimeStampSettings(
-            zero_expiration_ms=settings.number("zeroExpirationOverride", 0, 0, MAX_DELAY_MS),
-            ttl_ceiling_ms=settings.number("ttlCeiling", 0, 0, MAX_DELAY_MS),
-            future_only=settings.flag("futureOnly", False),
-            network_messages=settings.flag("processNetworkMessages", False),
-        )
-
-    def _event_log(self, element: Element) -> EventLogSettings:
-        settings = self._settings(element)
-        return EventLogSettings(
-            everything=settings.flag("logAll", False),
-            connections=settings.flag("logConnectionEvents", True),
-            sessions=settings.flag("logSessionEvents", True),
-            producers=settings.flag("logProducerEvents", False),
-            consumers=settings.flag("logConsumerEvents", False),
-            transactions=settings.flag("logTransactionEvents", False),
-            internal=settings.flag("logInternalEvents", False),
-            per_destination=settings.flag("perDestinationLogger", False),
-        )
+        return DiscardingSettings(drop_only=tuple(patterns), **attributes.DISCARDING.values(settings))
 
     def _redelivery(self, broker: Element, element: Element) -> RedeliverySettings:
         settings = self._settings(element)
@@ -215,8 +172,7 @@ class PluginInterpreter:
         return RedeliverySettings(
             tuple(entries),
             default,
-            falls_back=settings.flag("fallbackToDeadLetter", True),
-            dead_letter_in_the_end=settings.flag("sendToDlqIfMaxRetriesExceeded", True),
+            **attributes.REDELIVERY.values(settings),
         )
 
     def _entry(self, element: Element) -> list[RedeliveryEntry]:
@@ -234,16 +190,7 @@ class PluginInterpreter:
 
     def _policy(self, element: Element) -> RedeliveryPolicy:
         settings = self._settings(element)
-        return RedeliveryPolicy(
-            maximum_redeliveries=settings.number("maximumRedeliveries", 6, NO_MAXIMUM, MAX_INT),
-            initial_delay_ms=settings.number("initialRedeliveryDelay", 1_000, LEAST_DELAY_MS, MAX_DELAY_MS),
-            delay_ms=settings.number("redeliveryDelay", 1_000, LEAST_DELAY_MS, MAX_DELAY_MS),
-            maximum_delay_ms=settings.number("maximumRedeliveryDelay", -1, -1, MAX_DELAY_MS),
-            exponential=settings.flag("useExponentialBackOff", False),
-            multiplier=self._multiplier(element),
-            collision_avoidance=settings.flag("useCollisionAvoidance", False),
-            collision_percent=settings.number("collisionAvoidancePercent", 15, 0, 100),
-        )
+        return RedeliveryPolicy(multiplier=self._multiplier(element), **attributes.REDELIVERY_POLICY.values(settings))
 
     def _multiplier(self, element: Element) -> float:
         text = self._settings(element).text("backOffMultiplier")
