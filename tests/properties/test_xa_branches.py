@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.transactions.xa_transactions import LATER
-from spanwire.model.acks import INDIVIDUAL_ACK
+from spanwire.model.acks import INDIVIDUAL_ACK, MessageAck
 from spanwire.model.ids import XaTransactionId
 from tests.support.dialogue.broker_dialogue import Listener, Peer, Stage
 
@@ -73,9 +73,13 @@ class Model:
         text = self.waiting.pop(0)
         subscription = self.listener.subscription
         self.stage.broker.acknowledge(
-            self.peer.state, subscription, INDIVIDUAL_ACK, None, self.listener.id_of(text), 1, branch.xid, NO_TOKEN,
+            self.peer.state,
+            subscription,
+            MessageAck(INDIVIDUAL_ACK, None, self.listener.id_of(text)),
+            branch.xid,
+            NO_TOKEN,
             self.stage.now,
-        )  # fmt: skip
+        )
         branch.taken.append(text)
 
     def sends(self, branch: Branch) -> None:

@@ -18,6 +18,7 @@ from spanwire.model.acks import (
     LAST_DELIVERED_UNSET,
     POISON_ACK,
     STANDARD_ACK,
+    MessageAck,
 )
 from spanwire.model.destination import parse_destination
 from spanwire.model.errors import JmsError, SpanwireError
@@ -290,9 +291,13 @@ class SimulatedClient:
         assert self._state is not None and consumer.subscription is not None
         first, last = unread[0].message_id, unread[-1].message_id
         return self._world.broker.acknowledge(
-            self._state, consumer.subscription, ack_type, first, last, len(unread), transaction_id, token,
+            self._state,
+            consumer.subscription,
+            MessageAck(ack_type, first, last, len(unread)),
+            transaction_id,
+            token,
             self._world.now,
-        )  # fmt: skip
+        )
 
     def _subscribe(self) -> None:
         if len(self._consumers) >= 3:

@@ -16,7 +16,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.producer_audit import ProducerAudit
-from spanwire.model.acks import STANDARD_ACK
+from spanwire.model.acks import STANDARD_ACK, MessageAck
 from spanwire.model.destination import parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, ResourceAllocationError, SpanwireError
@@ -203,7 +203,7 @@ class EagerConsumer:
         for message in waiting:
             message_id = message.message_id
             world.broker.acknowledge(
-                self._state, self._subscription, STANDARD_ACK, message_id, message_id, 1, None, -1, world.now
+                self._state, self._subscription, MessageAck(STANDARD_ACK, message_id, message_id), None, -1, world.now
             )
         world.broker.output_progress(self._state, 0, world.now)
 

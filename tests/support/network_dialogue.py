@@ -24,7 +24,7 @@ from spanwire.broker.persistence.producer_audit import ProducerAudit
 from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.policy.virtual_settings import VirtualSettings
 from spanwire.broker.ports import Authenticator, Authorizer
-from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK, MessageAck
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError
@@ -247,9 +247,13 @@ class Client:
         self._waiting[self._token] = (self.settled, one.text)
         message_id = one.message.message_id
         done = self.site.broker.acknowledge(
-            self.state, inbox.subscription, STANDARD_ACK, message_id, message_id, 1, None, self._token,
+            self.state,
+            inbox.subscription,
+            MessageAck(STANDARD_ACK, message_id, message_id),
+            None,
+            self._token,
             self.site.network.now,
-        )  # fmt: skip
+        )
         if done:
             self.completed(self._token, None)
 

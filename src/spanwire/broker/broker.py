@@ -26,12 +26,12 @@ from spanwire.broker.dispatch.message_formats import MessageFormats
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.ports import ClientConnection, MessageConsumer, Store
-from spanwire.broker.routing.dead_letters import POISONED
 from spanwire.broker.topic.durable_subscription import DurableSubscription
+from spanwire.model.acks import MessageAck
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Environment, IdGenerator, Time
-from spanwire.model.errors import IllegalStateError, JmsError, StoreError
-from spanwire.model.ids import AnyTransactionId, ConsumerId, MessageId, ProducerId, SessionId, TransactionId
+from spanwire.model.errors import JmsError, StoreError
+from spanwire.model.ids import AnyTransactionId, ConsumerId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
@@ -289,18 +289,12 @@ class Broker:
         self,
         state: ConnectionState,
         subscription: Subscription,
-        ack_type: int,
-        first: MessageId | None,
-        last: MessageId | None,
-        count: int,
+        ack: MessageAck,
         transaction_id: AnyTransactionId | None,
         token: int,
         now: Time,
-        cause: str = POISONED,
     ) -> bool:
-        """Take an acknowledgement of ``count`` messages from ``first`` (None: the oldest in flight) to ``last``.
-
-        ``cause`` is the consumer's reason for a poison acknowledgement.
+        """Take an acknowledgement.
 
         Returns:
             True to answer now. False if `ClientConnection.completed` will be called with ``token``.
@@ -311,14 +305,10 @@ class Broker:
         self._turn(now)
         if state.job is not None:
             complete(state)
-        if last is None:
-            raise IllegalStateError("the acknowledgement names no message")
         transaction = None if transaction_id is None else self.xa.gathering(state, transaction_id)
         if transaction is not None and transaction.is_repeated:
             return True
-        return self._acknowledgements.acknowledge(
-            state, subscription, ack_type, first, last, count, transaction, token, cause
-        )
+        return self._acknowledgements.acknowledge(state, subscription, ack, transaction, token)
 
     def acknowledge_run(
         self, subscription: Subscription, producer_id: ProducerId, sequences: list[int], now: Time

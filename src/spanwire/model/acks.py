@@ -1,8 +1,10 @@
-"""Numbers of the acknowledgement types, as OpenWire's MessageAck has them."""
+"""Acknowledgements of a consumer, and the numbers of their types, as OpenWire's MessageAck has them."""
 
 from __future__ import annotations
 
 from typing import Final
+
+from spanwire.model.ids import MessageId
 
 DELIVERED_ACK: Final = 0  # extends the prefetch window; the messages stay in flight
 POISON_ACK: Final = 1  # the consumer gave the message up; it goes to the dead letter queue
@@ -14,3 +16,23 @@ EXPIRED_ACK: Final = 6  # the client received an expired message
 
 LAST_DELIVERED_UNSET: Final = -1  # the consumer was removed before the client saw a message
 LAST_DELIVERED_UNKNOWN: Final = -2  # the connection broke; all dispatched messages count as delivered
+
+POISONED: Final = "the consumer gave up on the message"
+
+
+class MessageAck:
+    """An acknowledgement of ``count`` messages from ``first`` (None: the oldest in flight) to ``last``.
+
+    ``cause`` is the consumer's reason for a poison acknowledgement.
+    """
+
+    __slots__ = ("ack_type", "cause", "count", "first", "last")
+
+    def __init__(
+        self, ack_type: int, first: MessageId | None, last: MessageId, count: int = 1, cause: str = POISONED
+    ) -> None:
+        self.ack_type: Final[int] = ack_type
+        self.first: Final[MessageId | None] = first
+        self.last: Final[MessageId] = last
+        self.count: Final[int] = count
+        self.cause: Final[str] = cause

@@ -26,7 +26,7 @@ from spanwire.broker.policy.policy_map import PolicyMap
 from spanwire.broker.policy.virtual_settings import VirtualSettings
 from spanwire.broker.ports import NO_TOKEN, AdvisoryFormat, Authenticator, Authorizer, StatisticsFormat
 from spanwire.broker.scheduler.schedule import SchedulerSettings
-from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNKNOWN, STANDARD_ACK
+from spanwire.model.acks import INDIVIDUAL_ACK, LAST_DELIVERED_UNKNOWN, STANDARD_ACK, MessageAck
 from spanwire.model.destination import Destination, parse_destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError
@@ -169,10 +169,7 @@ class Listener:
         done = peer.stage.broker.acknowledge(
             peer.state,
             self.subscription,
-            ack_type,
-            None if first is None else self.id_of(first),
-            self.id_of(last),
-            count,
+            MessageAck(ack_type, None if first is None else self.id_of(first), self.id_of(last), count),
             peer.transaction_id(transaction) if transaction else None,
             token,
             peer.stage.now,

@@ -15,7 +15,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.dispatch.memory_usage import UsageLimits
 from spanwire.broker.policy.policy_entry import PolicyEntry
 from spanwire.broker.policy.policy_map import PolicyMap
-from spanwire.model.acks import STANDARD_ACK
+from spanwire.model.acks import STANDARD_ACK, MessageAck
 from spanwire.model.destination import QUEUE, TOPIC, Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, SpanwireError
@@ -53,7 +53,8 @@ class Converter:
         while self.taken:
             last = self.taken[-1].message_id
             self.taken = []
-            self.broker.acknowledge(self.state, self.subscription, STANDARD_ACK, None, last, 0, None, -1, self.now)
+            ack = MessageAck(STANDARD_ACK, None, last, 0)
+            self.broker.acknowledge(self.state, self.subscription, ack, None, -1, self.now)
             self.broker.output_progress(self.state, 0, self.now)
 
     # The broker's side of both ports

@@ -11,6 +11,7 @@ from spanwire.model.acks import (
     LAST_DELIVERED_UNSET,
     POISON_ACK,
     REDELIVERED_ACK,
+    MessageAck,
 )
 from spanwire.model.errors import IllegalStateError, InvalidSelectorError, JmsError
 from spanwire.model.ids import ConsumerId, MessageId, ProducerId, SessionId
@@ -154,7 +155,8 @@ def test_an_acknowledgement_of_a_message_that_is_not_out_is_refused_and_changes_
     stranger = MessageId(ProducerId("ID:p:1", 1, 1), 99)
     for ack_type in (DELIVERED_ACK, POISON_ACK, 2, REDELIVERED_ACK, INDIVIDUAL_ACK, 6, 77):
         with pytest.raises(IllegalStateError):
-            stage.broker.acknowledge(peer.state, listener.subscription, ack_type, None, stranger, 1, None, 1, stage.now)
+            ack = MessageAck(ack_type, None, stranger)
+            stage.broker.acknowledge(peer.state, listener.subscription, ack, None, 1, stage.now)
     assert stage.view(QUEUE).in_flight == 1
     listener.acknowledges("1")
     assert stage.view(QUEUE).pending == 0

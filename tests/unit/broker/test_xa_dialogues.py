@@ -10,7 +10,7 @@ from spanwire.broker.connections.connection_state import MAX_TRANSACTIONS_PER_CO
 from spanwire.broker.connections.xa_branch import BranchRecord, StoredAcks, decode_record, encode_record
 from spanwire.broker.metadata import XA_BRANCHES
 from spanwire.broker.transactions.xa_transactions import LATER, MAX_BRANCHES, XA_OK, XA_RDONLY
-from spanwire.model.acks import POISON_ACK, STANDARD_ACK
+from spanwire.model.acks import POISON_ACK, STANDARD_ACK, MessageAck
 from spanwire.model.destination import SUBSCRIPTION, TRANSACTION, Destination, parse_destination
 from spanwire.model.errors import (
     AuthorizationError,
@@ -49,7 +49,12 @@ class Manager:
         self, listener: Listener, last: str, xid: XaTransactionId = X, ack_type: int = STANDARD_ACK
     ) -> None:
         self.stage.broker.acknowledge(
-            self.peer.state, listener.subscription, ack_type, None, listener.id_of(last), 0, xid, -1, self.stage.now
+            self.peer.state,
+            listener.subscription,
+            MessageAck(ack_type, None, listener.id_of(last), 0),
+            xid,
+            -1,
+            self.stage.now,
         )
 
     def prepares(self, xid: XaTransactionId = X) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import MessageConsumer
+from spanwire.model.acks import MessageAck
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
-from spanwire.model.ids import ConsumerId, MessageId, ProducerId, SessionId, TransactionId
+from spanwire.model.ids import ConsumerId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
@@ -60,8 +61,8 @@ class BrokerFilter:
         """Return the message to be sent, or None if the filter has answered the message itself."""
         return message
 
-    def acknowledge(self, subscription: Subscription, last: MessageId | None, count: int) -> None:
-        """See an acknowledgement of ``count`` messages up to ``last``."""
+    def acknowledge(self, subscription: Subscription, ack: MessageAck) -> None:
+        """See an acknowledgement."""
 
     def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, count: int) -> None:
         """See ``count`` single acknowledgements of one producer's messages."""

@@ -7,10 +7,10 @@ from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.plugins.broker_filter import BrokerFilter
 from spanwire.broker.ports import ClientConnection, MessageConsumer
-from spanwire.broker.routing.dead_letters import POISONED
+from spanwire.model.acks import MessageAck
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
-from spanwire.model.ids import AnyTransactionId, ConsumerId, MessageId, ProducerId, SessionId, TransactionId
+from spanwire.model.ids import AnyTransactionId, ConsumerId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConnectionInfo, ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
@@ -124,19 +124,15 @@ class FilteredBroker(Broker):
         self,
         state: ConnectionState,
         subscription: Subscription,
-        ack_type: int,
-        first: MessageId | None,
-        last: MessageId | None,
-        count: int,
+        ack: MessageAck,
         transaction_id: AnyTransactionId | None,
         token: int,
         now: Time,
-        cause: str = POISONED,
     ) -> bool:
         """Acknowledge as `Broker.acknowledge` does."""
         for broker_filter in self._filters:
-            broker_filter.acknowledge(subscription, last, count)
-        return super().acknowledge(state, subscription, ack_type, first, last, count, transaction_id, token, now, cause)
+            broker_filter.acknowledge(subscription, ack)
+        return super().acknowledge(state, subscription, ack, transaction_id, token, now)
 
     def acknowledge_run(
         self, subscription: Subscription, producer_id: ProducerId, sequences: list[int], now: Time

@@ -9,8 +9,9 @@ from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.plugins.broker_filter import BrokerFilter
 from spanwire.broker.plugins.event_log import EventLog, LoggedConsumer
 from spanwire.broker.ports import MessageConsumer
+from spanwire.model.acks import MessageAck
 from spanwire.model.environment import Time
-from spanwire.model.ids import ConsumerId, MessageId, ProducerId, SessionId, TransactionId
+from spanwire.model.ids import ConsumerId, ProducerId, SessionId, TransactionId
 from spanwire.model.info import ConsumerInfo, ProducerInfo
 from spanwire.model.message import Message
 
@@ -82,10 +83,10 @@ class LoggingFilter(BrokerFilter):
             self._log.sending(message)
         return message
 
-    def acknowledge(self, subscription: Subscription, last: MessageId | None, count: int) -> None:
+    def acknowledge(self, subscription: Subscription, ack: MessageAck) -> None:
         """Write an acknowledgement."""
         if self._log.consumers:
-            what = f"{count} messages up to {last}" if count > 1 else str(last)
+            what = f"{ack.count} messages up to {ack.last}" if ack.count > 1 else str(ack.last)
             self._log.write("acknowledging", f"consumer {subscription.info.consumer_id}", what)
 
     def acknowledge_run(self, subscription: Subscription, producer_id: ProducerId, count: int) -> None:

@@ -22,6 +22,7 @@ from spanwire.model.acks import (
     REDELIVERED_ACK,
     STANDARD_ACK,
     UNMATCHED_ACK,
+    MessageAck,
 )
 from spanwire.model.errors import IllegalStateError, JmsError
 from spanwire.model.ids import MessageId, ProducerId
@@ -42,25 +43,22 @@ class Acknowledgements:
         self,
         state: ConnectionState,
         subscription: Subscription,
-        ack_type: int,
-        first: MessageId | None,
-        last: MessageId,
-        count: int,
+        ack: MessageAck,
         transaction: Transaction | None,
         token: int,
-        cause: str,
     ) -> bool:
         """Carry out `Broker.acknowledge`; in a transaction the commit settles the references."""
+        ack_type, first, last = ack.ack_type, ack.first, ack.last
         if subscription.info.browser:
             return self._browsed(subscription, ack_type, first, last)
         if self._note(subscription, ack_type, first, last):
             self._consumer_registry.refill(subscription)
             return True
         if transaction is not None:
-            self._acknowledge_later(transaction, subscription, ack_type, first, last, count, cause)
+            self._acknowledge_later(transaction, subscription, ack)
             return True
-        references = self._take(subscription, ack_type, first, last, count)
-        self._settle(references, ack_type, cause)
+        references = self._take(subscription, ack_type, first, last, ack.count)
+        self._settle(references, ack_type, ack.cause)
         self._consumer_registry.refill(subscription)
         if self._flow.parked:
             self._flow.unpark()
@@ -92,24 +90,17 @@ class Acknowledgements:
                 self._flow.unpark()
         return True
 
-    def _acknowledge_later(
-        self,
-        transaction: Transaction,
-        subscription: Subscription,
-        ack_type: int,
-        first: MessageId | None,
-        last: MessageId,
-        count: int,
-        cause: str,
-    ) -> None:
+    def _acknowledge_later(self, transaction: Transaction, subscription: Subscription, ack: MessageAck) -> None:
         transaction.check_full()
-        references = self._take(subscription, ack_type, first, last, count)
+        references = self._take(subscription, ack.ack_type, ack.first, ack.last, ack.count)
         in_flight = subscription.in_flight
-        ack = TransactedAck(subscription, references, ack_type, in_flight.taken_at, in_flight.taken_apart, cause)
+        transacted = TransactedAck(
+            subscription, references, ack.ack_type, in_flight.taken_at, in_flight.taken_apart, ack.cause
+        )
         try:
-            transaction.add_ack(ack)
+            transaction.add_ack(transacted)
         except JmsError as error:
-            in_flight.put_back(references, ack.numbers())
+            in_flight.put_back(references, transacted.numbers())
             transaction.spoil(error)
             raise
         in_flight.acknowledged_later(len(references))

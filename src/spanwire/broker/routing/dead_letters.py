@@ -21,7 +21,6 @@ from spanwire.model.message import Message
 from spanwire.model.message_view import INT_VALUE, LONG_VALUE, STRING_VALUE, MessageView
 
 EXPIRED: Final = "expired"
-POISONED: Final = "the consumer gave up on the message"
 CAUSE: Final = "dlqDeliveryFailureCause"
 ORIGINAL_EXPIRATION: Final = "originalExpiration"
 ORIGINAL_DELIVERY_MODE: Final = "originalDeliveryMode"

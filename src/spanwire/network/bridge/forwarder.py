@@ -14,7 +14,7 @@ from spanwire.broker.dispatch.message_reference import MessageReference
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import NO_TOKEN, ClientConnection
 from spanwire.broker.security.audit_log import printable
-from spanwire.model.acks import INDIVIDUAL_ACK, POISON_ACK, STANDARD_ACK
+from spanwire.model.acks import INDIVIDUAL_ACK, POISON_ACK, STANDARD_ACK, MessageAck
 from spanwire.model.environment import Time
 from spanwire.model.errors import JmsError, ProtocolError, SpanwireError
 from spanwire.model.ids import MessageId, SessionId
@@ -302,9 +302,13 @@ class Forwarder(DemandBridge):
             if confirmed:
                 self.acknowledged += len(confirmed)
                 self._broker.acknowledge(
-                    client, subscription, STANDARD_ACK, confirmed[0].message_id, confirmed[-1].message_id,
-                    len(confirmed), None, NO_TOKEN, now,
-                )  # fmt: skip
+                    client,
+                    subscription,
+                    MessageAck(STANDARD_ACK, confirmed[0].message_id, confirmed[-1].message_id, len(confirmed)),
+                    None,
+                    NO_TOKEN,
+                    now,
+                )
             if demand.refused_count > 0:
                 self._acknowledge_out_of_order(subscription, demand, now)
             if demand.is_ending and not demand.in_flight:
@@ -331,7 +335,7 @@ class Forwarder(DemandBridge):
         if subscription is not None and not subscription.removed:
             message_id = entry.message_id
             self._broker.acknowledge(
-                client, subscription, POISON_ACK, message_id, message_id, 1, None, NO_TOKEN, now, cause
+                client, subscription, MessageAck(POISON_ACK, message_id, message_id, 1, cause), None, NO_TOKEN, now
             )
         self._touch(demand)
 
@@ -349,7 +353,7 @@ class Forwarder(DemandBridge):
     def _acknowledge_one(self, subscription: Subscription, message_id: MessageId, now: Time) -> None:
         try:
             self._broker.acknowledge(
-                self.local.client, subscription, INDIVIDUAL_ACK, None, message_id, 1, None, NO_TOKEN, now
+                self.local.client, subscription, MessageAck(INDIVIDUAL_ACK, None, message_id), None, NO_TOKEN, now
             )
             self.acknowledged += 1
         except SpanwireError as error:  # the message is forwarded again, flagged as redelivered

@@ -12,8 +12,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.broker.routing.dead_letters import POISONED
-from spanwire.model.acks import POISON_ACK
+from spanwire.model.acks import POISON_ACK, POISONED, MessageAck
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, JmsError, SpanwireError
 from spanwire.model.ids import AnyTransactionId, MessageId, ProducerId, XaTransactionId
@@ -57,18 +56,17 @@ class Acknowledgements:
         last = command.last_message_id
         token = token_of(command)
         try:
-            return self._broker.acknowledge(
-                self._state,
-                self.subscription(command.consumer_id),
+            subscription = self.subscription(command.consumer_id)
+            if last is None:
+                raise IllegalStateError("the acknowledgement names no message")
+            ack = MessageAck(
                 command.ack_type,
                 None if first is None else self._message_id(first),
-                None if last is None else self._message_id(last),
+                self._message_id(last),
                 command.message_count,
-                transaction_id,
-                token,
-                now,
                 POISONED if command.poison_cause is None else throwable_text(command.poison_cause),
             )
+            return self._broker.acknowledge(self._state, subscription, ack, transaction_id, token, now)
         except IllegalStateError as error:
             if transaction_id is None and self._state.info.fault_tolerant:
                 logger.debug("acknowledgement ignored: %s", error)
@@ -102,9 +100,8 @@ class Acknowledgements:
                 continue
             message_id = entry.message_id
             try:
-                self._broker.acknowledge(
-                    self._state, subscription, POISON_ACK, message_id, message_id, 1, None, NO_TOKEN, now
-                )
+                ack = MessageAck(POISON_ACK, message_id, message_id)
+                self._broker.acknowledge(self._state, subscription, ack, None, NO_TOKEN, now)
             except SpanwireError as error:
                 logger.warning("message %s could not be put aside: %s", message_id, error)
 

@@ -11,7 +11,7 @@ from spanwire.broker.broker import Broker
 from spanwire.broker.connections.connection_state import ConnectionState
 from spanwire.broker.dispatch.subscription import Subscription
 from spanwire.broker.ports import NO_TOKEN
-from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK
+from spanwire.model.acks import LAST_DELIVERED_UNKNOWN, STANDARD_ACK, MessageAck
 from spanwire.model.destination import Destination
 from spanwire.model.environment import Time
 from spanwire.model.errors import IllegalStateError, InvalidDestinationError
@@ -98,16 +98,16 @@ class ClientCommands:
             transaction_id = self._transactions.find(name)
         token = self.next_token() if frame.receipt is not None else NO_TOKEN
         last = acknowledgement.message_id
+        if last is None:
+            raise acknowledgement.unexpected()
         for subscription in acknowledgement.candidates(self._subscriptions):
             broker_side = subscription.broker_side
             if broker_side is None:
                 continue
             ack_type = acknowledgement.ack_type(subscription.ack_mode)
-            first = None if ack_type == STANDARD_ACK else last
+            ack = MessageAck(ack_type, None if ack_type == STANDARD_ACK else last, last)
             try:
-                return self._broker.acknowledge(
-                    self.state, broker_side, ack_type, first, last, 1, transaction_id, token, now
-                )
+                return self._broker.acknowledge(self.state, broker_side, ack, transaction_id, token, now)
             except IllegalStateError:
                 continue
         raise acknowledgement.unexpected()
