@@ -13,6 +13,7 @@ from spanwire.model.destination import TRANSACTION, Destination
 from spanwire.model.errors import ResourceAllocationError, StoreError, XaError
 from tests.support.control_dialogue import ASK, Program, Refused, again, answered
 from tests.support.dialogue.broker_dialogue import Stage
+from tests.unit.broker.test_commit_dialogues import settles
 
 OUT = "queue://OUT"
 LINE = Destination(TRANSACTION, "staged-0")
@@ -461,11 +462,12 @@ def test_a_batch_has_a_limit() -> None:
         peer.peer.begins(1)
         for _ in range(50_001):
             peer.peer.sends_message(same, 1)
-        if partition == 0:
-            peer.stages(0, partition, "a")
-    with pytest.raises(ControlRefusal, match=r"limit: batch 0 of sink q has 100004 messages .* make smaller batches"):
-        peers[1].stages(0, 1, "a")
-    stage.settle()
+        token = peer.stages(0, partition, "a")
+        settles(stage)
+    error = peers[1].peer.answers[token]
+    assert isinstance(error, ControlRefusal)
+    assert "limit: batch 0 of sink q has 100004 messages" in str(error)
+    assert "make smaller batches" in str(error)
     assert stage.memory() == 0
 
 

@@ -75,12 +75,27 @@ class TransactedAck:
 class Stager(Protocol):
     """Stores the sends of a transaction instead of a delivery."""
 
+    def gather(self, transaction: Transaction, at_most: int) -> int:
+        """Check and gather up to ``at_most`` further messages, without any effect yet.
+
+        Returns:
+            The number of these messages, 0 if none is left.
+
+        Raises:
+            JmsError: a message is refused.
+        """
+        ...
+
     def keep(self, transaction: Transaction, facts: list[Fact]) -> None:
-        """Store the transaction's messages and ``facts`` in one unit.
+        """Store the gathered messages and ``facts`` in one unit.
 
         Raises:
             JmsError: no change was stored.
         """
+        ...
+
+    def drop(self) -> None:
+        """Forget what was gathered, after a refusal."""
         ...
 
 

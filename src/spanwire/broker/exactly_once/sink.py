@@ -11,15 +11,14 @@ import json
 from array import array
 from typing import Final
 
-from spanwire.broker.connections.transaction import TransactedSend
+from spanwire.broker.exactly_once.part_draft import PartDraft
 from spanwire.broker.metadata import SINK_LEDGERS, STAGED_BATCHES, Fact
 from spanwire.broker.persistence.recovered import RecoveredDestination
 from spanwire.broker.request_errors import FENCED, MALFORMED, OTHER_TARGET, refusal, unreadable
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, TRANSACTION, Destination
-from spanwire.model.message import DEFAULT_PRIORITY, Message
+from spanwire.model.message import DEFAULT_PRIORITY
 
 NO_BATCH: Final = -1
-MAX_PRIORITY: Final = 9
 STAGING_PREFIX: Final = "staged-"  # names of XA branches are plain numbers and never begin so
 
 
@@ -54,17 +53,13 @@ class Part:
         self.epoch: Final[int] = epoch
         self.number: Final[int] = number
         self.messages = 0
+        self.draft = PartDraft()  # the record of the copies
         self.targets: Final[list[Destination]] = []
         self.sequences: Final[list[int]] = []
         self.priorities: Final[array[int]] = array("B")
         self.dues: Final[array[int]] = array("q")
         self.bytes = 0
         self.is_plain = True
-
-    def note(self, message: Message) -> None:
-        """Note a staged copy."""
-        self.priorities.append(min(max(message.priority, 0), MAX_PRIORITY))
-        self.dues.append(max(message.expiration_ms, 0))
 
     def restore(self, found: RecoveredDestination) -> None:
         """Take the copies found in the store."""
@@ -74,35 +69,9 @@ class Part:
             self.priorities.append(found.priorities.get(sequence, DEFAULT_PRIORITY))
             self.dues.append(dues.get(sequence, 0))
 
-    def removals(self) -> list[tuple[Destination, int]]:
-        """Return destination and sequence of each copy."""
-        staging = staging_destination(self.number)
-        return [(staging, sequence) for sequence in self.sequences]
-
-    def fact(self, more: list[TransactedSend], messages: int) -> Fact:
-        """Return the record for the store once ``messages`` more are staged, with the copies ``more``.
-
-        An older version without ``plain`` reads all copies; a version without ``messages`` counts copies.
-        """
-        indexes: dict[str, int] = {}
-        names: list[list[object]] = []
-        runs: list[list[int]] = []
-        for destination in [*self.targets, *[send.home.destination for send in more]]:
-            index = indexes.get(destination.qualified_name)
-            if index is None:
-                index = len(names)
-                indexes[destination.qualified_name] = index
-                names.append([destination.kind, destination.name])
-            if runs and runs[-1][0] == index:
-                runs[-1][1] += 1
-            else:
-                runs.append([index, 1])
-        is_plain = self.is_plain and are_plain(more)
-        fields: dict[str, object] = {
-            "epoch": self.epoch, "line": self.number, "destinations": names, "sends": runs, "plain": is_plain,
-            "messages": self.messages + messages,
-        }  # fmt: skip
-        return Fact(STAGED_BATCHES, self.name, json.dumps(fields, separators=(",", ":")).encode("ascii"))
+    def fact(self, draft: PartDraft, is_plain: bool, messages: int) -> Fact:
+        """Return the record for the store once ``draft`` has all copies of ``messages`` messages."""
+        return Fact(STAGED_BATCHES, self.name, draft.encoded(self.epoch, self.number, is_plain, messages))
 
     @property
     def name(self) -> bytes:
@@ -187,14 +156,6 @@ def staging_destination(number: int) -> Destination:
     return Destination(TRANSACTION, f"{STAGING_PREFIX}{number}")
 
 
-def are_plain(sends: list[TransactedSend]) -> bool:
-    """Return True if all messages are persistent and were never delivered."""
-    for send in sends:
-        if not send.message.persistent or send.message.redelivery_count > 0:
-            return False
-    return True
-
-
 def decode_sink(key: bytes, value: bytes) -> Sink:
     """Return the sink of a record.
 
@@ -238,6 +199,7 @@ def decode_part(key: bytes, value: bytes) -> Part:
         destinations = [_destination(entry) for entry in names]
         for index, count in runs:
             part.targets.extend([destinations[index]] * count)
+            part.draft.add(destinations[index], count)
         messages: int = found.get("messages", len(part.targets))  # records of earlier versions have no such field
         part.messages = messages
         return part

@@ -20,6 +20,7 @@ from spanwire.broker.exactly_once.sink import NO_BATCH, Part, PartKey, Sink, sta
 from spanwire.broker.exactly_once.sinks import Sinks
 from spanwire.broker.exactly_once.staged_transfer import StagedTransfer, may_transfer, missing
 from spanwire.broker.persistence.reply_queue import PendingReply, WithheldMessage
+from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import NO_TOKEN
 from spanwire.broker.request_errors import INCOMPLETE, MALFORMED, refusal
@@ -125,12 +126,15 @@ class SinkCommit(StoreReader):
         ended = [part for part in sink.parts.values() if part.key.batch <= self.batch]
         named = {part.key.text for part in self.parts}
         left = [part for part in ended if part.key.text not in named]
+        moved = [part for part in ended if part.key.text in named]
         fact = sink.fact(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
         transfers = [run.transfer() for run in transfer.runs]
-        firsts = self._sinks.transfer_staged(transfers, transfer.orphans, left, ended, fact)
+        firsts = self._sinks.transfer_staged(transfers, transfer.orphans, moved, fact)
         for index, run in enumerate(transfer.runs):
             run.first = firsts[index]
         sink.batch = self.batch
+        if left:  # a crash before this leaves parts that the next commit removes
+            self._sinks.store_unit(StoreUnit(), left, [])
         self._sinks.ended(sink, ended)
         self._router.withhold(transfer.waiting(store.position(), self._usage))
         return Committed(sum([part.messages for part in self.parts]), False)
@@ -177,19 +181,17 @@ class SinkCommit(StoreReader):
         sink.committing = NO_BATCH
         store = self._sinks.store()
         sends = self._sends()
-        additions: list[tuple[Destination, Message]] = []
-        stored: list[int] = []
-        for index, entry in enumerate(sends):
+        unit = StoreUnit()
+        size = 0
+        for entry in sends:
             if entry.home.persists(entry.message):
-                additions.append((entry.home.destination, entry.message))
-                stored.append(index)
+                entry.line = unit.add(entry.home.destination, entry.message)
+                entry.sequence = entry.line.count - 1
+                size += entry.message.size
         ended = [part for part in sink.parts.values() if part.key.batch <= self.batch]
         fact = sink.fact(sink.epoch, sink.run, sink.past_runs, self.batch, sink.target)
-        sequences = self._sinks.store_unit(additions, ended, [fact])
-        for index, sequence in zip(stored, sequences, strict=True):
-            entry = sends[index]
-            self._unsynced.add(entry.message.size)
-            sends[index] = WithheldMessage(entry.home, entry.message, sequence)
+        self._sinks.store_unit(unit, ended, [fact])
+        self._unsynced.add(size)
         sink.batch = self.batch
         self._sinks.ended(sink, ended)
         self._router.withhold(PendingReply(store.position(), state.output, NO_TOKEN, sends))

@@ -7,35 +7,38 @@ staging destination of the store, without a name for clients.
 from __future__ import annotations
 
 import logging
+from array import array
 from typing import Final
 
 from spanwire.broker.connections.connection_state import ConnectionState
-from spanwire.broker.connections.transaction import Stager, Transaction
+from spanwire.broker.connections.transaction import Stager, TransactedSend, Transaction
 from spanwire.broker.dispatch.broker_context import BrokerContext
 from spanwire.broker.dispatch.destination import BrokerDestination
 from spanwire.broker.exactly_once.cursor import with_past
+from spanwire.broker.exactly_once.part_draft import PartDraft
 from spanwire.broker.exactly_once.sink import (
     NO_BATCH,
     STAGING_PREFIX,
     Part,
     PartKey,
     Sink,
-    are_plain,
     decode_part,
     decode_sink,
     staging_destination,
 )
 from spanwire.broker.metadata import SINK_LEDGERS, STAGED_BATCHES, Fact
 from spanwire.broker.persistence.recovered import RecoveredDestination
+from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.broker.persistence.unsynced_bytes import UnsyncedBytes
 from spanwire.broker.ports import MessageStore, Transfer
 from spanwire.broker.request_errors import LIMIT, MALFORMED, UNAVAILABLE, UNKNOWN, refusal
 from spanwire.broker.routing.flow_control import FlowControl
 from spanwire.broker.security.access_control import AccessControl
+from spanwire.broker.transactions.local_transactions import take_unit
 from spanwire.model.destination import QUEUE, SUBSCRIPTION, TOPIC, TRANSACTION, Destination
-from spanwire.model.message import Message
 from spanwire.model.units import MIB
 
+MAX_PRIORITY: Final = 9
 MAX_SINKS: Final = 1_000  # sinks of one broker
 MAX_TARGET: Final = 2_048  # characters of a target: twice the longest name of a destination
 MAX_PARTS: Final = 10_000  # staged parts of all sinks: each part is a destination of the store
@@ -93,14 +96,14 @@ class Sinks:
         if run != sink.run:
             past = with_past(sink.run, sink.past_runs)
             parts = list(sink.parts.values())
-            self.store_unit([], parts, [sink.fact(sink.epoch + 1, run, past, sink.batch, kept)])
+            self.store_unit(StoreUnit(), parts, [sink.fact(sink.epoch + 1, run, past, sink.batch, kept)])
             sink.epoch += 1
             sink.run = run
             sink.past_runs = past
             sink.target = kept
             self.ended(sink, parts)
         elif kept != sink.target:
-            self.store_unit([], [], [sink.fact(sink.epoch, run, sink.past_runs, sink.batch, kept)])
+            self.store_unit(StoreUnit(), [], [sink.fact(sink.epoch, run, sink.past_runs, sink.batch, kept)])
             sink.target = kept
         return sink
 
@@ -155,51 +158,83 @@ class Sinks:
         self.current(state, key.query, epoch)
         return Staging(self, state, key, epoch)
 
-    def keep(
-        self, state: ConnectionState, key: PartKey, epoch: int, transaction: Transaction, facts: list[Fact]
-    ) -> None:
-        """Store the sends of ``transaction``, and ``facts``, as one unit.
+    def begin_part(self, staging: Staging, transaction: Transaction) -> Part | None:
+        """Return the part for the messages of ``transaction``.
 
-        Messages for a committed batch are ignored: the program is retrying after a crash. A part without messages gets
-        no record; a commit of such a part succeeds.
+        Returns:
+            None if the messages are ignored: those of a committed batch are sent by a program that retries after a
+            crash, and a part without messages gets no record.
+
+        Raises:
+            JmsError: the part is refused.
+        """
+        sink = self._staged_for(staging, transaction)
+        key = staging.key
+        if key.batch <= sink.batch or transaction.messages == 0:
+            return None
+        self._check_room(sink, key, len(transaction.sends), 0)
+        part = sink.parts.get(key.text)
+        if part is None:
+            staging.is_new = True
+            part = Part(key, staging.epoch, self._take_number())
+        return part
+
+    def free_number(self, part: Part) -> None:
+        """Release the number of a new part that was refused."""
+        self._free.append(part.number)
+
+    def _staged_for(self, staging: Staging, transaction: Transaction) -> Sink:
+        sink = self.current(staging.state, staging.key.query, staging.epoch)
+        if transaction.acks:
+            raise refusal(MALFORMED, "a transaction that stages acknowledges nothing: use another session")
+        if sink.committing == staging.key.batch:
+            raise refusal(MALFORMED, f"batch {staging.key.batch} of sink {sink.query} is being committed")
+        return sink
+
+    def check_send(self, staging: Staging, send: TransactedSend) -> None:
+        """Check a message that is to be staged.
+
+        Raises:
+            JmsError: the message is refused.
+        """
+        destination = send.home.destination
+        if destination.qualified_name not in staging.checked:
+            staging.checked.add(destination.qualified_name)
+            self._check_target(staging.state, send.home)
+        self._flow.check_commit(send.home, send.message)
+
+    def keep(self, staging: Staging, transaction: Transaction, facts: list[Fact]) -> None:
+        """Store the messages of ``staging``, and ``facts``, as one unit.
 
         Raises:
             JmsError: the part is refused.
         """
         self.store()
-        sink = self.current(state, key.query, epoch)
-        if transaction.acks:
-            raise refusal(MALFORMED, "a transaction that stages acknowledges nothing: use another session")
-        if sink.committing == key.batch:
-            raise refusal(MALFORMED, f"batch {key.batch} of sink {sink.query} is being committed")
-        if key.batch <= sink.batch or transaction.messages == 0:
+        key = staging.key
+        sink = self._staged_for(staging, transaction)
+        part = staging.part
+        if key.batch <= sink.batch or part is None:
+            staging.drop()
             if facts:
                 self._context.units.append_unit([], [], facts)
             return
-        size = sum([send.message.size for send in transaction.sends])
-        self._check_room(sink, key, len(transaction.sends), size)
-        checked: set[str] = set()
-        for send in transaction.sends:
-            if send.home.destination.qualified_name not in checked:
-                checked.add(send.home.destination.qualified_name)
-                self._check_target(state, send.home)
-            self._flow.check_commit(send.home, send.message)
-        part = sink.parts.get(key.text)
-        if part is None:
-            part = Part(key, epoch, self._take_number())
-        staging = staging_destination(part.number)
-        additions = [(staging, send.message) for send in transaction.sends]
-        part.sequences.extend(
-            self._context.units.append_unit(additions, [], [part.fact(transaction.sends, transaction.messages), *facts])
-        )
-        part.messages += transaction.messages
-        part.targets.extend([send.home.destination for send in transaction.sends])
-        part.is_plain = part.is_plain and are_plain(transaction.sends)
-        for send in transaction.sends:
-            part.note(send.message)
-        part.bytes += size
-        self._unsynced.add(size)
-        self._staged += len(additions)
+        if sink.parts.get(key.text, part) is not part or part.draft is not staging.base:
+            raise refusal(MALFORMED, f"part {key.text} was changed on another connection: stage it as another attempt")
+        self._check_room(sink, key, len(staging.targets), staging.bytes)
+        is_plain = part.is_plain and staging.is_plain
+        messages = part.messages + transaction.messages
+        take_unit(self._context.units, staging.unit, [part.fact(staging.draft, is_plain, messages), *facts])
+        for line in staging.unit.targets():  # one, or none
+            part.sequences.extend(range(line.first, line.first + line.count))
+        part.messages = messages
+        part.draft = staging.draft
+        part.targets.extend(staging.targets)
+        part.is_plain = is_plain
+        part.priorities.extend(staging.priorities)
+        part.dues.extend(staging.dues)
+        part.bytes += staging.bytes
+        self._unsynced.add(staging.bytes)
+        self._staged += len(staging.targets)
         if key.text not in sink.parts:
             sink.parts[key.text] = part
             self._parts += 1
@@ -238,36 +273,27 @@ class Sinks:
         self._numbers_used += 1
         return self._numbers_used - 1
 
-    def store_unit(
-        self, additions: list[tuple[Destination, Message]], parts: list[Part], facts: list[Fact]
-    ) -> list[int]:
-        """Store ``additions`` and ``facts`` and remove ``parts``, in one unit; `ended` must follow."""
-        removals: list[tuple[Destination, int]] = []
+    def store_unit(self, unit: StoreUnit, parts: list[Part], facts: list[Fact]) -> None:
+        """Store ``unit`` and ``facts`` and remove ``parts``, in one unit; `ended` must follow."""
         ends: list[Fact] = []
         for part in parts:
-            removals.extend(part.removals())
+            unit.remove_all(staging_destination(part.number), part.sequences)
             ends.append(part.end())
-        return self._context.units.append_unit(additions, removals, [*ends, *facts])
+        take_unit(self._context.units, unit, [*ends, *facts])
 
     def transfer_staged(
         self,
         transfers: list[Transfer],
         gone: list[tuple[Destination, int]],
-        left: list[Part],
-        ended: list[Part],
+        parts: list[Part],
         fact: Fact,
     ) -> list[int]:
-        """Move messages to their queues without rewriting them, in one unit; `ended` must follow.
+        """Move the messages of ``parts`` to their queues without rewriting them, in one unit; `ended` must follow.
 
         Args:
             gone: messages without a subscription any more, to be removed.
-            left: parts that the commit does not name, to be removed with their messages.
-            ended: all parts whose records are removed.
         """
-        removals = list(gone)
-        for part in left:
-            removals.extend(part.removals())
-        return self._context.units.transfer_unit(transfers, removals, [*[part.end() for part in ended], fact])
+        return self._context.units.transfer_unit(transfers, gone, [*[part.end() for part in parts], fact])
 
     def ended(self, sink: Sink, parts: list[Part]) -> int:
         """Forget ``parts`` after their removal from the store, and return the number of messages."""
@@ -282,7 +308,7 @@ class Sinks:
 
     def _drop(self, sink: Sink, parts: list[Part], facts: list[Fact]) -> int:
         if parts or facts:
-            self.store_unit([], parts, facts)
+            self.store_unit(StoreUnit(), parts, facts)
         return self.ended(sink, parts)
 
     def store(self) -> MessageStore:
@@ -377,14 +403,65 @@ class Sinks:
 
 
 class Staging(Stager):
-    """Stores the sends of a transaction as a part instead of delivering them."""
+    """Stores the sends of a transaction as a part instead of delivering them.
+
+    Gathers copies, with the fields of `Part`, until `Sinks.keep`. ``draft`` continues ``base``, the part's record.
+    """
 
     def __init__(self, sinks: Sinks, state: ConnectionState, key: PartKey, epoch: int) -> None:
         self._sinks: Final[Sinks] = sinks
-        self._state: Final[ConnectionState] = state
-        self._key: Final[PartKey] = key
-        self._epoch: Final[int] = epoch
+        self.state: Final[ConnectionState] = state
+        self.key: Final[PartKey] = key
+        self.epoch: Final[int] = epoch
+        self.part: Part | None = None
+        self.base = PartDraft()
+        self.draft = self.base
+        self.unit: Final[StoreUnit] = StoreUnit()
+        self.targets: Final[list[Destination]] = []
+        self.priorities: Final[array[int]] = array("B")
+        self.dues: Final[array[int]] = array("q")
+        self.bytes = 0
+        self.is_plain = True
+        self.is_new = False  # the number of the part is released unless the part is kept
+        self.checked: Final[set[str]] = set()  # names of destinations
+        self._staging = staging_destination(0)
+        self._is_begun = False
+
+    def gather(self, transaction: Transaction, at_most: int) -> int:
+        """Check and gather messages; see `Stager.gather`."""
+        if not self._is_begun:
+            self.part = self._sinks.begin_part(self, transaction)
+            self._is_begun = True
+            if self.part is not None:
+                self._staging = staging_destination(self.part.number)
+                self.base = self.part.draft
+                self.draft = self.base.copy()
+        if self.part is None:
+            return 0
+        begin = len(self.targets)
+        end = min(len(transaction.sends), begin + at_most)
+        for place in range(begin, end):
+            self._add(transaction.sends[place])
+        return end - begin
+
+    def _add(self, send: TransactedSend) -> None:
+        self._sinks.check_send(self, send)
+        message = send.message
+        self.unit.add(self._staging, message)
+        self.draft.add(send.home.destination)
+        self.targets.append(send.home.destination)
+        self.priorities.append(min(max(message.priority, 0), MAX_PRIORITY))
+        self.dues.append(max(message.expiration_ms, 0))
+        self.bytes += message.size
+        if not message.persistent or message.redelivery_count > 0:
+            self.is_plain = False
 
     def keep(self, transaction: Transaction, facts: list[Fact]) -> None:
-        """Store the sends of ``transaction``, and ``facts``."""
-        self._sinks.keep(self._state, self._key, self._epoch, transaction, facts)
+        """Store the gathered messages, and ``facts``; see `Stager.keep`."""
+        self._sinks.keep(self, transaction, facts)
+
+    def drop(self) -> None:
+        """Forget what was gathered; see `Stager.drop`."""
+        if self.part is not None and self.is_new:
+            self._sinks.free_number(self.part)
+        self.part = None

@@ -104,6 +104,18 @@ class StoreUnit:
         removals.sequences.append(sequence)
         self._removed += 1
 
+    def remove_all(self, destination: Destination, sequences: list[int]) -> None:
+        """Remove stored messages of one destination."""
+        if not sequences:
+            return
+        name = destination.qualified_name
+        removals = self._removals_by_name.get(name)
+        if removals is None:
+            removals = UnitRemovals(destination)
+            self._removals_by_name[name] = removals
+        removals.sequences.extend(sequences)
+        self._removed += len(sequences)
+
     def additions(self) -> list[tuple[Destination, Message]]:
         """Return all additions."""
         return [(line.destination, message) for line, message in zip(self.lines, self.messages, strict=True)]

@@ -29,6 +29,7 @@ from spanwire.broker.routing.flow_control import FlowControl, tell
 from spanwire.broker.routing.message_router import MessageRouter
 from spanwire.broker.scheduler.schedule import Plans, Schedule, steps_of, stored_form
 from spanwire.broker.transactions.commit_work import Commits, CommitWork, Run
+from spanwire.broker.transactions.staging_work import StagedCommits, StagingWork
 from spanwire.broker.transactions.undo_work import UndoWork
 from spanwire.model.acks import EXPIRED_ACK, POISON_ACK
 from spanwire.model.destination import SUBSCRIPTION
@@ -56,7 +57,7 @@ class TransactionEnd(Protocol):
         ...
 
 
-class LocalTransactions(Commits):
+class LocalTransactions(Commits, StagedCommits):
     """Carries out gathered transactions: one unit in the store, then dispatch once the unit is safe."""
 
     def __init__(
@@ -161,27 +162,48 @@ class LocalTransactions(Commits):
         job.add(work)
 
     def _stage(self, state: ConnectionState, transaction: Transaction, stager: Stager, token: int) -> bool:
-        """Keep the sends for a batch (`spanwire.broker.exactly_once.sinks`). A client may repeat the commit after a
-        reconnect.
-        """
-        known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
+        """Keep the sends for a batch, with the same result as `finish`."""
+        work = StagingWork(self, state, transaction, stager, token)
         try:
             check_staged(transaction)
-            facts = [] if known is None else self._audit.committed(known.transaction_id)
-            try:
-                stager.keep(transaction, facts)
-            except JmsError:
-                if known is not None:
-                    self._audit.withdrawn(known.transaction_id)
-                raise
+            if transaction.size <= JOB_STEPS:
+                while not work.go_on(ALL_STEPS):
+                    pass
+                return work.is_answered
+        except JmsError as error:
+            if work.refuse(error) is not None:
+                self.undo(state, [transaction])
+            raise
+        work.is_sliced = True
+        self.run(state, work)
+        return token == NO_TOKEN
+
+    def stage(self, work: StagingWork) -> None:
+        """Hand the messages to the store and answer; see `StagedCommits.stage`. A client may repeat the commit after a
+        reconnect.
+        """
+        transaction = work.transaction
+        state = work.state
+        known = transaction if isinstance(transaction, LocalTransaction) and state.info.fault_tolerant else None
+        facts = [] if known is None else self._audit.committed(known.transaction_id)
+        try:
+            work.stager.keep(transaction, facts)
         except JmsError:
-            self._end().refused(transaction)
-            self.undo(state, [transaction])
+            if known is not None:
+                self._audit.withdrawn(known.transaction_id)
             raise
         self._end().taken(transaction)
-        transaction.forget(len(transaction.sends))
-        transaction.end_count()
-        return self._router.answer_when_stored(state, token)
+        work.is_answered = self._router.answer_when_stored(state, work.token)
+        if work.is_sliced and work.is_answered:
+            tell(state, work.token, None)
+
+    def staging_refused(self, work: StagingWork, error: JmsError) -> SlicedWork:
+        """Report a commit without effect; see `StagedCommits.staging_refused`."""
+        work.stager.drop()
+        self._end().refused(work.transaction)
+        if work.is_sliced:
+            tell(work.state, work.token, error)
+        return UndoWork([work.transaction], self._context)
 
     def rollback(self, state: ConnectionState, transaction_id: TransactionId) -> None:
         """Forget the sends; acknowledged messages stay with their consumers."""

@@ -229,3 +229,16 @@ def test_removing_what_is_not_there_changes_nothing() -> None:
     driver.turn()
     driver.crash()
     assert sequences(driver, A) == [1]
+
+
+def test_what_a_unit_adds_may_be_removed_by_the_next_before_it_is_encoded() -> None:
+    driver = JournalDriver(segment_bytes=SEGMENT)
+    unit = gathered([(A, message) for message in messages_of(A, 600)], [])
+    driver.store.append_gathered(unit, [])
+    (line,) = unit.targets()
+    removal = StoreUnit()
+    removal.remove_all(A, list(range(line.first, line.first + line.count)))
+    driver.store.append_gathered(removal, [])
+    driver.turn()
+    driver.crash()
+    assert sequences(driver, A) == []
