@@ -119,6 +119,5 @@ class SlowStore:
 
     def stop(self) -> None:
         self.disk.is_held = False
-        if self.disk.asked:
-            self.disk.release()
+        self.disk.release()  # also a sync that is not posted yet
         self._store.stop()

@@ -73,8 +73,9 @@ def test_a_pause_behind_a_fast_write_is_none_in_which_the_next_batch_grows(tmp_p
     try:
         store.journal.append(A, plain_message(A, 1))
         store.run_to_sync()
-        store.disk.release()
         while store.journal.is_writing or not store.calls.is_empty:
+            if store.disk.asked:
+                store.disk.release()
             store.run()
         store.now += 60.0
         for number in range(3 * MAX_SLICE_RECORDS):
