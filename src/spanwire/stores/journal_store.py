@@ -129,6 +129,7 @@ class JournalStore:
         self._group: Final = GroupCommit()
         self._answered_clients = 0
         self._error: StoreError | None = None
+        self._is_stopped = False
         self._writer: Final = JournalWriter(self._disk, self._post_batch, self._post_error, self._post_space, *syncs)
         self._reader: Final = JournalReader(self._read_disk, self._post_read, self._post_error, self._post_scan)
         self.store: Final[Store] = opened.journal
@@ -234,6 +235,7 @@ class JournalStore:
         try:
             self._reader.stop()
             self._writer.stop()
+            self._is_stopped = True
             error = self._error or self._writer.failed
             if error is not None:
                 raise error
@@ -365,6 +367,8 @@ class JournalStore:
             self._report_slice()
 
     def _on_space_change(self, spare_bytes: int, has_space: bool) -> None:
+        if self._error is not None or self._is_stopped:
+            return  # told by the writer before that
         had_unwritten = self._journal.has_unwritten
         if self._journal.space_changed(spare_bytes, has_space):
             if has_space:

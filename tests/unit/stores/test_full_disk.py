@@ -142,3 +142,10 @@ def test_a_stop_is_clean_also_when_its_mark_needs_a_new_segment(tmp_path: Path) 
         assert driver.clean
         assert len(driver.recovered[0].sequences) == 1
         driver.journal_store.stop()
+
+
+def test_what_is_told_of_the_disk_after_a_stop_reaches_nobody(driver: JournalStoreDriver, disk: FullDisk) -> None:
+    disk.is_full = False
+    driver.journal_store.stop()
+    driver.journal_store._on_space_change(SEGMENT, True)
+    assert driver.rooms == [False]

@@ -409,14 +409,12 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         new. From the first call on, a batch waits rather than ask for a segment whose file is not ready; `UNMANAGED`
         bytes end that.
         """
-        if not has_room:
-            self._next.complete_call()
+        if not has_room and self._active.has_checkpoint:
+            self._next.add_slice(False)  # all that is left of the check-point
         if self._next.new_segment is not None and spare_bytes > 0:
             spare_bytes = 0  # the next batch takes that file
         changed = self._space.change(spare_bytes, has_room)
-        if self._space.holds and (has_room or (spare_bytes > 0 and not self._active.is_reserve)):
-            self._outbox.entries = self._space.take_held(self._outbox.entries)
-            self._outbox.has_additions = True
+        self._next.room_changed()
         return changed
 
     def first_batch(self) -> Batch:
@@ -441,7 +439,7 @@ class Journal(MessageStore, UnitStore, MetadataStore, StoreUsage):
         self._next.slices = []
         position = self.stored_position
         for part in slices:
-            part.position = self._space.limit(part.position)
+            part.position = self._outbox.limit(self._space.limit(part.position))
             position = part.position
         deletions = self._deletions
         self._deletions = []

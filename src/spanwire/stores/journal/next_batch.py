@@ -16,7 +16,7 @@ from spanwire.stores.journal.batch import BatchSlice, NewSegment
 from spanwire.stores.journal.compaction import Compaction
 from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.stored_destination import Entry
-from spanwire.stores.journal.outbox import Outbox, Slice
+from spanwire.stores.journal.outbox import ALL, Outbox, Slice
 from spanwire.stores.journal.segments.segment import BATCH_HEAD_SIZE
 from spanwire.stores.journal.space import RESERVED_SHARE, DiskSpace
 
@@ -140,6 +140,8 @@ class NextBatch:
         space = self._space
         outbox = self._outbox
         active = self._active
+        if space.has_room and outbox.ready == 0:
+            outbox.ready = ALL  # the rest is in order
         if self.is_cut:  # the rest of a call has its place
             taken = outbox.take(True)
             outbox.taken(taken.count)
@@ -153,14 +155,36 @@ class NextBatch:
                 return None
         else:
             if not space.has_room and (space.holds or not active.takes_late(BATCH_HEAD_SIZE + size, space)):
-                outbox.entries = space.hold(outbox.entries)
-                taken = outbox.take()
+                self._sort_out()
+                taken = outbox.take(False, outbox.ready)
                 size = taken.size + taken.rest
             if taken.entries and not active.fits(BATCH_HEAD_SIZE + size, space, outbox.has_additions):
                 space.waits = not is_ahead
                 return None
         outbox.taken(taken.count)
         return taken
+
+    def _sort_out(self) -> None:
+        """Look at a slice of the entries for those that need no room; the others are held."""
+        outbox = self._outbox
+        entries = outbox.entries
+        start = outbox.ready
+        if start < outbox.slice_records:
+            end, going = self._space.hold(entries, start, outbox.slice_records)
+            entries[start:end] = going  # in place, as in `Outbox.taken`
+            outbox.ready = start + len(going)
+
+    def room_changed(self) -> None:
+        """The disk is full from now on, or some of its room is back for what is held."""
+        outbox = self._outbox
+        space = self._space
+        if not space.has_room:
+            rest = outbox.rest_of_call() if self.is_cut and self._unit is None else 0
+            outbox.ready = rest if outbox.ready == ALL else max(rest, outbox.ready)
+        if space.holds and (space.has_room or (space.spare_bytes > 0 and not self._active.is_reserve)):
+            place = min(outbox.ready, len(outbox.entries))
+            outbox.entries[place:place] = space.take_held()
+            outbox.has_additions = True
 
     def _encode_unit(self, entry: Entry, position: int, copied_bytes: int) -> None:
         """Encode the next slice of a gathered unit; calls up to ``position`` are complete with all of it."""

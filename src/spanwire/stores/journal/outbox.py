@@ -43,6 +43,8 @@ MAX_SLICE_BYTES: Final = 4 * 1024 * 1024  # encoding them must not hold the loop
 MAX_SLICE_RECORDS: Final = 4_096  # the same; a record costs half a microsecond
 MAX_UNIT_BYTES: Final = 1024 * 1024 * 1024  # a transaction lies in one batch and so in one segment of at most 4 GiB
 
+ALL: Final = 1 << 40  # entries; more than ever wait
+
 LEAST_TRANSFER: Final = record_size(FIXED_BYTES + RUN_BYTES)
 
 _PRODUCER_SEQUENCE: Final = Struct("<q")
@@ -68,15 +70,20 @@ class Outbox:
     """``entries`` of together ``size`` bytes; all of the call that is being made get its ``position``.
 
     ``has_additions`` says that there is more among them than removals and notes; ``nobody`` owns what belongs to no
-    line. ``slice_bytes`` and ``slice_records`` bound a slice. ``large`` are the positions of the calls that are larger.
+    line. ``slice_bytes`` and ``slice_records`` bound a slice. ``large`` are the positions of the calls that are larger,
+    also of those that are held for room on the disk. On a full disk so many entries are ``ready``, from the first: they
+    need no room. Those behind them are not looked at yet, or were held before these.
     """
 
-    __slots__ = ("entries", "has_additions", "large", "nobody", "position", "size", "slice_bytes", "slice_records")
+    __slots__ = (
+        "entries", "has_additions", "large", "nobody", "position", "ready", "size", "slice_bytes", "slice_records",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.size = 0
-        self.large: list[int] = []
+        self.large: Final[set[int]] = set()
+        self.ready = ALL
         self.slice_bytes = MAX_SLICE_BYTES
         self.slice_records = MAX_SLICE_RECORDS
         self.position = 0
@@ -204,7 +211,7 @@ class Outbox:
         self.entries.append(entry)
         self.size += size
         if size > self.slice_bytes or unit.size > self.slice_records:
-            self.large.append(self.position)
+            self.large.add(self.position)
 
     def cancel(self, entry: Entry) -> None:
         """The message of a waiting entry is not needed: only its numbers are written."""
@@ -233,13 +240,14 @@ class Outbox:
     def note_call(self, before: int, size_before: int) -> None:
         """The call that ends now began behind so many entries and bytes: remember it if it is larger than a slice."""
         if len(self.entries) - before > self.slice_records or self.size - size_before > self.slice_bytes:
-            self.large.append(self.position)
+            self.large.add(self.position)
 
-    def take(self, is_cut: bool = False) -> Slice:
+    def take(self, is_cut: bool = False, at_most: int = ALL) -> Slice:
         """The next entries up to `MAX_SLICE_BYTES` or `MAX_SLICE_RECORDS`, in whole calls, unless one call alone has
         more. They stay here until `taken`. With ``is_cut`` the slice before this one ended in a call: no other call
         is taken, for the place that was found is that of this one, and the ``rest`` is not counted again. A gathered
         unit is the last one: it is encoded in slices of its own. Messages of a removed destination are cancelled here.
+        ``at_most`` so many entries are taken.
         """
         chosen: list[Entry] = []
         size = 0
@@ -248,6 +256,8 @@ class Outbox:
         first = 0
         start = 0
         for entry in self.entries:
+            if count >= at_most:
+                break
             if entry.position != position:
                 if size > self.slice_bytes or count >= self.slice_records or (is_cut and count > 0):
                     break
@@ -255,7 +265,7 @@ class Outbox:
                 first = count
                 start = size
             elif count - first >= self.slice_records or size - start > self.slice_bytes:
-                rest = 1 if is_cut else self._rest(count, position)
+                rest = 1 if is_cut else self._rest(count, position, at_most)
                 return Slice(chosen, size, count, position - 1, rest)
             count += 1
             if entry.owner.is_removed and entry.message is not None:
@@ -268,10 +278,10 @@ class Outbox:
                 break
         return Slice(chosen, size, count, self.position if count == len(self.entries) else position, 0)
 
-    def _rest(self, count: int, position: int) -> int:
-        """The bytes of a call behind the first ``count`` entries."""
+    def _rest(self, count: int, position: int, at_most: int) -> int:
+        """The bytes of a call behind the first ``count`` entries, of those that may be taken."""
         size = 0
-        for place in range(count, len(self.entries)):
+        for place in range(count, min(len(self.entries), at_most)):
             entry = self.entries[place]
             if entry.position != position:
                 break
@@ -283,14 +293,35 @@ class Outbox:
         entries = self.entries
         for place in range(count):
             self.size -= entries[place].size
+        if self.large and count > 0:
+            left = entries[count].position if count < len(entries) else -1
+            for place in range(count):
+                if entries[place].position != left:
+                    self.large.discard(entries[place].position)
+        if self.ready != ALL:
+            self.ready = max(0, self.ready - count)
         if count == len(entries):
             self.entries = []
             self.has_additions = False
-            self.large = []
             return
         del entries[:count]  # in place: a copy would touch all that wait
-        while self.large and self.large[0] < entries[0].position:
-            del self.large[0]
+
+    def limit(self, position: int) -> int:
+        """The position that is taken when all up to ``position`` that is not waiting here is."""
+        entries = self.entries
+        if self.ready == ALL or not entries:
+            return position
+        position = min(position, entries[0].position - 1)
+        return min(position, entries[self.ready].position - 1) if self.ready < len(entries) else position
+
+    def rest_of_call(self) -> int:
+        """How many entries of the first call there are."""
+        count = 0
+        for entry in self.entries:
+            if entry.position != self.entries[0].position:
+                break
+            count += 1
+        return count
 
 
 def cancellation(message: Message) -> bytes:

@@ -73,30 +73,35 @@ class DiskSpace:
         self.has_room = has_room
         return changed
 
-    def take_held(self, queue: list[Entry]) -> list[Entry]:
-        """All calls in their order, those of ``queue`` and the held ones."""
-        if not self._held:
-            return queue
-        merged = self._held + queue
-        merged.sort(key=_position)  # stable: entries of one call stay together
+    def take_held(self) -> list[Entry]:
+        """All held calls in their order, which are held no longer."""
+        held = self._held
         self._held = []
         self._holds_facts = False
-        return merged
+        return held
 
-    def hold(self, queue: list[Entry]) -> list[Entry]:
-        """The entries of ``queue`` that go on without room for messages; holds the others."""
+    def hold(self, queue: list[Entry], start: int, at_most: int) -> tuple[int, list[Entry]]:
+        """Looks at ``at_most`` entries of ``queue`` from ``start``, and at the rest of the last call. Gives where it
+        ended, and the entries among them that go on without room for messages; holds the others.
+        """
         going: list[Entry] = []
         call: list[Entry] = []
-        for entry in queue:
+        place = start
+        end = len(queue)
+        while place < end:
+            entry = queue[place]
             if entry.kind == SEGMENT_DROPPED:
                 going.append(entry)
             elif call and call[0].position != entry.position:
+                if place - start >= at_most:
+                    break
                 self._settle(call, going)
                 call = [entry]
             else:
                 call.append(entry)
+            place += 1
         self._settle(call, going)
-        return going
+        return place, going
 
     def _settle(self, call: list[Entry], going: list[Entry]) -> None:
         """Entries of one call go on or are held, all of them."""
@@ -130,10 +135,6 @@ class DiskSpace:
         if kind == MESSAGE or kind == REFERENCE:
             return entry.owner.is_removed
         return kind == DESTINATION or kind == CANCELLED
-
-
-def _position(entry: Entry) -> int:
-    return entry.position
 
 
 def possible_segment(disk: Disk, size: int) -> int:

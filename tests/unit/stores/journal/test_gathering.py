@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from spanwire.broker.persistence.store_unit import StoreUnit
 from spanwire.model.destination import QUEUE, Destination
 from spanwire.stores.journal.batch import write_batch
 from spanwire.stores.journal.next_batch import MAX_GATHERED_BYTES
@@ -145,16 +146,81 @@ def test_what_follows_a_call_that_was_cut_waits_for_the_next_file_if_it_has_no_p
     assert len(driver.recovered[0].sequences) == 5 + count
 
 
-def test_a_unit_of_which_a_part_is_encoded_is_completed_at_once_when_the_room_goes() -> None:
+def test_a_unit_of_which_a_part_is_encoded_is_completed_in_slices_when_the_room_goes() -> None:
     driver = driver_with_slices()
     driver.store.space_changed(65536, True)
     driver.store.append_unit([(A, plain_message(A, number)) for number in range(9)], [], [])
+    late = driver.store.append(A, plain_message(A, 99, bytes(60_000)))
     driver.store.gather()
     driver.store.space_changed(0, False)
-    assert not driver.store.has_large_call
+    slices = 0
+    while driver.store.has_large_call:
+        assert driver.store.gather()
+        slices += 1
+    assert slices == 4
+    assert not driver.store.gather()
     driver.turn()
+    assert driver.stored == driver.store.position() - 1
+    assert driver.store.has_unwritten
     driver.crash()
     assert len(driver.recovered[0].sequences) == 9
+    assert late not in driver.recovered[0].sequences
+
+
+def test_a_large_call_that_waited_for_room_is_encoded_in_slices() -> None:
+    driver = driver_with_slices()
+    driver.store.append(A, plain_message(A, 1, bytes(50_000)))
+    driver.turn()
+    driver.store.space_changed(0, True)
+    unit = StoreUnit()
+    for number in range(9):
+        unit.add(A, plain_message(A, number, bytes(1000)))
+    driver.store.append_gathered(unit, [])
+    driver.store.append_unit([(A, plain_message(A, number, bytes(1000))) for number in range(9)], [], [])
+    driver.store.space_changed(0, False)
+    driver.turn()
+    assert driver.store.has_unwritten
+    driver.store.space_changed(65536, True)
+    slices = 0
+    while driver.store.has_large_call:
+        assert driver.store.gather()
+        slices += 1
+    assert slices == 10
+    driver.turn()
+    driver.crash()
+    assert len(driver.recovered[0].sequences) == 19
+
+
+def test_what_waits_for_room_is_looked_at_some_entries_at_a_time() -> None:
+    driver = driver_with_slices(4)
+    kept = fill(driver, 20)
+    driver.turn()
+    driver.store.append(A, plain_message(A, 1, bytes(50_000)))
+    driver.turn()
+    driver.store.space_changed(0, True)
+    added = [driver.store.append(A, plain_message(A, number, bytes(1000))) for number in range(20)]
+    driver.store.space_changed(0, False)
+    for sequence in kept:
+        driver.store.remove(A, sequence)
+    looked_at = 0
+    batches = 0
+    while driver.store.has_work:
+        waiting = len(driver.store._outbox.entries)
+        batch = driver.write_one()
+        assert batch is not None
+        assert len(batch.entries) <= 4
+        assert waiting - len(driver.store._outbox.entries) <= 4
+        looked_at += waiting - len(driver.store._outbox.entries)
+        batches += 1
+    assert (looked_at, batches) == (40, 10)
+    driver.store.space_changed(65536, True)
+    while driver.store.has_work:
+        batch = driver.write_one()
+        assert batch is not None
+        assert len(batch.entries) <= 4
+    assert driver.stored == driver.store.position()
+    driver.crash()
+    assert [sequence for sequence in driver.recovered[0].sequences if sequence in {*kept, *added}] == added
 
 
 def test_on_a_full_disk_nothing_is_encoded_ahead_and_what_was_is_written() -> None:
