@@ -7,6 +7,7 @@ import pytest
 from spanwire.broker.connections.connection_job import JOB_STEPS
 from spanwire.broker.transactions.xa_transactions import LATER, XA_OK, XA_RETRY
 from spanwire.model.acks import POISON_ACK
+from spanwire.model.destination import parse_destination
 from spanwire.model.errors import JmsError, ResourceAllocationError, XaError
 from tests.support.dialogue.broker_dialogue import Listener, Stage
 from tests.support.dialogue.text_format import text_of
@@ -328,3 +329,38 @@ def test_what_comes_too_late_for_a_prepare_does_not_break_its_promise() -> None:
     settles(stage)
     assert manager.peer.is_answered(commit)
     assert left(stage) == (0, MANY, 0)
+
+
+@pytest.mark.parametrize("count", [2, MANY])
+def test_a_refused_rollback_of_an_earlier_run_gives_each_message_back_once_when_it_is_repeated(count: int) -> None:
+    stage = Stage()
+    listener = stage.peer("c").consumes(IN, prefetch=MANY)
+    stage.peer("p").sends(IN, *TEXTS[:count])
+    settles(stage)
+    listener.peer.flushes()
+    settles(stage)
+    manager = Manager(listener.peer)
+    manager.begins()
+    manager.acknowledges(listener, TEXTS[count - 1])
+    manager.sends(OUT, *TEXTS[:count])
+    manager.prepares()
+    again = stage.restarts()
+    again.store.lose(parse_destination(IN), 1)
+    manager = Manager(again.peer("m"))
+    for _ in range(2):
+        again.store.refused = ResourceAllocationError("no")
+        token = manager.rolls_back()
+        settles(again)
+        again.store.refused = None
+        assert fails_with(manager.peer, token) == "no"
+        assert again.memory() == 0
+        assert again.view(IN).in_flight == count - 1, "one cannot be read"
+    token = manager.rolls_back()
+    settles(again)
+    assert manager.peer.is_answered(token)
+    assert (again.view(IN).in_flight, again.view(IN).pending) == (0, count - 1)
+    back = again.peer("d").consumes(IN, prefetch=MANY)
+    for _ in range(5):
+        settles(again)
+        back.peer.flushes()
+    assert back.takes() == TEXTS[1:count]

@@ -209,3 +209,18 @@ def test_kept_and_later_messages_come_once_and_in_order_whatever_happens_meanwhi
         runs(stage)
     assert [text for text in late.out if text != "gone"] == numbers(sent)
     assert stage.memory() == kept_bytes(stage)
+
+
+def test_a_pull_does_not_end_while_the_consumer_is_still_given_what_the_topic_keeps() -> None:
+    stage = keeping()
+    producer = stage.peer("p")
+    producer.sends(T, *["no"] * MANY, "yes", properties={"wanted": False})
+    producer.sends(T, "last", properties={"wanted": True})
+    late = stage.peer("a").consumes(T, retroactive=True, prefetch=0, selector="wanted")
+    late.pulls(-1)
+    assert (late.out, late.ends) == ([], 0)
+    while stage.broker.next_timeout() == 0.0:
+        stage.runs()
+    assert (late.out, late.ends) == (["last"], 0)
+    late.pulls(-1)
+    assert late.ends == 1

@@ -55,6 +55,8 @@ class ConnectionJob(Job):
         self._context: Final[BrokerContext] = context
         self._owner: Final[LeavingConnections] = owner
         self._works: Final[deque[SlicedWork]] = deque()
+        self._failed: SlicedWork | None = None  # failed after taking effect, and goes on
+        self._failed_at = 0  # its steps at the failure
         self.is_working = False
 
     @property
@@ -108,8 +110,13 @@ class ConnectionJob(Job):
             self._works.append(work if rest is None else rest)
 
     def _fail(self, work: SlicedWork, error: JmsError) -> None:
+        """Refuse ``work``, or go on behind a failure of work that has taken effect, as long as it gets further."""
         self._works.popleft()
         rest = work.refuse(error)
+        if rest is None and (work is not self._failed or work.steps > self._failed_at):
+            self._failed = work
+            self._failed_at = work.steps
+            rest = work
         if rest is not None:
             self._works.appendleft(rest)
 

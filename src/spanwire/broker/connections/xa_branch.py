@@ -29,12 +29,13 @@ class StoredAcks:
     messages, and ``home`` the queue that counts the messages as in flight.
     """
 
-    __slots__ = ("destination", "first_order", "home", "redeliveries", "sequences")
+    __slots__ = ("destination", "first_order", "home", "missing", "redeliveries", "sequences")
 
     def __init__(self, destination: Destination, sequences: list[int]) -> None:
         self.destination: Final[Destination] = destination
         self.sequences: list[int] = sequences
         self.redeliveries: Final[dict[int, int]] = {}
+        self.missing: Final[set[int]] = set()  # sequences of messages that could not be read, not in flight any more
         self.first_order = 0
         self.home: Queue | None = None
 

@@ -133,6 +133,10 @@ class PolicyTopic(Topic):
             self._context.schedule(recovery)
             subscription.joins += 1
 
+    def is_searching(self) -> bool:
+        """Return True while a new consumer has not got all retained messages."""
+        return len(self._recoveries) > 0
+
     def give_kept(self, subscription: Subscription, reference: MessageReference, taken: int, later_bytes: int) -> int:
         """Add a retained message to the pending messages of a new consumer.
 

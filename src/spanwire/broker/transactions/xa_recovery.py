@@ -311,12 +311,26 @@ class RecoveredBranches:
                 sequence = acks.sequences[index]
                 if message is None:
                     logger.error("message %d of %s is missing in the store; it is skipped", sequence, acks.destination)
-                    home.in_flight -= 1
+                    if sequence not in acks.missing:
+                        acks.missing.add(sequence)
+                        home.in_flight -= 1
                     continue
                 home.hold(message)
                 count = acks.redeliveries.get(sequence, 0)
                 references.append(MessageReference(home, message, sequence, acks.first_order + index, count))
             branch.acks.append(TransactedAck(None, references, STANDARD_ACK, 0, None, ""))
+
+    def forget_acks(self, branch: Branch) -> None:
+        """Forget the messages that were read for a refused rollback: the next attempt reads them again."""
+        kept: list[TransactedAck] = []
+        for ack in branch.acks:
+            if ack.subscription is None:
+                for reference in ack.references:
+                    reference.home.release(reference.message)
+            else:
+                kept.append(ack)
+        branch.acks.clear()
+        branch.acks.extend(kept)
 
     def committed(self, branch: Branch) -> None:
         """Count the messages acknowledged by a committed branch as dequeued."""
@@ -325,7 +339,7 @@ class RecoveredBranches:
         for acks in record.acks:
             home = acks.home
             if home is not None:
-                home.in_flight -= len(acks.sequences)
+                home.in_flight -= len(acks.sequences) - len(acks.missing)
                 home.dequeued += len(acks.sequences)
 
 

@@ -390,7 +390,7 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
         try:
             work.go_on(JOB_STEPS)
         except JmsError:
-            branch.finishing = False
+            self._end_rollback(branch)
             raise
         return work.is_answered
 
@@ -407,8 +407,14 @@ class XaTransactions(Finisher, TransactionEnd, BranchEnd, Prepares):
 
     def rollback_refused(self, work: BranchRollback, error: JmsError) -> None:
         """Answer that the branch stays prepared; see `BranchEnd.rollback_refused`."""
-        work.branch.finishing = False
+        self._end_rollback(work.branch)
         tell(work.state, work.token, error)
+
+    def _end_rollback(self, branch: Branch) -> None:
+        """Leave the branch of a refused rollback prepared."""
+        branch.finishing = False
+        if branch.on_disk:
+            self._recovered.forget_acks(branch)
 
     def _undo(self, branch: Branch, state: ConnectionState) -> None:
         branch.finishing = False

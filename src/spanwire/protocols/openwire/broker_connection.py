@@ -247,8 +247,7 @@ class OpenWireBrokerConnection(ClientConnection, ProtocolConnection, ClusterMemb
         if error is not None:
             self._refusals.log("request that had waited", error)
             self._refusals.send(throwable_of(error), None if token == client.farewell else client.correlation_of(token))
-            if token != NO_TOKEN:
-                client.release_window(token)
+            client.forget(token)
         elif token == NO_TOKEN or token != client.farewell:
             client.answer(token)
         if client.farewell != NO_TOKEN and not client.state.parked:

@@ -150,6 +150,12 @@ class ClientCommands(wire.CommandVisitor):
         else:
             self.release_window(token)
 
+    def forget(self, token: int) -> None:
+        """Release what a request that was refused later waited for: window space, or the vote of a prepare."""
+        if token != NO_TOKEN:
+            self._xa.votes.discard(token)
+            self.release_window(token)
+
     def refused(self) -> None:
         """Release the window space of a refused message, because the client would wait for the space forever."""
         if self._in_window > 0:

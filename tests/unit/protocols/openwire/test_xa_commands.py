@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from spanwire.broker.connections.connection_job import JOB_STEPS
+from spanwire.model.errors import ResourceAllocationError
 from spanwire.protocols.openwire.codec import _marshallers as wire
 from tests.support.openwire_dialogue import LateStore, OpenWirePeer, World, text_of
 
@@ -181,3 +183,23 @@ def test_a_commit_in_one_phase_after_a_refused_acknowledgement_rolls_back() -> N
     class_name, text = peer.fails(info(xid, COMMIT_ONE_PHASE))
     assert class_name == "javax.transaction.xa.XAException"
     assert (text or "").endswith("xaErrorCode:100")
+
+
+def test_a_refused_prepare_of_many_messages_leaves_no_vote_for_another_command() -> None:
+    store = LateStore()
+    world = World(store=store)
+    peer = world.connect()
+    peer.produces(QUEUE)
+    xid = xid_of("x")
+    peer.succeeds(info(xid, BEGIN))
+    for _ in range(JOB_STEPS + 1):
+        works(peer, xid)
+    store.refused = ResourceAllocationError("no")
+    command_id = peer.requests(info(xid, PREPARE))
+    world.settle()
+    assert peer.receives(wire.ExceptionResponse).correlation_id == command_id
+    store.refused = None
+    peer._command_id = command_id - 1  # command ids come again after 2,147,483,647
+    assert peer.requests(peer.text_message(QUEUE, "behind")) == command_id
+    world.stores()
+    assert type(peer.receives(wire.Response)) is wire.Response
