@@ -32,19 +32,21 @@ RETIRED: Final[dict[str, Retired]] = {
     "bury": Retired("send_to_dlq", still_in=("broker/routing",)),
     "detention": Retired("deferred dead letters"),
     "handover": Retired("group rescan"),
-    "home": Retired("destination", where=("broker", "network", "protocols", "stores"), still_in=("broker", "network")),
+    "home": Retired(
+        "destination", where=("broker", "network", "protocols", "stores"), still_in=("broker", "network/demand")
+    ),
     "looking": Retired("scanning, selective dispatch"),
     "news": Retired("advisories, destination events", still_in=("broker",)),
     "office": Retired("dead letter handler"),
     "outlet": Retired("connection output"),
     "party": Retired("scan group"),
-    "rooms": Retired("assembly", still_in=("broker/assembly.py",)),
+    "rooms": Retired("assembly"),
     "spared": Retired("sequence ranges"),
     "told": Retired(
         "reported, published, notified; switch_to_pull",
-        still_in=("broker", "network/demand", "protocols", "stores/offline", "stores/writer.py"),
+        still_in=("broker", "network/demand", "protocols"),
     ),
-    "unstored": Retired("unsynced", still_in=("broker/queue", "pipeline/source")),
+    "unstored": Retired("unsynced", still_in=("pipeline/source",)),
 }
 
 
