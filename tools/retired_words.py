@@ -40,6 +40,8 @@ RETIRED: Final[dict[str, Retired]] = {
     "office": Retired("dead letter handler"),
     "outlet": Retired("connection output"),
     "party": Retired("scan group"),
+    "piece": Retired("part, slice", where=("stores",)),
+    "place": Retired("index, position, location", where=("stores",), still_in=("stores/journal",)),
     "rooms": Retired("assembly"),
     "spared": Retired("sequence ranges"),
     "told": Retired(
