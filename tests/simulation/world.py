@@ -205,7 +205,7 @@ class World:
             if fetch.still_there(read):
                 assert stored is not None, "a segment with a live message is gone"
                 assert not stored.damage
-                messages[read.place] = self.formats.index(stored.format_id, stored.raw)
+                messages[read.index] = self.formats.index(stored.format_id, stored.raw)
         self.journal.answered(fetch)
         self.broker.fetched(fetch.request, messages, self.now)
 

@@ -64,7 +64,7 @@ class JournalDriver:
         for fetch in self.store.take_fetches():
             for read, found in zip(fetch.reads, read_all(self.disk, fetch.reads), strict=True):
                 if fetch.still_there(read) and found is not None and not found.damage:
-                    fetch.messages[read.place] = self.formats.index(found.format_id, found.raw)
+                    fetch.messages[read.index] = self.formats.index(found.format_id, found.raw)
                 elif found is not None and found.damage:
                     self.damaged.append(damaged_message(fetch, read, found.damage))
             self.store.answered(fetch)

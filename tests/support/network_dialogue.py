@@ -374,7 +374,7 @@ class Site:
             for read, stored in zip(fetch.reads, read_all(self.disk, fetch.reads), strict=True):
                 if fetch.still_there(read):
                     assert stored is not None
-                    messages[read.place] = self.formats.index(stored.format_id, stored.raw)
+                    messages[read.index] = self.formats.index(stored.format_id, stored.raw)
             journal.answered(fetch)
             broker.fetched(fetch.request, messages, now)
         position = journal.take_answer()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tools.lint_forbidden import (
-    LONG_MODULES,
     MAX_GENERATED_LINES,
     MAX_MODULE_LINES,
     ROOT,
@@ -109,14 +108,7 @@ def test_a_module_has_five_hundred_lines_at_most() -> None:
     assert len(check_source(MODULE, "x = 1\n" * (MAX_MODULE_LINES + 1))) == 1
 
 
-def test_only_listed_modules_are_longer() -> None:
-    text = "x = 1\n" * (MAX_MODULE_LINES + 1)
-    assert [check_source(path, text) for path in LONG_MODULES] == [[]] * len(LONG_MODULES)
-
-
-def test_the_lists_of_exceptions_name_modules_that_need_one() -> None:
-    long = [path for path in LONG_MODULES if len((ROOT / path).read_text("utf-8").splitlines()) > MAX_MODULE_LINES]
-    assert list(LONG_MODULES) == long
+def test_the_list_of_single_modules_names_those_that_are() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         assert sorted(SINGLE_MODULES) == sorted(set(single_modules(tomllib.load(file))))
 

@@ -1,7 +1,7 @@
-"""The segment that is being written: where it ends, what its next bytes are, and the step to the next one.
+"""The segment that is being written: its end, the bytes of the next batch, and the step to the next segment.
 
-The index learns where each record lies as soon as its bytes are made. A message is read from memory until they are on
-the disk, one that is written again from its old place.
+The index gets the location of a record as soon as the record is encoded. Until the bytes are on the disk, a message is
+read from memory, a moved message from the old location.
 """
 
 from __future__ import annotations
@@ -48,15 +48,16 @@ from spanwire.stores.journal.segments.segment import (
 from spanwire.stores.journal.segments.transfers import decode_transfer
 from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
 
-COPIED_BYTES: Final = 32 * 1024  # bodies above this are handed over as they are instead of being copied together
-COPIED_AHEAD_BYTES: Final = 1024  # the same where a batch waits for its turn, so that it costs no second 64 MiB
+COPIED_BYTES: Final = 32 * 1024  # bytes; larger bodies are handed over without a copy
+COPIED_AHEAD_BYTES: Final = 1024  # bytes; a batch that waits must not cost a second 64 MiB
 
 
 class ActiveSegment:
-    """``number``, where its last batch ends (``end``), how many there are (``batches``), the ``size`` of its file and
-    where its check-point ends. A size of 0 is full, so that the first batch of a run opens a segment of its own.
-    ``is_unsynced`` says that the batches behind a check-point are not synced one by one, so that any may be missing;
-    ``is_reserve`` that the segment was begun on a full disk, ``late_end`` up to where it then takes messages.
+    """The newest segment: ``number``, ``end`` of the last batch, number of ``batches``, ``size`` of the file.
+
+    A size of 0 means full, so that the first batch of a run begins a new segment. ``checkpoint_end`` is the end of the
+    check-point. ``is_unsynced`` says that batches behind the check-point are not synced, so that any may be missing.
+    ``is_reserve`` says that the segment was begun on a full disk; ``late_end`` then bounds its messages.
     """
 
     __slots__ = (
@@ -109,36 +110,36 @@ class ActiveSegment:
 
     @property
     def has_batch(self) -> bool:
-        """Whether a batch is being encoded."""
+        """Return True while a batch is being encoded."""
         return bool(self._parts)
 
     @property
     def has_checkpoint(self) -> bool:
-        """Return True if a part of the check-point of a new segment is still to be encoded."""
+        """Return True while a part of a new segment's check-point is not encoded."""
         return self._checkpoint is not None
 
     @property
     def batch_start(self) -> int:
-        """Where that batch begins."""
+        """The offset of the batch that is being encoded."""
         return self._start
 
     @property
     def is_half_full(self) -> bool:
-        """It is time to prepare the next segment's file."""
+        """Return True if the next segment's file should be prepared."""
         return self.end * 2 > self.size
 
     @property
     def is_nearly_full(self) -> bool:
-        """A fourth at most is left."""
+        """Return True if a fourth or less is left."""
         return self.end * 4 >= self.size * 3
 
     @property
     def message_room(self) -> int:
-        """Bytes of messages that it takes before the next segment's file must be there."""
+        """Bytes of messages that fit before the next segment's file is needed."""
         return max(0, self.size - self.size // RESERVED_SHARE - self.end)
 
     def fits(self, size: int, space: DiskSpace, has_additions: bool) -> bool:
-        """Whether a batch of ``size`` bytes has its place on the disk; else the next segment's file must come first."""
+        """Return True if a batch of ``size`` bytes has room; else the next segment's file must be ready first."""
         if space.spare_bytes == UNMANAGED:
             return True
         space.needed = max(self._segment_bytes, 2 * self.checkpoint_end + size)
@@ -149,26 +150,26 @@ class ActiveSegment:
         return self.end + size <= self.size
 
     def stays(self, size: int, space: DiskSpace, has_additions: bool) -> bool:
-        """Whether the batch that is being encoded can have ``size`` bytes more."""
+        """Return True if the batch that is being encoded has room for ``size`` more bytes."""
         return self.end + size <= self.size and self.fits(size, space, has_additions)
 
     def keeps_reserve(self, size: int) -> bool:
-        """Whether a batch of ``size`` bytes leaves alone what is kept for removals and the like."""
+        """Return True if a batch of ``size`` bytes leaves the share for removals untouched."""
         if self.is_reserve:
             return self.end + size <= self.late_end
         return self.end + size <= self.size - self.size // RESERVED_SHARE
 
     def takes_late(self, size: int, space: DiskSpace) -> bool:
-        """Whether messages that were under way when the room went have a place, here or in the reserve."""
+        """Return True if messages queued before the disk became full have room, here or in the reserve."""
         if self.keeps_reserve(size):
             return True
         late = space.spare_bytes - space.kept_bytes
         return not self.is_reserve and self.checkpoint_end + size <= late
 
     def begin_segment(self, size: int, space: DiskSpace) -> NewSegment:
-        """Begin a new segment that has room for ``size`` bytes behind its check-point; it takes the file that is ready.
+        """Begin a new segment in the ready file, with room for ``size`` bytes behind the check-point.
 
-        `encode_checkpoint` must follow until it returns True, before anything else is encoded.
+        `encode_checkpoint` must follow until the result is True, before any record is encoded.
         """
         ready = 0
         if space.spare_bytes != UNMANAGED:
@@ -198,7 +199,7 @@ class ActiveSegment:
         return NewSegment(number, self.size, [header], summary)
 
     def encode_checkpoint(self, segment: NewSegment, records: int, size: int) -> bool:
-        """Encode so many records or bytes of the check-point of ``segment``; False when more of it is left."""
+        """Encode so many records or bytes of the check-point of ``segment``; True when the check-point is complete."""
         checkpoint = self._checkpoint
         if checkpoint is None:
             return True
@@ -211,7 +212,7 @@ class ActiveSegment:
         return True
 
     def begin_batch(self) -> None:
-        """Begin a batch at the end of the segment. Its head, which holds its size, is encoded last."""
+        """Begin a batch at the end of the segment. The head holds the size and is encoded last."""
         self._start = self.end
         self._parts = [b""]
         self._draft.begin_batch()
@@ -233,7 +234,7 @@ class ActiveSegment:
         return parts
 
     def encode(self, entries: list[Entry], copied_bytes: int) -> None:
-        """Encode a slice of the batch. Payloads of up to ``copied_bytes`` are copied together."""
+        """Encode a slice of the batch. Payloads of up to ``copied_bytes`` are copied into one buffer."""
         if not entries:
             return
         seed = self.seed
@@ -282,31 +283,31 @@ class ActiveSegment:
         self.end = offset
 
     def encode_unit(self, gathered: GatheredUnit, records: int, size: int, copied_bytes: int) -> bool:
-        """Encode at most so many records and bytes of a unit, and one message; False when there is more of it."""
+        """Encode so many records or bytes of a unit, and one message more; True when the unit is complete."""
         end = self.end + size
         left = self._encode_messages(gathered, records, end, copied_bytes)
-        if gathered.place < len(gathered.unit.messages):
+        if gathered.message_index < len(gathered.unit.messages):
             return False
         left = self._encode_removals(gathered, left)
         return not gathered.removals and self._encode_facts(gathered, left, end)
 
     def _encode_messages(self, gathered: GatheredUnit, records: int, end: int, copied_bytes: int) -> int:
-        """Messages of a unit up to the byte ``end``; how many of the ``records`` are left."""
+        """Encode messages of a unit up to offset ``end`` and return the rest of ``records``."""
         seed = self.seed
         offset = self.end
         unit = gathered.unit
-        place = gathered.place
-        stop = min(len(unit.messages), place + records)
-        left = records - (stop - place)
+        index = gathered.message_index
+        stop = min(len(unit.messages), index + records)
+        left = records - (stop - index)
         small: list[bytes] = []
         heads: list[bytes] = []
-        while place < stop and offset < end:
-            message = unit.messages[place]
-            payload = unit.payloads[place]
-            line = unit.lines[place].place
-            owner = gathered.owners[line]
-            sequence = gathered.nexts[line]
-            gathered.nexts[line] = sequence + 1
+        while index < stop and offset < end:
+            message = unit.messages[index]
+            payload = unit.payloads[index]
+            target = unit.lines[index].place
+            owner = gathered.owners[target]
+            sequence = gathered.nexts[target]
+            gathered.nexts[target] = sequence + 1
             flags = message.priority & PRIORITY_MASK
             stored = len(payload)
             if message.expiration_ms > 0:
@@ -331,22 +332,22 @@ class ActiveSegment:
                 small.append(PADDING[len(payload) & 7])
             self._index.written_message(owner, sequence, self.number, offset, stored)
             offset += record_size(stored)
-            place += 1
+            index += 1
         self._parts.append(b"".join(small))
         self._draft.add(b"".join(heads), self._last, self._last_head)
         self.end = offset
-        gathered.place = place
+        gathered.message_index = index
         return left
 
     def _encode_facts(self, gathered: GatheredUnit, at_most: int, end: int) -> bool:
-        """Facts of a unit, ``at_most`` so many, up to the byte ``end``; whether that were all."""
+        """Encode at most ``at_most`` facts of a unit up to offset ``end``; True when all are encoded."""
         facts = gathered.unit.facts
-        place = gathered.fact
-        stop = min(len(facts), place + at_most)
+        index = gathered.fact
+        stop = min(len(facts), index + at_most)
         parts: list[bytes] = []
-        while place < stop and self.end < end:
-            fact = facts[place]
-            place += 1
+        while index < stop and self.end < end:
+            fact = facts[index]
+            index += 1
             value = fact.value
             kind = FACT_DISCARDED if value is None else FACT
             payload = fact.key if value is None else fact.key + value
@@ -360,14 +361,14 @@ class ActiveSegment:
             self._last_head = header
             self._last = self.end
             self.end += record_size(len(payload))
-        gathered.fact = place
+        gathered.fact = index
         records_of_facts = b"".join(parts)
         self._parts.append(records_of_facts)
         self._draft.add(records_of_facts, self._last, self._last_head)
-        return place == len(facts)
+        return index == len(facts)
 
     def _encode_removals(self, gathered: GatheredUnit, at_most: int) -> int:
-        """Removals of a unit, ``at_most`` so many; how many more could be."""
+        """Encode at most ``at_most`` removals of a unit and return the rest of ``at_most``."""
         small: list[bytes] = []
         while gathered.removals and at_most > 0:
             removals = gathered.removals[-1]
@@ -454,14 +455,14 @@ class ActiveSegment:
         if runs is not None:
             owner = entry.owner
             self._index.written_transfer(owner, entry.sequence, runs, self.number)
-            for place, arrival in enumerate(owner.arriving):
+            for index, arrival in enumerate(owner.arriving):
                 if arrival.first == entry.sequence:
-                    del owner.arriving[place]
+                    del owner.arriving[index]
                     break
 
 
 def add_payload(heads: list[bytes], kind: int, flags: int, payload: bytes) -> None:
-    """As much of a payload as a summary holds."""
+    """Append the part of a payload that a summary holds."""
     if kind in BODIES:
         if flags & EXPIRES:
             heads.append(payload[:EXPIRATION_SIZE])

@@ -1,4 +1,4 @@
-"""Copies of the producer audit in the journal, one for each segment, so that a start need not look far back."""
+"""Copies of the producer audit in the journal, one for each segment, so that a start reads only the newest segments."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from spanwire.stores.journal.segments.record import AUDIT_MARK
 
 
 class AuditCopies:
-    """Puts copies behind all that is waiting when they are made: what a copy knows is on the disk before it.
+    """Queues copies behind all queued calls: the messages that a copy knows are on the disk before the copy.
 
-    ``waits`` is True while one is on its way. From the segment with the newest copy on all segments are kept: what was
-    sent after it was made stands nowhere else.
+    ``waits`` is True until a queued copy is written. All segments from the newest copy on are kept: only their messages
+    tell of later sends.
     """
 
     __slots__ = ("_segment", "_source", "waits")
@@ -24,12 +24,12 @@ class AuditCopies:
         self.waits = False
 
     def attach(self, source: AuditSource, index: JournalIndex, active: int) -> None:
-        """Copies are made of ``source`` from now on."""
+        """Copy ``source`` from now on."""
         self._source = source
         index.segments.keep_from = self._segment if self._segment > 0 else active
 
     def copy(self, index: JournalIndex, outbox: Outbox) -> None:
-        """Make a copy, if there is something to be copied and no copy is on its way."""
+        """Queue a copy, unless a copy is queued already."""
         source = self._source
         if source is None or self.waits:
             return

@@ -1,4 +1,4 @@
-"""What the journal hands to a writer: one write, one sync, and now and then a new segment or files to delete."""
+"""A batch for the writer: one write and one sync, now and then with a new segment or files to delete."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from spanwire.stores.journal.segments.segment import SPARE_NAME, segment_name
 
 
 class NewSegment:
-    """A segment that must exist before the batch is written: its number, size in bytes and first bytes. ``summary`` is
-    that of the one before, to be written when there is time.
+    """A segment to be created before the batch is written: number, size and first bytes.
+
+    ``summary`` is the summary of the segment before, to be written when the writer has time.
     """
 
     __slots__ = ("number", "parts", "size", "summary")
@@ -26,7 +27,7 @@ class NewSegment:
 
 
 class BatchSlice:
-    """Entries of a batch that were encoded together; once the batch is synced, calls up to ``position`` are stored."""
+    """Entries of a batch that were encoded together. After the sync all calls up to ``position`` are stored."""
 
     __slots__ = ("entries", "position")
 
@@ -36,10 +37,11 @@ class BatchSlice:
 
 
 class Batch:
-    """``parts`` belong at ``offset`` of segment ``segment``; empty when there are only files to delete.
+    """Bytes for ``offset`` of segment ``segment``, in ``parts``, which are empty if only files are deleted.
 
-    When all is done and synced, every call up to ``position`` survives a power cut; ``waiters`` asked to be told.
-    ``slices`` are its entries as they were encoded, ``completed_slices`` those that were reported.
+    After the sync all calls up to ``position`` survive a power cut; ``waiters`` calls of `MessageStore.position` wait
+    for the batch. ``slices`` are the entries in the slices of their encoding, ``completed_slices`` of them are
+    reported.
     """
 
     __slots__ = (
@@ -85,10 +87,9 @@ class Batch:
 
 
 def open_segment(disk: Disk, new_segment: NewSegment, batch: Batch, sync: bool) -> None:
-    """Make the file of a new segment under another name, with the batch in it, and rename it when that is on the disk:
-    one sync less than if the segment came first.
+    """Create the file of a new segment with the batch under another name, and rename the file after the sync.
 
-    May be called again when it raised `OSError` because the disk is full.
+    That saves one sync. The call may be repeated after an `OSError` because of a full disk.
     """
     disk.resize(SPARE_NAME, new_segment.size)
     disk.write(SPARE_NAME, 0, new_segment.parts)
@@ -102,7 +103,7 @@ def open_segment(disk: Disk, new_segment: NewSegment, batch: Batch, sync: bool) 
 
 
 def delete_segments(disk: Disk, batch: Batch, sync: bool) -> None:
-    """Delete the files that nothing needs any more."""
+    """Delete the files of dropped segments."""
     if not batch.deletions:
         return
     for number in batch.deletions:
@@ -114,10 +115,14 @@ def delete_segments(disk: Disk, batch: Batch, sync: bool) -> None:
 
 
 def write_batch(disk: Disk, batch: Batch, sync: bool) -> str:
-    """Do what a batch asks for and return when it is on the disk; raises `OSError`, after which nothing may be retried.
+    """Write a batch and return when the batch is on the disk; without ``sync``, when the operating system has the
+    batch.
 
-    Without ``sync`` it returns when the operating system has it. Gives what is to be told of a summary that could not
-    be written, "" if nothing.
+    Returns:
+        A line for the log about a summary that could not be written, or "".
+
+    Raises:
+        OSError: the write failed; nothing may be tried again.
     """
     if batch.new_segment is not None:
         open_segment(disk, batch.new_segment, batch, sync)

@@ -1,12 +1,11 @@
-"""Gives the room of dead records back: what is in force in a mostly dead segment is written again at the end.
+"""Gives the room of dead records back: live records of a mostly dead segment are written again at the end.
 
-Locations move, sequences do not. A segment is worth it when most of its bytes are dead, or when it keeps others that
-are dead: those with the removals of its messages, and so on behind them. Only a segment that refers to none before it
-is taken, so its own removals are of no use any more and it can go once it is empty (`cleanup`).
+Locations change, sequences do not. A segment is worth compacting if most of its bytes are dead, or if the segment keeps
+other dead segments with the removals of its messages. Only a segment without references to older segments is chosen:
+its own removals are useless, and the empty segment can go (`cleanup`).
 
-A segment is read block by block by whoever drives the journal (`Scan`); what a block holds of value waits in memory
-until the next batch takes it along, in front of what clients wait for, so that a count or fact that is newer comes
-behind it. No I/O here.
+The driver reads a segment block by block (`Scan`). Live records of a block wait in memory for the next batch, in front
+of the clients' records, so that newer counts and facts follow. No I/O here.
 """
 
 from __future__ import annotations
@@ -38,16 +37,16 @@ from spanwire.stores.journal.segments.segment import BATCH_HEAD_SIZE, SEGMENT_HE
 from spanwire.stores.journal.space import RESERVED_SHARE, UNMANAGED, DiskSpace
 from spanwire.stores.journal.spare_files import kept_bytes
 
-MAX_DEAD_SHARE: Final = 2  # a journal of more than this many times what is in force is compacted
-SLACK_SEGMENTS: Final = 2  # dead segments' worth of bytes that are always allowed
-LOOK_INTERVAL: Final = 256  # batches between two looks, besides those at each new segment
-SCAN_BYTES: Final = 32 * 1024  # read and looked through at a time, if the records are small
-SCAN_RECORDS: Final = 256  # larger ones: about so many at a time, a fraction of a millisecond of the loop each
+MAX_DEAD_SHARE: Final = 2  # times the live bytes; a larger journal is compacted
+SLACK_SEGMENTS: Final = 2  # segments; so many dead bytes are always allowed
+LOOK_INTERVAL: Final = 256  # batches between two looks; each new segment is another reason
+SCAN_BYTES: Final = 32 * 1024  # bytes of a block of small records
+SCAN_RECORDS: Final = 256  # records of a block of larger records: a fraction of a millisecond of the loop
 MAX_SCAN_BYTES: Final = 512 * 1024
-MAX_READY_BYTES: Final = 1024 * 1024  # what waits to be written again; reading goes on below it
-MIN_SLICE_BYTES: Final = 64 * 1024  # written again with a small batch of clients
-URGENT_GAIN: Final = 0.25  # bytes that a segment must give on a full disk for each that is written again
-SLICE_SHARE: Final = 4  # with a larger one: a part of this many of what the batch holds
+MAX_READY_BYTES: Final = 1024 * 1024  # bytes of live records that wait; below the limit reading goes on
+MIN_SLICE_BYTES: Final = 64 * 1024  # bytes moved with a small batch
+URGENT_GAIN: Final = 0.25  # bytes freed for each moved byte; on a full disk less is not worth a move
+SLICE_SHARE: Final = 4  # with a larger batch, this fraction of its bytes is moved
 
 _HEADER: Final = Struct("<IIBBHIQ")
 
@@ -64,8 +63,9 @@ class Scan:
 
 
 class Found:
-    """A record that may be worth moving, and its payload. ``body`` is that of a REFERENCE; ``cost`` the bytes that
-    moving it takes, with the body if it is the first behind it.
+    """A record that may be worth moving, with its payload.
+
+    ``body`` is the body of a REFERENCE, ``cost`` the bytes that moving takes, with the body for the first reference.
     """
 
     __slots__ = ("body", "cost", "payload", "record")
@@ -78,9 +78,10 @@ class Found:
 
 
 class Compaction:
-    """Works on one segment at a time. ``begun`` and ``given_up`` count segments, ``moved_bytes`` what was written
-    again; ``damaged`` are places (segment, byte) of records that do not hold, to be told; ``live`` is how much lay in
-    full segments at the last look.
+    """Compacts one segment at a time. ``begun`` and ``given_up`` count segments, ``moved_bytes`` written bytes.
+
+    ``damaged`` has (segment, byte) of damaged records to be reported, ``live`` the number of live records in full
+    segments at the last look.
     """
 
     __slots__ = (
@@ -138,41 +139,40 @@ class Compaction:
 
     @property
     def has_ready(self) -> bool:
-        """Whether something waits to be written again and has its place on the disk."""
+        """Return True if live records wait and have room on the disk."""
         return bool(self._ready) and self._ready[0].cost <= self._room(0)
 
     @property
     def ready_bytes(self) -> int:
-        """The most bytes that the next batch writes again."""
+        """The most bytes that the next batch moves."""
         return self._ready_bytes if self.has_ready else 0
 
     @property
     def wanted_spare(self) -> int:
-        """The size that the next segment's file needs for what waits to be written again; 0 if it fits without."""
+        """The size that the next segment's file needs for waiting live records; 0 if no file is needed."""
         if not self._ready or self._ready[0].cost <= self._room(0):
             return 0
         return 2 * self._active.checkpoint_end + BATCH_HEAD_SIZE + self._ready[0].cost
 
-    def look_soon(self) -> None:
-        """With the next batch, because a segment was filled."""
+    def choose_soon(self) -> None:
+        """Choose a segment with the next batch, because a segment is full."""
         self._until_look = 0
 
-    def look_now_and_then(self) -> None:
-        """After each batch: every `LOOK_INTERVAL` of them choose a segment if there is too much that is dead; on a full
-        disk after every one.
-        """
+    def choose_now_and_then(self) -> None:
+        """Choose a segment every `LOOK_INTERVAL` batches, and after every batch on a full disk."""
         self._until_look -= 1
         if self._until_look <= 0 or (self._victim == 0 and not self._space.has_room and self._is_short()):
             self._until_look = LOOK_INTERVAL
             self.look(self._active.number, MAX_UNIT_BYTES if self._space.has_room else self._room(0))
 
     def _is_short(self) -> bool:
-        """Whether on a full disk what is left is little more than what moving a whole segment takes."""
+        """Return True if a full disk has little more room than moving a whole segment takes."""
         return self._room(0) < self._segment_bytes + self._segment_bytes // RESERVED_SHARE
 
     def with_moves(self, entries: list[Entry], size: int, position: int, stays: bool) -> list[Entry]:
-        """What is written again goes in front of a slice: what clients said meanwhile comes behind it and counts.
-        ``size`` bytes must have a place behind it, in the active segment if the batch ``stays`` there.
+        """Return a slice with moved records in front: newer records of clients follow and count.
+
+        ``size`` bytes must have room behind, in the active segment if the batch ``stays`` there.
         """
         room = self._room(size)
         if stays:
@@ -180,7 +180,7 @@ class Compaction:
         return self.take(size, room, position) + entries
 
     def _room(self, size: int) -> int:
-        """Bytes that may be written again in a batch that has ``size`` without taking the disk's last ones."""
+        """Return the bytes that a batch of ``size`` other bytes may move without taking the disk's last bytes."""
         space = self._space
         if space.spare_bytes == UNMANAGED:
             return MAX_UNIT_BYTES
@@ -192,8 +192,9 @@ class Compaction:
         return left - size - BATCH_HEAD_SIZE
 
     def look(self, active: int, room: int) -> None:
-        """Choose a segment if there is too much that is dead. ``active`` is being written; the live part of the chosen
-        one is at most ``room`` bytes. While messages of removed destinations still count as live nothing is chosen.
+        """Choose a segment if too much is dead; the live part may have ``room`` bytes. ``active`` is being written.
+
+        Nothing is chosen while messages of removed destinations still count as live.
         """
         if self._victim != 0 or not self._index.removals.is_empty:
             return
@@ -227,7 +228,7 @@ class Compaction:
             self.begun += 1
 
     def next_scan(self) -> Scan | None:
-        """The next block to be read; None while one is being read or enough waits."""
+        """Return the next block to be read; None while a block is being read or enough records wait."""
         if self._victim == 0 or self._scanning or self._ready_bytes >= MAX_READY_BYTES:
             return None
         state = self._index.segments.by_number.get(self._victim)
@@ -240,7 +241,7 @@ class Compaction:
         return Scan(self._victim, self._offset, min(self._step, self._end - self._offset))
 
     def scanned(self, scan: Scan, block: bytes) -> None:
-        """A block came back; fewer bytes than asked for, or wrong ones, mean that the segment is damaged."""
+        """Take a block. A short or wrong block means a damaged segment."""
         self._scanning = False
         if scan.segment != self._victim:
             return
@@ -274,9 +275,7 @@ class Compaction:
         self._step = usual_step(at, count)
 
     def _pass_over(self, block: bytes, at: int, size: int, count: int) -> None:
-        """A record of ``size`` bytes is not whole in the block: the next one begins with it, or behind it if it is a
-        message that is gone.
-        """
+        """Skip a partly read record of ``size`` bytes if the message is removed; else read on from its beginning."""
         self._step = usual_step(at, count)
         if self._is_dead(block, at):
             self._offset += size
@@ -284,7 +283,7 @@ class Compaction:
             self._step = size
 
     def take(self, batch_bytes: int, room: int, position: int) -> list[Entry]:
-        """What goes along with a batch that has ``batch_bytes`` already and ``room`` for more; with ``position``."""
+        """Return the entries for a batch with ``batch_bytes`` other bytes and ``room`` for more, with ``position``."""
         entries: list[Entry] = []
         if not self._ready:
             self._finish()
@@ -294,22 +293,22 @@ class Compaction:
         count = 0
         last_body: Found | None = None
         shared = SharedBody()
-        for found in self._ready:
-            if found.cost > left and (count > 0 or found.cost > room):
+        for candidate in self._ready:
+            if candidate.cost > left and (count > 0 or candidate.cost > room):
                 break
             count += 1
-            if found.body is not None and found.body is not last_body and self._is_live(found):
-                last_body = found.body
+            if candidate.body is not None and candidate.body is not last_body and self._is_live(candidate):
+                last_body = candidate.body
                 shared = SharedBody()
                 shared.references = 1
-                entries.append(self._body_entry(found.body, shared, position))
+                entries.append(self._body_entry(candidate.body, shared, position))
                 left -= entries[-1].size
-            entry = self._entry(found, shared, position)
+            entry = self._entry(candidate, shared, position)
             if entry is not None:
                 entries.append(entry)
                 left -= entry.size
-        for found in self._ready[:count]:
-            self._ready_bytes -= found.cost
+        for candidate in self._ready[:count]:
+            self._ready_bytes -= candidate.cost
         del self._ready[:count]
         for entry in entries:
             self.moved_bytes += entry.size
@@ -317,18 +316,18 @@ class Compaction:
         return entries
 
     def take_damaged(self) -> list[tuple[int, int]]:
-        """The places that were found since the last call."""
+        """Return the damaged places found since the last call."""
         damaged = self.damaged
         self.damaged = []
         return damaged
 
     def _finish(self) -> None:
-        """The segment is through when all of it was read and written again."""
+        """Finish the segment once all records are read and moved."""
         if self._victim != 0 and not self._ready and self._offset >= self._end and not self._scanning:
             self._victim = 0
 
     def _give_up(self, state: SegmentState | None) -> None:
-        """What waits of it is moved; the rest stays where it is for good."""
+        """Move the records that wait, and leave the rest of the segment for good."""
         if state is not None:
             state.is_whole = False
             self.damaged.append((state.number, self._offset))
@@ -336,7 +335,7 @@ class Compaction:
         self.given_up += 1
 
     def _best(self, sealed: list[SegmentState], room: int, least: float) -> SegmentState | None:
-        """The segment that gives most for what has to be written, and more than ``least``; of several the oldest."""
+        """Return the segment with the best gain above ``least`` for each written byte; of equal segments the oldest."""
         segments = self._index.segments
         kept_by: dict[int, int] = {}  # segment → dead bytes of those that only it keeps
         for state in sealed:
@@ -366,13 +365,13 @@ class Compaction:
         body = self._body if kind == REFERENCE else None
         if body is not None and (not self._ready or self._ready[-1].body is not body):
             cost += body.cost
-        found = Found(record, payload_at(record, block, at), body, cost)
-        if self._is_live(found):
-            self._ready.append(found)
+        candidate = Found(record, payload_at(record, block, at), body, cost)
+        if self._is_live(candidate):
+            self._ready.append(candidate)
             self._ready_bytes += cost
 
     def _is_dead(self, block: bytes, at: int) -> bool:
-        """Whether a record of which only the header is there is a message that is gone; nobody checked that header."""
+        """Return True for the header of a message that is removed. The header is not checked."""
         _, length, kind, flags, format_id, number, sequence = _HEADER.unpack_from(block, at)
         if kind != MESSAGE and kind != MOVED:
             return False
@@ -380,40 +379,40 @@ class Compaction:
             Found(Record(self._offset, kind, flags, format_id, number, sequence, length), b"", None, 0)
         )
 
-    def _is_live(self, found: Found) -> bool:
-        """Whether this very record is in force."""
-        record = found.record
+    def _is_live(self, candidate: Found) -> bool:
+        """Return True if this very record is in force."""
+        record = candidate.record
         kind = record.kind
-        place = packed_location(self._victim, record.offset)
+        location = packed_location(self._victim, record.offset)
         if kind == FACT:
-            kept = self._index.facts.get(record.destination)
-            if kept is None:
+            facts = self._index.facts.get(record.destination)
+            if facts is None:
                 return False
-            fact = kept.get(found.payload[: record.sequence])
-            return fact is not None and fact.location == place
+            fact = facts.get(candidate.payload[: record.sequence])
+            return fact is not None and fact.location == location
         number, sequence = self._index.present_label(record.destination, record.sequence)
         owner = self._index.by_number.get(number)
         if owner is None:
             return False
         if kind == REDELIVERY:
-            return owner.note_places.get(sequence, GONE) == place
-        if found.body is not None:
-            place = packed_location(self._victim, found.body.record.offset)
-        return owner.index.find(sequence) == place and sequence not in owner.moving
+            return owner.note_locations.get(sequence, GONE) == location
+        if candidate.body is not None:
+            location = packed_location(self._victim, candidate.body.record.offset)
+        return owner.index.find(sequence) == location and sequence not in owner.moving
 
-    def _entry(self, found: Found, shared: SharedBody, position: int) -> Entry | None:
-        if not self._is_live(found):
+    def _entry(self, candidate: Found, shared: SharedBody, position: int) -> Entry | None:
+        if not self._is_live(candidate):
             return None
-        record = found.record
+        record = candidate.record
         size = record_size(record.payload_length)
         if record.kind == FACT:
-            entry = Entry(FACT, self._nobody, record.sequence, None, found.payload, position, size)
+            entry = Entry(FACT, self._nobody, record.sequence, None, candidate.payload, position, size)
             entry.table = record.destination
             return entry
         number, sequence = self._index.present_label(record.destination, record.sequence)
         owner = self._index.by_number[number]
         kind = MOVED if record.kind == MESSAGE else record.kind
-        entry = Entry(kind, owner, sequence, None, found.payload, position, size)
+        entry = Entry(kind, owner, sequence, None, candidate.payload, position, size)
         if kind == MOVED:
             self._describe(entry, record)
         elif kind == REFERENCE:
@@ -430,18 +429,18 @@ class Compaction:
         return entry
 
     def _describe(self, entry: Entry, record: Record) -> None:
-        """The payload stays as it is, with any expiration in front of it."""
+        """Copy flags and format. The payload stays as written, with the expiration in front."""
         state = self._index.segments.by_number[self._victim]
         entry.flags = record.flags if state.version > 1 else DEFAULT_PRIORITY
         entry.format_id = record.format_id
 
 
 def usual_step(size: int, count: int) -> int:
-    """The size of the next block after one with ``count`` records in ``size`` bytes."""
+    """Return the size of the next block after a block with ``count`` records in ``size`` bytes."""
     return min(MAX_SCAN_BYTES, max(SCAN_BYTES, size // max(count, 1) * SCAN_RECORDS))
 
 
 def payload_at(record: Record, block: bytes, at: int) -> bytes:
-    """The payload of a record that begins at ``at`` of ``block``."""
+    """Return the payload of a record that begins at index ``at`` of ``block``."""
     start = at + HEADER_SIZE
     return block[start : start + record.payload_length]

@@ -1,8 +1,8 @@
-"""The batch that is handed over next, encoded slice by slice, so that no turn of the loop is long however much waits.
+"""The next batch, encoded slice by slice, so that no turn of the loop is long.
 
-While one batch is on its way to the disk the next one grows by a slice in each turn. So all that waits goes with one
-sync, and a newcomer waits for two: that of the batch under way and its own. A call that is larger than a slice is
-encoded in several, too; the batch is not handed over before all of it is there.
+While one batch is being written, the next batch grows by a slice in each turn. So one sync covers the whole backlog,
+and a new call waits for two syncs at most: for the batch being written and for its own. A call larger than a slice is
+encoded in several slices; the batch is not written before the call is complete.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from typing import Final
 from spanwire.broker.persistence.unsynced_bytes import MAX_UNSYNCED_BYTES
 from spanwire.stores.journal.active_segment import COPIED_AHEAD_BYTES, COPIED_BYTES, ActiveSegment
 from spanwire.stores.journal.audit_copies import AuditCopies
-from spanwire.stores.journal.batch import BatchSlice, NewSegment
+from spanwire.stores.journal.batch import Batch, BatchSlice, NewSegment
 from spanwire.stores.journal.compaction import Compaction
 from spanwire.stores.journal.index.index import JournalIndex
 from spanwire.stores.journal.index.stored_destination import Entry
 from spanwire.stores.journal.outbox import ALL, Outbox, Slice
 from spanwire.stores.journal.segments.segment import BATCH_HEAD_SIZE
 from spanwire.stores.journal.space import RESERVED_SHARE, DiskSpace
+from spanwire.stores.journal.spare_files import wanted_reserve
 
-MAX_GATHERED_BYTES: Final = MAX_UNSYNCED_BYTES  # of a batch, unless one call is larger: more does not wait for the disk
+MAX_GATHERED_BYTES: Final = MAX_UNSYNCED_BYTES  # bytes of a batch, unless one call is larger; more does not wait
 
 
 class NextBatch:
-    """Its ``slices`` of together ``size`` bytes are encoded, and the index knows them, as of a batch under way.
+    """The encoded ``slices`` of the next batch, ``size`` bytes in all. For the index their entries are written.
 
-    ``new_segment`` is the one that it begins, if any; ``is_cut`` says that the last slice ends within a call,
-    ``is_last`` that the store is being closed.
+    ``new_segment`` is the segment that the batch begins, or None. ``is_cut`` says that the last slice ends within a
+    call, ``is_last`` that the store is being closed.
     """
 
     __slots__ = (
@@ -35,6 +36,7 @@ class NextBatch:
         "_audit",
         "_compaction",
         "_index",
+        "_most_under_way",
         "_outbox",
         "_space",
         "_unit",
@@ -61,6 +63,7 @@ class NextBatch:
         self._space: Final[DiskSpace] = space
         self._compaction: Final[Compaction] = compaction
         self._audit: Final[AuditCopies] = audit
+        self._most_under_way = 0  # bytes
         self._unit: Entry | None = None  # a gathered unit of which a part is encoded; once all of it is, the calls up
         self._unit_position = 0  # to here are complete
         self.slices: list[BatchSlice] = []
@@ -71,18 +74,19 @@ class NextBatch:
 
     @property
     def has_slice(self) -> bool:
-        """Whether more waits than one slice."""
+        """Return True if more is queued than one slice."""
         return self.is_cut or self._outbox.has_slice or self.begins_large_segment
 
     @property
     def begins_large_segment(self) -> bool:
-        """Return True if the next slice begins a segment whose check-point has more records than a slice."""
+        """Return True if the next slice begins a segment, and the check-point has more records than a slice."""
         return self._size_in_large_segment() >= 0
 
     def _size_in_large_segment(self) -> int:
-        """Return the bytes that must have a place in the segment that `begins_large_segment`; -1 if none begins.
+        """Return the bytes that need room in the segment of `begins_large_segment`; -1 if no such segment begins.
 
-        On a full disk the check-point is not cut: there is little time between two decisions about the last bytes.
+        On a full disk the check-point is encoded at once: little time passes between two decisions about the last
+        bytes.
         """
         active = self._active
         outbox = self._outbox
@@ -102,8 +106,29 @@ class NextBatch:
         size += (self._index.destination_bytes + size) // (RESERVED_SHARE - 1)  # messages may not take the last share
         return size if active.fits(size, space, outbox.has_additions) else -1
 
+    @property
+    def wanted_spare(self) -> int:
+        """The size that the next segment's file should have soon; 0 if the file is large enough or not needed yet."""
+        space = self._space
+        wanted = self._active.segment_bytes if self._active.is_half_full or not space.has_room else 0
+        if space.waits and space.needed > wanted:
+            wanted = space.needed
+        wanted = max(wanted, self._compaction.wanted_spare)
+        return wanted if wanted > space.spare_bytes else 0
+
+    @property
+    def wanted_reserve(self) -> int:
+        """The size of the reserve for a full disk; 0 until half a segment is written."""
+        if not self._active.is_half_full and self._compaction.live == 0:
+            return 0
+        return wanted_reserve(self._active.segment_bytes, self._compaction.live, self._most_under_way)
+
+    def note_backlog(self) -> None:
+        """Remember the size of the backlog, which determines the size of the reserve."""
+        self._most_under_way = max(self._most_under_way, self._outbox.size + self.size)
+
     def add_slice(self, is_ahead: bool) -> bool:
-        """Encode what waits next, up to a slice; False when it has no place. ``is_ahead``: the batch goes on."""
+        """Encode the next slice; False if the slice has no room. ``is_ahead`` says that further slices may follow."""
         copied_bytes = COPIED_AHEAD_BYTES if is_ahead else COPIED_BYTES
         if self._unit is not None:
             self._encode_unit(self._unit, self._unit_position, copied_bytes)
@@ -132,10 +157,10 @@ class NextBatch:
         return True
 
     def _take(self, is_ahead: bool) -> Slice | None:
-        """Take what is encoded next.
+        """Take the entries of the next slice; None if the disk has no room.
 
-        None if there is no room for that on the disk. What was under way when the room went is written while the
-        active segment has a place for it, so that nobody waits for it in vain; else what frees room goes on alone.
+        Messages that were queued when the disk became full are written while the active segment has room, so that no
+        client waits in vain. After that only records that free room are written.
         """
         space = self._space
         outbox = self._outbox
@@ -187,7 +212,7 @@ class NextBatch:
             outbox.has_additions = True
 
     def _encode_unit(self, entry: Entry, position: int, copied_bytes: int) -> None:
-        """Encode the next slice of a gathered unit; calls up to ``position`` are complete with all of it."""
+        """Encode the next slice of a gathered unit. All calls up to ``position`` are complete with the whole unit."""
         outbox = self._outbox
         assert entry.unit is not None
         is_whole = self._active.encode_unit(entry.unit, outbox.slice_records, outbox.slice_bytes, copied_bytes)
@@ -197,7 +222,7 @@ class NextBatch:
         self.slices.append(BatchSlice([], position if is_whole else entry.position - 1))
 
     def _begin(self, entries: list[Entry], rest: int) -> None:
-        """Begin the batch, unless it is begun, for these entries and the ``rest`` of the call of the last one."""
+        """Begin the batch, unless begun, for entries and the ``rest`` of the call of the last entry."""
         active = self._active
         size = 0
         for entry in entries:
@@ -209,17 +234,17 @@ class NextBatch:
         self.size += size
 
     def _is_worth_a_segment(self) -> bool:
-        """Whether the next segment's file is ready, little is left of this one and much waits: then a sync less is
-        worth more than these bytes.
+        """Return True if a new segment saves a sync: the file is ready, the backlog is large, the active segment nearly
+        full.
         """
         is_ready = self._space.has_room and self._space.spare_bytes >= self._active.segment_bytes
         return is_ready and self._outbox.has_slice and self._active.is_nearly_full
 
     def _encode_checkpoint(self, is_ahead: bool) -> bool:
-        """Encode a slice of a large check-point, or all that is left, and begin the batch behind it.
+        """Encode a slice of a large check-point, or the whole rest, and begin the batch behind the check-point.
 
         Returns:
-            True if that was a slice of its own; else the slice goes on with records.
+            True if no records fit into this slice any more.
         """
         outbox = self._outbox
         if not self._active.has_checkpoint:
@@ -239,12 +264,35 @@ class NextBatch:
         return is_ahead
 
     def complete_call(self) -> None:
-        """Encode the rest of a call or check-point of which a part is encoded: all of it belongs into one batch."""
+        """Encode the rest of a cut call or check-point, which must be in one batch."""
         while self.is_cut:
             self.add_slice(False)
 
+    def finish(self, stored_position: int, deletions: list[int], waiters: int) -> Batch:
+        """Return the batch of all slices so far and begin anew.
+
+        ``stored_position`` is the position of a batch that completes no call.
+        """
+        slices = self.slices
+        position = stored_position
+        for part in slices:
+            part.position = self._outbox.limit(self._space.limit(part.position))
+            position = part.position
+        active = self._active
+        offset = active.end
+        parts: list[bytes] = []
+        if active.has_batch:
+            offset = active.batch_start
+            parts = active.end_batch()
+        size = active.end - offset
+        batch = Batch(position, active.number, offset, size, parts, slices, self.new_segment, deletions, waiters)
+        self.slices = []
+        self.size = 0
+        self.new_segment = None
+        return batch
+
     def roll(self, size: int) -> NewSegment:
-        """Go on to a new segment with room for ``size`` bytes; a copy of the producer audit is queued for it."""
+        """Begin a new segment with room for ``size`` bytes behind a whole check-point."""
         self._begin_segment(size)
         new_segment = self.new_segment
         assert new_segment is not None
@@ -252,8 +300,8 @@ class NextBatch:
         return new_segment
 
     def _begin_segment(self, size: int) -> None:
-        """Begin a new segment with room for ``size`` bytes; a copy of the producer audit is queued for it."""
+        """Begin a new segment with room for ``size`` bytes; a copy of the producer audit is queued."""
         self.new_segment = self._active.begin_segment(size, self._space)
-        self._compaction.look_soon()
+        self._compaction.choose_soon()
         if not self.is_last:
             self._audit.copy(self._index, self._outbox)

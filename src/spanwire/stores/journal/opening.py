@@ -1,4 +1,4 @@
-"""A store is opened: what is on its disk is recovered and repaired, and this run's segment begun."""
+"""Opens a store: recovers and repairs its contents and begins the segment of this run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spanwire.stores.journal.space import possible_segment
 
 
 class OpenedJournal:
-    """A journal ready for use and what recovery found."""
+    """A journal ready for use, with the result of recovery."""
 
     __slots__ = ("journal", "recovery")
 
@@ -29,9 +29,9 @@ def open_journal(
     sync: bool = True,
     progress: Progress | None = None,
 ) -> OpenedJournal:
-    """Recovers the store on ``disk``, repairs it after a crash and opens this run's segment.
+    """Recover the store on ``disk``, repair a crash and begin the segment of this run.
 
-    ``new_store_id`` (16 unpredictable bytes) names a store that does not exist yet. Raises `StoreError` and `OSError`.
+    ``new_store_id`` (16 unpredictable bytes) names a new store. Raises `StoreError` and `OSError`.
     """
     recovery = recover(disk, progress)
     repair(disk, recovery)

@@ -1,4 +1,4 @@
-"""What waits to be written: the calls of the broker as records, in their order."""
+"""Queued calls of the broker, as records in their order."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from spanwire.stores.journal.segments.record import (
 )
 from spanwire.stores.journal.segments.transfers import FIXED_BYTES, RUN_BYTES, TransferRuns, encode_transfer
 
-MAX_SLICE_BYTES: Final = 4 * 1024 * 1024  # encoding them must not hold the loop for more than some milliseconds
-MAX_SLICE_RECORDS: Final = 4_096  # the same; a record costs half a microsecond
-MAX_UNIT_BYTES: Final = 1024 * 1024 * 1024  # a transaction lies in one batch and so in one segment of at most 4 GiB
+MAX_SLICE_BYTES: Final = 4 * 1024 * 1024  # bytes of a slice; encoding takes some milliseconds of the loop
+MAX_SLICE_RECORDS: Final = 4_096  # records of a slice; a record costs half a microsecond
+MAX_UNIT_BYTES: Final = 1024 * 1024 * 1024  # bytes; a transaction is one batch, in one segment of at most 4 GiB
 
 ALL: Final = 1 << 40  # entries; more than ever wait
 
@@ -51,9 +51,10 @@ _PRODUCER_SEQUENCE: Final = Struct("<q")
 
 
 class Slice:
-    """The next ``entries``, and the ``size`` of their records. ``count`` tells how many entries that is with those that
-    concern nothing any more. With them all calls up to ``position`` are complete; of the call behind that, which is
-    larger than a slice, ``rest`` bytes are left.
+    """The next ``entries``, with records of ``size`` bytes in all.
+
+    ``count`` also counts entries without effect. With the slice all calls up to ``position`` are complete. ``rest`` is
+    the number of remaining bytes of a cut call.
     """
 
     __slots__ = ("count", "entries", "position", "rest", "size")
@@ -67,12 +68,12 @@ class Slice:
 
 
 class Outbox:
-    """``entries`` of together ``size`` bytes; all of the call that is being made get its ``position``.
+    """Queued ``entries`` of ``size`` bytes in all; entries of one call have the same ``position``.
 
-    ``has_additions`` says that there is more among them than removals and notes; ``nobody`` owns what belongs to no
-    line. ``slice_bytes`` and ``slice_records`` bound a slice. ``large`` are the positions of the calls that are larger,
-    also of those that are held for room on the disk. On a full disk so many entries are ``ready``, from the first: they
-    need no room. Those behind them are not looked at yet, or were held before these.
+    ``has_additions`` says that other entries than removals and redelivery counts are queued; ``nobody`` is the owner of
+    entries without a destination. ``slice_bytes`` and ``slice_records`` bound a slice. ``large`` has the positions of
+    larger calls, also of held calls. On a full disk the first ``ready`` entries need no room; later entries are not
+    looked at yet, or were held before.
     """
 
     __slots__ = (
@@ -91,7 +92,7 @@ class Outbox:
         self.nobody: Final[StoredDestination] = StoredDestination(0, Destination(QUEUE, "-"), 0)
 
     def record(self, kind: int, owner: StoredDestination, sequence: int, payload: bytes) -> Entry:
-        """One record without a message."""
+        """Queue a record without a message."""
         size = record_size(len(payload))
         entry = Entry(kind, owner, sequence, None, payload, self.position, size)
         self.entries.append(entry)
@@ -99,7 +100,7 @@ class Outbox:
         return entry
 
     def removal(self, owner: StoredDestination, sequence: int, location: int) -> None:
-        """The end of a message that lies at ``location``; it has just been taken out of the index."""
+        """Queue the removal of a message at ``location``, which the index no longer has."""
         entry = Entry(REMOVAL, owner, sequence, None, b"", self.position, HEADER_SIZE)
         entry.location = location
         entry.length = owner.index.removed_length
@@ -107,7 +108,7 @@ class Outbox:
         self.size += HEADER_SIZE
 
     def message(self, owner: StoredDestination, message: Message) -> int:
-        """A message of one line; gives its sequence."""
+        """Queue a message of one destination and return its sequence."""
         owner.high += 1
         sequence = owner.high
         entry = self._body(MESSAGE, owner, sequence, message)
@@ -129,7 +130,7 @@ class Outbox:
         return entry
 
     def references(self, owners: list[StoredDestination], message: Message) -> list[int]:
-        """One body and behind it a reference for each line."""
+        """Queue one body and a reference for each destination; return the sequences."""
         shared = SharedBody()
         shared.references = len(owners)
         self._body(BODY, self.nobody, 0, message).shared = shared
@@ -144,7 +145,9 @@ class Outbox:
         return sequences
 
     def remove_in_unit(self, owner: StoredDestination, sequence: int) -> None:
-        """A waiting message is written first: it may not vanish unless the whole unit counts."""
+        """Queue a removal in a unit. A waiting message is written first, because the removal counts only with the whole
+        unit.
+        """
         if not owner.has(sequence):
             return
         entry = owner.unwritten.pop(sequence, None)
@@ -155,8 +158,9 @@ class Outbox:
         self.removal(owner, sequence, owner.take_out(sequence))
 
     def transfer(self, source: StoredDestination, target: StoredDestination, sequences: list[int]) -> int:
-        """Messages of one line become those of another, under sequences that follow one another; gives the first. What
-        is not known to be on the disk is written for the other line.
+        """Queue the transfer of messages to consecutive sequences of another destination; return the first sequence.
+
+        Messages that may not be on the disk yet are written again for the target.
         """
         first = target.high + 1
         if source.has_all(sequences):
@@ -195,16 +199,16 @@ class Outbox:
         target.high += len(sequences)
 
     def fact(self, table: int, key: bytes, value: bytes | None) -> None:
-        """A fact, or with ``value`` None its end."""
+        """Queue a fact; the end of the fact if ``value`` is None."""
         kind = FACT_DISCARDED if value is None else FACT
         payload = key if value is None else key + value
         self.record(kind, self.nobody, len(key), payload).table = table
 
     def unit(self, unit: StoreUnit, owners: list[StoredDestination], removals: list[OwnedRemovals]) -> None:
-        """A unit that was gathered, with ``owners`` for its lines; the last entry of its call."""
-        for place, line in enumerate(unit.targets()):
-            line.first = owners[place].high + 1
-            owners[place].high += line.count
+        """Queue a gathered unit, the last entry of its call. ``owners`` are the destinations of the unit's targets."""
+        for index, target in enumerate(unit.targets()):
+            target.first = owners[index].high + 1
+            owners[index].high += target.count
         size = unit_bytes(unit, removals)
         entry = Entry(UNIT, self.nobody, 0, None, b"", self.position, size)
         entry.unit = GatheredUnit(unit, owners, removals)
@@ -214,7 +218,7 @@ class Outbox:
             self.large.add(self.position)
 
     def cancel(self, entry: Entry) -> None:
-        """The message of a waiting entry is not needed: only its numbers are written."""
+        """Drop the message of a waiting entry: only the numbers are written."""
         message = entry.message
         if message is None:
             return
@@ -234,20 +238,21 @@ class Outbox:
 
     @property
     def has_slice(self) -> bool:
-        """Whether more waits than `take` gives."""
+        """Return True if more is queued than `take` returns."""
         return self.size > self.slice_bytes or len(self.entries) > self.slice_records or bool(self.large)
 
     def note_call(self, before: int, size_before: int) -> None:
-        """The call that ends now began behind so many entries and bytes: remember it if it is larger than a slice."""
+        """Remember a call larger than a slice; the call began behind ``before`` entries and ``size_before`` bytes."""
         if len(self.entries) - before > self.slice_records or self.size - size_before > self.slice_bytes:
             self.large.add(self.position)
 
     def take(self, is_cut: bool = False, at_most: int = ALL) -> Slice:
-        """The next entries up to `MAX_SLICE_BYTES` or `MAX_SLICE_RECORDS`, in whole calls, unless one call alone has
-        more. They stay here until `taken`. With ``is_cut`` the slice before this one ended in a call: no other call
-        is taken, for the place that was found is that of this one, and the ``rest`` is not counted again. A gathered
-        unit is the last one: it is encoded in slices of its own. Messages of a removed destination are cancelled here.
-        ``at_most`` so many entries are taken.
+        """Return the next slice of whole calls, or a part of a call larger than a slice.
+
+        The entries, at most ``at_most``, stay queued until `taken`. With ``is_cut`` the slice before ended within a
+        call: the slice has no other call, because only this call's room is certain, and ``rest`` is not counted again.
+        A gathered unit ends a slice, and is encoded in slices of its own. Messages of removed destinations are
+        cancelled here.
         """
         chosen: list[Entry] = []
         size = 0
@@ -279,25 +284,25 @@ class Outbox:
         return Slice(chosen, size, count, self.position if count == len(self.entries) else position, 0)
 
     def _rest(self, count: int, position: int, at_most: int) -> int:
-        """The bytes of a call behind the first ``count`` entries, of those that may be taken."""
+        """Return the bytes of a call behind the first ``count`` entries, of those that may be taken."""
         size = 0
-        for place in range(count, min(len(self.entries), at_most)):
-            entry = self.entries[place]
+        for index in range(count, min(len(self.entries), at_most)):
+            entry = self.entries[index]
             if entry.position != position:
                 break
             size += entry.size
         return size
 
     def taken(self, count: int) -> None:
-        """The first ``count`` entries are on their way."""
+        """Remove the first ``count`` entries."""
         entries = self.entries
-        for place in range(count):
-            self.size -= entries[place].size
+        for index in range(count):
+            self.size -= entries[index].size
         if self.large and count > 0:
             left = entries[count].position if count < len(entries) else -1
-            for place in range(count):
-                if entries[place].position != left:
-                    self.large.discard(entries[place].position)
+            for index in range(count):
+                if entries[index].position != left:
+                    self.large.discard(entries[index].position)
         if self.ready != ALL:
             self.ready = max(0, self.ready - count)
         if count == len(entries):
@@ -315,7 +320,7 @@ class Outbox:
         return min(position, entries[self.ready].position - 1) if self.ready < len(entries) else position
 
     def rest_of_call(self) -> int:
-        """How many entries of the first call there are."""
+        """Return the number of entries of the first call."""
         count = 0
         for entry in self.entries:
             if entry.position != self.entries[0].position:
@@ -325,8 +330,9 @@ class Outbox:
 
 
 def cancellation(message: Message) -> bytes:
-    """The payload of a CANCELLED record: i64 producer sequence and producer id. Of a message that another broker
-    forwarded with a number (below 0): that alone.
+    """Return the payload of a CANCELLED record: i64 producer sequence and producer id.
+
+    For a message that another broker forwarded with a number below 0, only the number.
     """
     if message.link_number < 0:
         return _PRODUCER_SEQUENCE.pack(message.link_number)
@@ -340,7 +346,11 @@ def check_unit(
     facts: list[Fact],
     transferred_bytes: int = 0,
 ) -> None:
-    """Raises `ResourceAllocationError` for a unit above `MAX_UNIT_BYTES`."""
+    """Check the size of a unit.
+
+    Raises:
+        ResourceAllocationError: the unit is larger than `MAX_UNIT_BYTES`.
+    """
     size = transferred_bytes + len(removals) * record_size(0)
     for addition in additions:
         size += record_size(len(addition[1].encoded()))
@@ -348,7 +358,7 @@ def check_unit(
 
 
 def unit_bytes(unit: StoreUnit, removals: list[OwnedRemovals]) -> int:
-    """The bytes of the records of a gathered unit."""
+    """Return the bytes of all records of a gathered unit."""
     size = len(unit.messages) * HEADER_SIZE + unit.message_bytes + unit.expiring * EXPIRATION_SIZE
     size += len(unit.facts) * HEADER_SIZE + unit.fact_bytes
     for own in removals:
@@ -357,7 +367,11 @@ def unit_bytes(unit: StoreUnit, removals: list[OwnedRemovals]) -> int:
 
 
 def check_unit_bytes(size: int, facts: list[Fact]) -> None:
-    """Raises `ResourceAllocationError` for a unit of ``size`` bytes and ``facts`` above `MAX_UNIT_BYTES`."""
+    """Check a unit of ``size`` bytes and ``facts``.
+
+    Raises:
+        ResourceAllocationError: the unit is larger than `MAX_UNIT_BYTES`.
+    """
     for fact in facts:
         value = b"" if fact.value is None else fact.value
         check_fact(fact.key, value)
@@ -369,7 +383,7 @@ def check_unit_bytes(size: int, facts: list[Fact]) -> None:
 
 
 def transfer_bytes(source: StoredDestination, sequences: list[int]) -> int:
-    """At most so many bytes a transfer writes."""
+    """Return the most bytes that a transfer writes."""
     size = LEAST_TRANSFER + len(sequences) * RUN_BYTES
     unwritten = source.unwritten
     if unwritten:
@@ -381,7 +395,7 @@ def transfer_bytes(source: StoredDestination, sequences: list[int]) -> int:
 
 
 def _is_void(entry: Entry) -> bool:
-    """Whether what it says concerns nothing any more."""
+    """Return True if the entry has no effect any more."""
     if entry.kind == REDELIVERY:
         return not entry.owner.has(entry.sequence)
     return entry.kind == BODY and entry.shared is not None and entry.shared.references == 0

@@ -1,13 +1,13 @@
-"""Room on the disk, as the journal knows it, and what waits for it.
+"""Room on the disk for the journal, and calls that wait for room.
 
-The file of the next segment is filled with zeros ahead of its use. If the disk is full then, no new message is taken
-any more until it is not; what frees room goes on in the rest of the active segment, and then in the reserve
-(`spare_files`): removals, redelivery counts, facts, what compaction moves and the records that let segments go. For
-these the last `RESERVED_SHARE` of a segment is kept free of messages until the next file is ready. Messages that were
-on their way when the room went are written before that share, or into that part of the reserve which is made for them.
+The file of the next segment is filled with zeros in advance. If the disk is full then, no new message is accepted until
+the disk has room. Records that free room are still written into the rest of the active segment, and then into the
+reserve (`spare_files`): removals, redelivery counts, facts, moved messages and dropped segments. The last
+`RESERVED_SHARE` of a segment is kept free of messages for such records until the next file is ready. Messages that were
+queued when the disk became full are written before the share, or into their own part of the reserve.
 
-What finds no place there is held in its order, and others overtake it where that changes nothing: positions are
-reported only up to the first held one.
+Other calls are held in their order. A call may overtake held calls if the order makes no difference. Positions are
+reported only up to the first held call.
 """
 
 from __future__ import annotations
@@ -36,13 +36,14 @@ from spanwire.stores.journal.segments.segment import RESERVE_NAME, SPARE_NAME
 
 RESERVED_SHARE: Final = 8  # an eighth of 32 MiB holds 65,000 removals that are synced one by one
 LEAST_SEGMENT: Final = 128 * 1024  # bytes with which a start on a full disk begins: room for 2,000 removals
-UNMANAGED: Final = -1  # nobody tells of files made ahead: each is made when it is needed
+UNMANAGED: Final = -1  # files are not made in advance, but when needed
 
 
 class DiskSpace:
-    """``spare_bytes`` is the size of the next segment's file as far as it is ready, or `UNMANAGED`; ``needed`` what it
-    must have before the journal can go on. ``waits`` is True from when a batch did not fit until something changes.
-    ``kept_bytes`` of the reserve are for what makes room.
+    """``spare_bytes`` is the ready size of the next segment's file, or `UNMANAGED`; ``needed`` is the required size.
+
+    ``waits`` is True from a batch that did not fit until the next change. ``kept_bytes`` of the reserve are for records
+    that free room.
     """
 
     __slots__ = ("_held", "_holds_facts", "has_room", "kept_bytes", "needed", "spare_bytes", "waits")
@@ -58,15 +59,15 @@ class DiskSpace:
 
     @property
     def holds(self) -> bool:
-        """Whether any call waits for room."""
+        """Return True if a call waits for room."""
         return bool(self._held)
 
     def limit(self, position: int) -> int:
-        """The position that is on the disk when all up to ``position`` that is not held is."""
+        """Return the position that is stored once all calls up to ``position`` are, except for held calls."""
         return min(position, self._held[0].position - 1) if self._held else position
 
     def change(self, spare_bytes: int, has_room: bool) -> bool:
-        """Takes what the disk's owner tells; whether room came or went."""
+        """Take the present state of the disk; return True if ``has_room`` changed."""
         self.spare_bytes = spare_bytes
         self.waits = False
         changed = has_room != self.has_room
@@ -74,15 +75,17 @@ class DiskSpace:
         return changed
 
     def take_held(self) -> list[Entry]:
-        """All held calls in their order, which are held no longer."""
+        """Return all held calls in their order and hold none of them any longer."""
         held = self._held
         self._held = []
         self._holds_facts = False
         return held
 
     def hold(self, queue: list[Entry], start: int, at_most: int) -> tuple[int, list[Entry]]:
-        """Looks at ``at_most`` entries of ``queue`` from ``start``, and at the rest of the last call. Gives where it
-        ended, and the entries among them that go on without room for messages; holds the others.
+        """Hold calls that need room for messages, among ``at_most`` entries of ``queue`` and the rest of the last call.
+
+        Returns:
+            The index of the next entry to look at, and the entries from ``start`` on that go on.
         """
         going: list[Entry] = []
         call: list[Entry] = []
@@ -104,7 +107,7 @@ class DiskSpace:
         return place, going
 
     def _settle(self, call: list[Entry], going: list[Entry]) -> None:
-        """Entries of one call go on or are held, all of them."""
+        """Hold or pass all entries of one call."""
         for entry in call:
             if not self._goes(entry):
                 break
@@ -117,7 +120,7 @@ class DiskSpace:
         self._held.extend(call)
 
     def _goes(self, entry: Entry) -> bool:
-        """Whether it may be written before everything that is held."""
+        """Return True if the entry may overtake all held entries."""
         kind = entry.kind
         if kind == REMOVAL:
             return entry.location != GONE  # else its message is held
@@ -138,8 +141,12 @@ class DiskSpace:
 
 
 def possible_segment(disk: Disk, size: int) -> int:
-    """Makes the next segment's file, with ``size`` bytes or, on a disk that is nearly full, of the reserve, or half of
-    that and so on down to `LEAST_SEGMENT`; gives the size. Raises `OSError` when there is no room for that either.
+    """Create the next segment's file and return its size.
+
+    On a nearly full disk the reserve takes its place, or the size is halved, down to `LEAST_SEGMENT`.
+
+    Raises:
+        OSError: the disk has no room for the smallest file either.
     """
     while True:
         try:

@@ -1,16 +1,15 @@
-"""Files that are filled with zeros ahead of their use: the next segment's, and the reserve for a full disk.
+"""Files filled with zeros in advance: the next segment's file, and the reserve for a full disk.
 
-The reserve is kept so that consumers can always empty the store: when the disk has no room for the next segment, the
-reserve becomes that segment. It has a place for the removal of everything that is stored (`RESERVE_PER_MESSAGE`), for
-messages that were under way, and for a whole segment's worth of what compaction writes again, which frees old segments
-and so makes room for the next file. It is made when the first segment is half full, and outlives the broker. No clock
-and no thread here; the disk is called by whoever drives it.
+With the reserve consumers can always empty the store: if the disk has no room for the next segment, the reserve becomes
+the segment. The reserve has room for the removal of every stored message (`RESERVE_PER_MESSAGE`), for messages that
+were queued, and for a whole segment of moved records, which frees old segments and so room for the next file. The
+reserve is created when the first segment is half full, and outlives the broker. No clock and no thread here; the writer
+calls.
 
-Each step but the last of a segment's file, which is synced when it becomes a segment, ends with a sync, for which the
-next batch may have to wait; so steps are small while there is time. They are
-as large as they must be for both files to be ready when the active segment is full (`SpareFiles.due`): where that is
-near, or a batch waits for the files, a few large steps cost fewer syncs than many small ones, and on a slow disk a sync
-costs more than the bytes.
+Each step ends with a sync, except for the last step of a segment's file, which is synced as a segment. The next batch
+may have to wait for a sync, so steps are small while time is left. Steps grow so that both files are ready when the
+active segment is full (`SpareFiles.due`). If that is near, or a batch waits for the files, few large steps cost fewer
+syncs than many small steps; on a slow disk a sync costs more than the bytes.
 """
 
 from __future__ import annotations
@@ -21,20 +20,22 @@ from spanwire.broker.persistence.unsynced_bytes import MAX_UNSYNCED_BYTES
 from spanwire.stores.journal.segments.disk_port import Disk
 from spanwire.stores.journal.segments.segment import MAX_SEGMENT_BYTES, RESERVE_NAME, SPARE_NAME
 
-STEP_BYTES: Final = 1024 * 1024  # zeros written and synced at a time at least; a batch need not wait long for that
-NO_HURRY: Final = 1 << 62  # bytes: the active segment has room for all that may come while the files grow
-RESERVE_PER_MESSAGE: Final = 32  # bytes: a removal and its share of a batch's head; those synced one by one take twice
-RESERVE_STEPS: Final = 32  # parts of a segment by which the reserve grows: a sync is not worth some bytes more
-SHRINK_SHARE: Final = 4  # a reserve of more than so many times what is wanted is cut
+STEP_BYTES: Final = 1024 * 1024  # least bytes of a step; a batch does not wait long for the sync
+NO_HURRY: Final = 1 << 62  # bytes; the active segment has room while the files grow
+RESERVE_PER_MESSAGE: Final = 32  # bytes: a removal and its share of a batch's head; with a sync for each, twice
+RESERVE_STEPS: Final = 32  # steps of a segment by which the reserve grows; smaller steps are not worth a sync
+SHRINK_SHARE: Final = 4  # times the wanted size; a larger reserve is cut
 
 
 def kept_bytes(segment_bytes: int, messages: int) -> int:
-    """Bytes of the reserve in which no message is written but by compaction, for a store with so many of them."""
+    """Return the bytes of the reserve without messages, except for moved messages, for a store of ``messages``
+    messages.
+    """
     return segment_bytes + RESERVE_PER_MESSAGE * messages
 
 
 def wanted_reserve(segment_bytes: int, messages: int, under_way: int) -> int:
-    """Bytes of the whole reserve; ``under_way`` is the most that ever waited to be written."""
+    """Return the bytes of the whole reserve; ``under_way`` is the largest backlog so far."""
     late = max(segment_bytes // 2, min(under_way, MAX_UNSYNCED_BYTES))
     step = max(1, segment_bytes // RESERVE_STEPS)
     size = (kept_bytes(segment_bytes, messages) + late + step - 1) // step * step
@@ -42,7 +43,7 @@ def wanted_reserve(segment_bytes: int, messages: int, under_way: int) -> int:
 
 
 class SpareFiles:
-    """Both files, as large as they are and as they should be. ``name`` is the one that is being written."""
+    """Both files with their present and wanted sizes. ``name`` is the file that is being written."""
 
     __slots__ = ("_disk", "_sync", "name", "reserve_bytes", "reserve_target", "spare_bytes", "spare_target")
 
@@ -57,32 +58,36 @@ class SpareFiles:
 
     @property
     def is_ready(self) -> bool:
-        """Whether both are as large as they should be."""
+        """Return True if both files have the wanted sizes."""
         return self.spare_bytes >= self.spare_target and self.reserve_bytes >= self.reserve_target
 
     @property
     def missing_bytes(self) -> int:
-        """How much both lack together."""
+        """The bytes that both files lack."""
         return max(0, self.spare_target - self.spare_bytes) + max(0, self.reserve_target - self.reserve_bytes)
 
     def due(self, written_bytes: int, room_bytes: int) -> int:
-        """How much of what is missing should be made by now, after ``written_bytes`` went into the active segment that
-        has room for ``room_bytes`` more: the same share of what is missing as of the room there was.
+        """Return the missing bytes that should be written by now.
+
+        The share of the missing bytes is the share of ``written_bytes`` in the room of the active segment, of which
+        ``room_bytes`` are left.
         """
         return self.missing_bytes * written_bytes // max(1, written_bytes + room_bytes)
 
     @property
     def ready_bytes(self) -> int:
-        """The size of the next segment's file if all of it is there, else 0."""
+        """The size of the next segment's file if complete, else 0."""
         return self.spare_bytes if self.spare_bytes >= self.spare_target else 0
 
     def taken(self) -> None:
-        """The next segment's file became a segment."""
+        """Record that the next segment's file became a segment."""
         self.spare_bytes = 0
 
     def grow(self, is_full: bool, step_bytes: int = STEP_BYTES) -> None:
-        """One step for one of them, of ``step_bytes`` or less. While the disk ``is_full`` the next segment comes first.
-        Raises `OSError`.
+        """Write a step of at most ``step_bytes`` to one file. While the disk ``is_full`` the next segment comes first.
+
+        Raises:
+            OSError: the disk refused.
         """
         spare_first = is_full or self.reserve_bytes >= self.reserve_target
         if spare_first and self.spare_bytes < self.spare_target:
@@ -102,10 +107,12 @@ class SpareFiles:
         return size
 
     def use_reserve(self) -> None:
-        """There is no room for the next segment's file: the reserve takes its place, as far as it was made itself.
-        Raises `OSError`.
+        """Turn the reserve into the next segment's file, which has no room on the disk.
 
-        Its name is synced before it is written to, so that it never comes back under the old one with a segment in it.
+        The new name is synced before any write, so that the old name never comes back with a segment.
+
+        Raises:
+            OSError: the disk refused.
         """
         if self.spare_bytes >= self.spare_target or self.reserve_bytes <= self.spare_bytes:
             return
@@ -117,7 +124,11 @@ class SpareFiles:
         self.reserve_bytes = 0
 
     def shrink_reserve(self) -> None:
-        """Give back most of a reserve for messages that are gone. Raises `OSError`."""
+        """Give back most of a reserve for messages that are removed.
+
+        Raises:
+            OSError: the disk refused.
+        """
         if self.reserve_target > 0 and self.reserve_bytes > SHRINK_SHARE * self.reserve_target:
             self.name = RESERVE_NAME
             self._disk.resize(RESERVE_NAME, self.reserve_target)

@@ -86,10 +86,10 @@ def test_reads_in_any_order_are_answered_in_their_own_places() -> None:
         octets += record + bytes(record_size(len(payload)) - len(record))
     Random(4).shuffle(reads)
     (group,) = blocks(reads)
-    assert [reads[place].place for place in group] == list(range(20))
+    assert [reads[index].index for index in group] == list(range(20))
     found: list[StoredBytes | None] = [None] * len(reads)
     check_reads(reads, group, octets, found)
-    assert [stored.raw for stored in found if stored is not None] == [payloads[read.place] for read in reads]
+    assert [stored.raw for stored in found if stored is not None] == [payloads[read.index] for read in reads]
     assert HEADER_SIZE + len(payloads[-1]) == reads[group[-1]].size
 
 

@@ -61,7 +61,7 @@ def test_what_is_looked_up_or_removed_together_is_as_one_after_the_other(
         asked = step if isinstance(step, list) else list(range(step[0], step[0] + step[1]))
         locations: list[int] = []
         lengths: list[int] = []
-        index.look_up(asked, locations, lengths)
+        index.locate(asked, locations, lengths)
         assert locations == [expected.get(sequence, (GONE, 0))[0] for sequence in asked]
         found = [length for place, length in enumerate(lengths) if locations[place] != GONE]
         assert found == [expected[sequence][1] for sequence in asked if sequence in expected]
@@ -101,7 +101,7 @@ def test_a_long_line_is_taken_apart_by_stretches_around_what_stays(size: int, ke
         asked = leaving[first : first + size]
         locations: list[int] = []
         lengths: list[int] = []
-        index.look_up(asked, locations, lengths)
+        index.locate(asked, locations, lengths)
         assert locations == [2 * sequence for sequence in asked]
         index.remove_all(asked, locations, lengths)
         assert locations[len(asked) :] == [2 * sequence for sequence in asked]

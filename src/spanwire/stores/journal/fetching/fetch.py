@@ -1,4 +1,4 @@
-"""Reading messages back: what is asked for, where it lies, and the check of what came from the disk."""
+"""Reads messages back: requests, locations, and the check of the bytes from the disk."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from spanwire.stores.journal.segments.transfers import NOT_PASSED, Labels
 
 @mypyc_attr(acyclic=True)
 class Read:
-    """One message to be read: ``place`` in the answer, and where its record lies."""
+    """One message to be read, at ``index`` of the answer, with the location of the record."""
 
-    __slots__ = ("number", "offset", "place", "seed", "segment", "sequence", "size")
+    __slots__ = ("index", "number", "offset", "seed", "segment", "sequence", "size")
 
     def __init__(
-        self, place: int, number: int, sequence: int, segment: int, offset: int, length: int, seed: int
+        self, index: int, number: int, sequence: int, segment: int, offset: int, length: int, seed: int
     ) -> None:
-        self.place: Final[int] = place
+        self.index: Final[int] = index
         self.number: Final[int] = number
         self.sequence: Final[int] = sequence
         self.segment: Final[int] = segment
@@ -49,7 +49,7 @@ class Read:
 
 @mypyc_attr(acyclic=True)
 class Label:
-    """A line and a sequence with which the record of a message may be written, and those with which it was before."""
+    """A number and sequence that the record of a message may have, and the ``older`` ones before."""
 
     __slots__ = ("number", "older", "sequence")
 
@@ -61,20 +61,21 @@ class Label:
 
 @mypyc_attr(acyclic=True)
 class PassedRead(Read):
-    """One message that came from another line. Its record has the number and sequence of now if it was written since,
-    else those of ``label`` or of one before.
+    """A read of a message that came from another destination.
+
+    A record written since has the present number and sequence, an older record those of ``label`` or of an older label.
     """
 
     __slots__ = ("label",)
 
     def __init__(
-        self, place: int, number: int, sequence: int, segment: int, offset: int, length: int, seed: int, label: Label
+        self, index: int, number: int, sequence: int, segment: int, offset: int, length: int, seed: int, label: Label
     ) -> None:
-        super().__init__(place, number, sequence, segment, offset, length, seed)
+        super().__init__(index, number, sequence, segment, offset, length, seed)
         self.label: Final[Label] = label
 
     def was_written_as(self, number: int, sequence: int) -> bool:
-        """Whether the message had this number and sequence once."""
+        """Return True if the message had this number and sequence once."""
         label: Label | None = self.label
         while label is not None:
             if label.number == number and label.sequence == sequence:
@@ -85,7 +86,7 @@ class PassedRead(Read):
 
 @mypyc_attr(acyclic=True)
 class StoredBytes:
-    """A message as it came from the disk. ``damage`` says what is wrong with it, if it is not what was written."""
+    """A message from the disk. ``damage`` says what is wrong with the bytes, if anything."""
 
     __slots__ = ("damage", "format_id", "raw")
 
@@ -96,8 +97,10 @@ class StoredBytes:
 
 
 class Fetch:
-    """One request of the broker. ``messages`` holds what memory already gave, in the order of ``sequences``; ``reads``
-    is what the disk must give. ``owner`` is None for a destination that does not exist, ``serial`` rises.
+    """One request of the broker.
+
+    ``messages`` has the messages from memory, in the order of ``sequences``; ``reads`` are the messages on the disk.
+    ``owner`` is None for an unknown destination. ``serial`` rises.
     """
 
     __slots__ = ("messages", "owner", "reads", "request", "sequences", "serial")
@@ -119,43 +122,45 @@ class Fetch:
         self.serial: Final[int] = serial
 
     def still_there(self, read: Read) -> bool:
-        """Whether the message that was read has not been removed meanwhile."""
+        """Return True if the message was not removed meanwhile."""
         owner = self.owner
         return owner is not None and owner.has(read.sequence)
 
     def forget_removed(self) -> None:
-        """What was removed meanwhile is None."""
+        """Replace messages that were removed meanwhile by None."""
         owner = self.owner
         if owner is None or not self.reads:
             return
         if owner.is_removed:
             for read in self.reads:
-                self.messages[read.place] = None
+                self.messages[read.index] = None
             return
         locations: list[int] = []
-        owner.index.look_up([read.sequence for read in self.reads], locations, [])
-        for place, read in enumerate(self.reads):
-            if (locations[place] == GONE or owner.leaving) and not owner.has(read.sequence):
-                self.messages[read.place] = None
+        owner.index.locate([read.sequence for read in self.reads], locations, [])
+        for index, read in enumerate(self.reads):
+            if (locations[index] == GONE or owner.leaving) and not owner.has(read.sequence):
+                self.messages[read.index] = None
 
     def take_apart(self, found: list[StoredBytes | None], start: int, end: int, formats: MessageFormats) -> int:
-        """Make messages of what was found for the reads from ``start`` to ``end``; gives the first that is none, or
-        ``end``.
+        """Decode the messages of the reads from ``start`` to ``end``.
+
+        Returns:
+            The index of the first read without a good message, or ``end``.
         """
         messages = self.messages
-        for place in range(start, end):
-            stored = found[place]
+        for index in range(start, end):
+            stored = found[index]
             if stored is None or stored.damage != "":
-                return place
+                return index
             try:
-                messages[self.reads[place].place] = formats.index(stored.format_id, stored.raw)
+                messages[self.reads[index].index] = formats.index(stored.format_id, stored.raw)
             except (RemoteProtocolError, StoreError):
-                return place
+                return index
         return end
 
 
 def fetch_of(index: JournalIndex, request: int, destination: Destination, sequences: list[int], serial: int) -> Fetch:
-    """What memory gives of these messages, and where the rest lies."""
+    """Return the fetch for these messages, with messages from memory and the locations of the others."""
     owner: StoredDestination | None = index.by_name.get(destination.qualified_name)
     messages: list[Message | None] = [None] * len(sequences)
     reads: list[Read] = []
@@ -163,22 +168,22 @@ def fetch_of(index: JournalIndex, request: int, destination: Destination, sequen
         return Fetch(request, None, sequences, messages, reads, serial)
     locations: list[int] = []
     lengths: list[int] = []
-    owner.index.look_up(sequences, locations, lengths)
+    owner.index.locate(sequences, locations, lengths)
     unwritten = owner.unwritten
     leaving = owner.leaving
     number = owner.number
     last = -1
     seed = 0
     origins = index.origins.get(number)
-    for place, sequence in enumerate(sequences):
+    for position, sequence in enumerate(sequences):
         entry: Entry | None = unwritten.get(sequence) if unwritten else None
         if entry is not None:
-            messages[place] = entry.message
+            messages[position] = entry.message
             continue
-        location = locations[place]
+        location = locations[position]
         if location == GONE or (leaving and sequence in leaving):
             if owner.arriving and sequence not in leaving:
-                _read_arriving(index, owner, sequence, place, reads)
+                _read_arriving(index, owner, sequence, position, reads)
             continue
         segment = location_segment(location)
         if segment != last:
@@ -187,77 +192,77 @@ def fetch_of(index: JournalIndex, request: int, destination: Destination, sequen
         offset = location_offset(location)
         label = None if origins is None else _label_in(index, origins, sequence)
         if label is None:
-            reads.append(Read(place, number, sequence, segment, offset, lengths[place], seed))
+            reads.append(Read(position, number, sequence, segment, offset, lengths[position], seed))
         else:
-            reads.append(PassedRead(place, number, sequence, segment, offset, lengths[place], seed, label))
+            reads.append(PassedRead(position, number, sequence, segment, offset, lengths[position], seed, label))
     return Fetch(request, owner, sequences, messages, reads, serial)
 
 
 def sizes_of(index: JournalIndex, destination: Destination, sequences: list[int]) -> list[int]:
-    """The bytes of each message's record, 0 for those that are not there."""
+    """Return the bytes of each message's record, 0 for unknown messages."""
     owner: StoredDestination | None = index.by_name.get(destination.qualified_name)
     if owner is None:
         return [0] * len(sequences)
     locations: list[int] = []
     lengths: list[int] = []
-    owner.index.look_up(sequences, locations, lengths)
+    owner.index.locate(sequences, locations, lengths)
     unwritten = owner.unwritten
-    for place, sequence in enumerate(sequences):
-        if locations[place] == GONE:
-            lengths[place] = _arriving_size(owner, sequence) if owner.arriving else 0
+    for position, sequence in enumerate(sequences):
+        if locations[position] == GONE:
+            lengths[position] = _arriving_size(owner, sequence) if owner.arriving else 0
         entry: Entry | None = unwritten.get(sequence) if unwritten else None
         if entry is not None and entry.message is not None:
-            lengths[place] = entry.message.size
+            lengths[position] = entry.message.size
         elif owner.leaving and sequence in owner.leaving:
-            lengths[place] = 0
+            lengths[position] = 0
     return lengths
 
 
 def _arriving_size(owner: StoredDestination, sequence: int) -> int:
-    holder, held = owner.holder(sequence)
-    return 0 if holder.index.find(held) == GONE else holder.index.length(held)
+    holder, original = owner.holder(sequence)
+    return 0 if holder.index.find(original) == GONE else holder.index.length(original)
 
 
-def _read_arriving(index: JournalIndex, owner: StoredDestination, sequence: int, place: int, reads: list[Read]) -> None:
-    """The read of a message whose transfer is not written yet, if it is one."""
-    holder, held = owner.holder(sequence)
-    location = holder.index.find(held)
+def _read_arriving(
+    index: JournalIndex, owner: StoredDestination, sequence: int, position: int, reads: list[Read]
+) -> None:
+    """Append the read of a message whose transfer is not written yet, if the message is one."""
+    holder, original = owner.holder(sequence)
+    location = holder.index.find(original)
     if location == GONE:
         return
     segment = location_segment(location)
     seed = index.segments.seeds[segment]
-    label = Label(holder.number, held, labels_of(index, holder.number, held))
-    length = holder.index.length(held)
-    reads.append(PassedRead(place, owner.number, sequence, segment, location_offset(location), length, seed, label))
+    label = Label(holder.number, original, labels_of(index, holder.number, original))
+    length = holder.index.length(original)
+    reads.append(PassedRead(position, owner.number, sequence, segment, location_offset(location), length, seed, label))
 
 
 def labels_of(index: JournalIndex, number: int, sequence: int) -> Label | None:
-    """What else the record of a message may be written as; None if nothing."""
+    """Return the older numbers of a message's record; None if the record has no others."""
     origins = index.origins.get(number)
     return None if origins is None else _label_in(index, origins, sequence)
 
 
 def _label_in(index: JournalIndex, origins: Labels, sequence: int) -> Label | None:
-    place = origins.place(sequence)
-    if place == NOT_PASSED:
+    position = origins.place(sequence)
+    if position == NOT_PASSED:
         return None
-    line = origins.lines[place]
-    other = origins.other(place, sequence)
-    return Label(line, other, labels_of(index, line, other))
+    older = origins.lines[position]
+    other = origins.other(position, sequence)
+    return Label(older, other, labels_of(index, older, other))
 
 
 def check_reads(reads: list[Read], group: list[int], block: bytes, found: list[StoredBytes | None]) -> None:
-    """`check_read` for a group of `blocks` that was read as ``block``, into the places of ``found``."""
+    """Check a group of `blocks` that was read as ``block``, as `check_read` does, and fill in ``found``."""
     first = reads[group[0]].offset
-    for place in group:
-        read = reads[place]
-        found[place] = check_read(read, block, read.offset - first)
+    for index in group:
+        read = reads[index]
+        found[index] = check_read(read, block, read.offset - first)
 
 
 def check_read(read: Read, block: bytes, start: int) -> StoredBytes:
-    """The message of ``read``, whose record begins at ``start`` of ``block``; one with `StoredBytes.damage` when the
-    bytes are not those that were written.
-    """
+    """Return the message of ``read``, whose record begins at ``start`` of ``block``, or `StoredBytes.damage`."""
     end = start + read.size
     if end <= len(block) and read.size >= HEADER_SIZE:
         flags: int = block[start + 9]
@@ -273,7 +278,7 @@ def check_read(read: Read, block: bytes, start: int) -> StoredBytes:
 
 
 def _is_asked_for(block: bytes, start: int, read: Read) -> bool:
-    """A body stands in for the reference to it, which the index has seen right behind it."""
+    """Return True if the record is the wanted one. A body stands for the reference right behind."""
     kind: int = block[start + 8]
     if kind == BODY or kind == MOVED_BODY:
         return True
@@ -287,16 +292,16 @@ def _is_asked_for(block: bytes, start: int, read: Read) -> bool:
 
 
 def damaged_message(fetch: Fetch, read: Read, what: str) -> str:
-    """The one line for the log about a message that is put aside."""
-    line = "?" if fetch.owner is None else fetch.owner.destination.qualified_name
+    """Return the line for the log about a damaged message."""
+    name = "?" if fetch.owner is None else fetch.owner.destination.qualified_name
     return (
-        f"{segment_name(read.segment)} is damaged at byte {read.offset}: message {read.sequence} of {line} cannot be"
+        f"{segment_name(read.segment)} is damaged at byte {read.offset}: message {read.sequence} of {name} cannot be"
         f" read, {what}; it is put aside, stop the broker and run `spanwire store repair DIRECTORY`"
     )
 
 
 def unreadable(read: Read, error: OSError) -> StoreError:
-    """The one line for a read that failed."""
+    """Return the error for a read that failed."""
     return StoreError(
         f"{segment_name(read.segment)} cannot be read at byte {read.offset}: {error.strerror or error};"
         " look at the disk and start the broker again"

@@ -1,4 +1,4 @@
-"""Which reads one system call can answer."""
+"""Groups reads for few system calls."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Final
 
 from spanwire.stores.journal.fetching.fetch import Read
 
-MAX_BLOCK_BYTES: Final = 1024 * 1024  # read with one system call; a bigger message is read alone
-MAX_GAP_BYTES: Final = 16 * 1024  # reading over what is not asked for costs less than another call
+MAX_BLOCK_BYTES: Final = 1024 * 1024  # bytes of one system call; a bigger message is read alone
+MAX_GAP_BYTES: Final = 16 * 1024  # bytes; reading over a smaller gap costs less than another call
 OFFSET_BITS: Final = 32  # a segment has at most 4 GiB
 
 
 def blocks(reads: list[Read]) -> list[list[int]]:
-    """Groups reads that one system call can answer; each group holds places in ``reads`` in the order of the file."""
+    """Return groups of indices of ``reads`` for one system call each, in the order of the file."""
     grouped: list[list[int]] = []
     group: list[int] = []
     segment = -1
     start = 0
     end = 0
-    for place in _order(reads):
-        read = reads[place]
+    for index in _order(reads):
+        read = reads[index]
         behind = read.offset + read.size
         if read.segment == segment and read.offset - end <= MAX_GAP_BYTES and behind - start <= MAX_BLOCK_BYTES:
-            group.append(place)
+            group.append(index)
         else:
-            group = [place]
+            group = [index]
             grouped.append(group)
             segment = read.segment
             start = read.offset
@@ -33,7 +33,7 @@ def blocks(reads: list[Read]) -> list[list[int]]:
 
 
 def _order(reads: list[Read]) -> list[int]:
-    """Their places in the order of the files, in which they mostly are."""
+    """Return the indices of ``reads`` in the order of the files, which mostly is the given order."""
     order = list(range(len(reads)))
     keys: list[int] = []
     last = -1

@@ -1,4 +1,4 @@
-"""Who still reads in which files, so that a segment is not deleted under a fetch that was asked for before it went."""
+"""Counts open fetches, so that no segment is deleted before earlier fetches have read the file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final
 
 
 class Readers:
-    """Fetches by serial number, and the dropped segments that wait for those before them."""
+    """Open fetches by serial number, and dropped segments that wait for earlier fetches."""
 
     __slots__ = ("_dropped", "_open", "_serial")
 
@@ -16,21 +16,21 @@ class Readers:
         self._dropped: list[tuple[int, int]] = []  # (serial of the last fetch before it, segment)
 
     def begin(self) -> int:
-        """A fetch begins; gives its serial."""
+        """Begin a fetch and return its serial."""
         self._serial += 1
         self._open[self._serial] = True
         return self._serial
 
     def end(self, serial: int) -> None:
-        """A fetch was answered."""
+        """End an answered fetch."""
         self._open.pop(serial, False)
 
     def drop(self, segment: int) -> None:
-        """A segment is not needed any more, and that is on the disk."""
+        """Record that a segment is dropped on the disk."""
         self._dropped.append((self._serial, segment))
 
     def add_unread(self, deletions: list[int]) -> None:
-        """Adds the dropped segments that nobody reads any more to ``deletions``."""
+        """Append the dropped segments without readers to ``deletions``."""
         if not self._dropped:
             return
         oldest = self._serial + 1

@@ -1,26 +1,26 @@
-"""Which segments are still needed, and so which may go.
+"""Decides which segments are still needed.
 
-A segment stays while it holds a message, redelivery count or fact that is in force (``live``), or the end of something
-whose own segment is still there (``refers``: without the removal it would come back; without the moved record, so would
-the place it was moved from; without the transfer it would be in its old line). A segment that is dropped is not deleted
-before a record says so on the disk; the check-points of later segments do not list it any more, so it may lie about for
-a while without harm.
+A segment stays while a message, redelivery count or fact in the segment is in force (``live``). A segment also stays
+while it holds the end of a record in another segment (``refers``). Without a removal the message would come back,
+without a moved record the old location would count, without a transfer the message would be in the old destination. A
+dropped segment is deleted once a record on the disk says so. Check-points of later segments do not list a dropped
+segment, so the file does no harm until then.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-NOTHING_KEPT: Final = 1 << 62  # above all segments
+NOTHING_KEPT: Final = 1 << 62  # a number above all segments
 MAX_DROPPED: Final = 1_000  # segments in one turn of the loop: some milliseconds, and files that the writer deletes
 MAX_GONE: Final = 16  # references of a segment to segments that are gone until the references are forgotten
 
 
 class SegmentState:
-    """One segment. ``size`` is that of its file and summary, ``end`` where its last batch ends, 0 while it is written.
+    """One segment. ``size`` is the size of file and summary, ``end`` the end of the last batch, 0 during writing.
 
-    ``live_bytes`` are the records of what is in force, ``held_bytes`` those of all that ever was; a body that several
-    lines share counts in both for each of them. ``is_whole`` is False once a damaged record was found in it.
+    ``live_bytes`` are the records in force, ``held_bytes`` all records so far. A body that several destinations share
+    counts in both for each destination. ``is_whole`` is False once a damaged record was found.
     """
 
     __slots__ = (
@@ -49,22 +49,23 @@ class SegmentState:
         self.is_whole = True
 
     def hold(self, size: int) -> None:
-        """One more thing of ``size`` bytes in force lies in it."""
+        """Count one more record of ``size`` bytes in force."""
         self.live += 1
         self.live_bytes += size
         self.held_bytes += size
 
     @property
     def true_live_bytes(self) -> int:
-        """About how many bytes of it moving would have to write."""
+        """Estimate how many bytes compaction of the segment would write."""
         if self.held_bytes <= self.end:
             return self.live_bytes
         return self.live_bytes * self.end // self.held_bytes
 
 
 class SegmentTable:
-    """Bookkeeping about all segments by number; does no I/O. ``used_bytes`` are those of all files; from ``keep_from``
-    on all stay.
+    """Counts what each segment holds, without I/O.
+
+    ``used_bytes`` is the size of all files. Segments from ``keep_from`` on all stay.
     """
 
     __slots__ = ("_deletable", "by_number", "changed", "keep_from", "seeds", "used_bytes")
@@ -78,7 +79,7 @@ class SegmentTable:
         self.used_bytes = 0
 
     def open(self, number: int, seed: int, version: int, size: int) -> SegmentState:
-        """A segment exists."""
+        """Add a segment."""
         state = SegmentState(number, seed, version, size)
         self.by_number[number] = state
         self.seeds[number] = seed
@@ -87,35 +88,37 @@ class SegmentTable:
         return state
 
     def seal(self, number: int, end: int) -> None:
-        """Nothing more is written into the segment, its last batch ends at ``end``."""
+        """Record that nothing more is written into the segment; the last batch ends at ``end``."""
         state = self.by_number.get(number)
         if state is not None:
             state.end = end
 
     def grow(self, number: int, size: int) -> None:
-        """The segment's files, its summary among them, have ``size`` bytes more, or less."""
+        """Add ``size`` bytes, which may be negative, to the files of the segment, with the summary."""
         state = self.by_number.get(number)
         if state is not None:
             self.used_bytes += size
             state.size += size
 
     def numbers(self) -> list[int]:
-        """The segments that are needed, in rising order."""
+        """Return the needed segments in rising order."""
         return sorted(self.by_number)
 
     def hold(self, number: int, size: int) -> None:
-        """One more live thing of ``size`` bytes lies in the segment."""
+        """Count one more live record of ``size`` bytes in the segment."""
         self.by_number[number].hold(size)
 
     def hold_many(self, number: int, count: int, size: int) -> None:
-        """``count`` more live things of ``size`` bytes each lie in the segment."""
+        """Count ``count`` more live records of ``size`` bytes each in the segment."""
         state = self.by_number[number]
         state.live += count
         state.live_bytes += count * size
         state.held_bytes += count * size
 
     def release(self, number: int, count: int, size: int, by: int) -> None:
-        """``count`` things of together ``size`` bytes in segment ``number`` ended through a record in ``by``."""
+        """Count the end of ``count`` records with ``size`` bytes in all in segment ``number``, by a record in segment
+        ``by``.
+        """
         state = self.by_number[number]
         left = state.live - count
         state.live = left
@@ -126,7 +129,7 @@ class SegmentTable:
             self.changed = True
 
     def refer(self, number: int, by: int) -> None:
-        """A record in ``by`` says what becomes of a thing that is in force in segment ``number``."""
+        """Record that segment ``by`` holds a record about a live record in segment ``number``."""
         if by != number:
             self.by_number[by].refers.add(number)
 
@@ -175,23 +178,23 @@ class SegmentTable:
     def only_reference(self, state: SegmentState) -> int:
         """Return the segment that a segment refers to, or 0 if it refers to none, or to several."""
         only = 0
-        gone = 0
+        absent = 0
         for number in state.refers:
             if number not in self.by_number:
-                gone += 1
+                absent += 1
             elif only > 0:
                 return 0
             else:
                 only = number
-        if gone > MAX_GONE:
+        if absent > MAX_GONE:
             state.refers = {number for number in state.refers if number in self.by_number}
         return only
 
     def drop(self, number: int) -> None:
-        """Segment ``number`` is not needed any more, and that will be written."""
+        """Remove segment ``number``; the record of that is still to be written."""
         self._deletable[number] = self.by_number.pop(number).size
 
     def deleted(self, number: int) -> None:
-        """The file of a dropped segment is gone for good."""
+        """Record that the file of a dropped segment is deleted."""
         self.seeds.pop(number, None)
         self.used_bytes -= self._deletable.pop(number, 0)

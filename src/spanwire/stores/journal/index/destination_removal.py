@@ -41,9 +41,9 @@ class DestinationRemoval:
                 break
             released += block.count
             self._release_block(block)
-        note_places = self._owner.note_places
-        while released < most and note_places:
-            sequence, location = note_places.popitem()
+        note_locations = self._owner.note_locations
+        while released < most and note_locations:
+            sequence, location = note_locations.popitem()
             self._owner.notes.pop(sequence, 0)
             self._segments.release(location_segment(location), 1, NOTE_BYTES, self.segment)
             released += 1

@@ -1,6 +1,6 @@
-"""The index: where each stored message and fact lies, in memory, a message in 20 bytes.
+"""The index of the journal in memory: locations of all stored messages and facts.
 
-It is changed in one place for both ways to learn of a record: when the journal writes it and when recovery reads it.
+The writing journal and recovery change the index by the same methods, one for each kind of record.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from spanwire.stores.journal.index.stored_destination import NOTE_BYTES, StoredD
 from spanwire.stores.journal.segments.record import AUDIT_MARK, record_size
 from spanwire.stores.journal.segments.transfers import NOT_PASSED, Labels, TransferRuns
 
-LOST_SEQUENCES: Final = 1 << 32  # skipped after a crash: more than any broker can have given out without a sync
+LOST_SEQUENCES: Final = 1 << 32  # skipped after a crash; no broker gives out as many without a sync
 
 
 class FactPlace:
-    """Where the record of a fact lies, and its size."""
+    """Location and size of the record of a fact."""
 
     __slots__ = ("location", "size")
 
@@ -33,9 +33,10 @@ class FactPlace:
 class JournalIndex:
     """All destinations and segments of one journal.
 
-    ``floor`` is below every sequence of a destination that is still to come, so that one which was removed and comes
-    back does not begin again. ``passed`` says by the number of a line which of its messages went to other lines,
-    ``origins`` which of them came from others, ``labelled`` by segment which lines have such labels because of it.
+    ``floor`` is not above any sequence of a future destination, so that a removed destination that is created again
+    does not use sequences twice. By the number of a destination, ``passed`` has the messages handed to other
+    destinations, ``origins`` the messages received from others. ``labelled`` has by segment the destinations with such
+    labels. ``destination_bytes`` is the size of all records of destinations in a check-point.
     """
 
     __slots__ = (
@@ -66,19 +67,19 @@ class JournalIndex:
         self.next_number = 1
 
     def create(self, destination: Destination) -> StoredDestination:
-        """A destination that was not known; it counts once its record is written (`enter`)."""
+        """Return a new destination, which counts once `enter` follows."""
         owner = StoredDestination(self.next_number, destination, self.floor)
         self.next_number += 1
         self.by_name[destination.qualified_name] = owner
         return owner
 
     def enter(self, owner: StoredDestination) -> None:
-        """The record of a new destination is written."""
+        """Add a new destination by number: the record is written."""
         self.by_number[owner.number] = owner
         self.destination_bytes += owner.record_bytes
 
     def restore(self, number: int, destination: Destination, high: int) -> None:
-        """The record of a destination was read; one that is there only learns the higher ``high``."""
+        """Apply the record of a destination; a known destination only takes a higher ``high``."""
         owner = self.by_number.get(number)
         if owner is None:
             owner = StoredDestination(number, destination, high)
@@ -90,7 +91,7 @@ class JournalIndex:
             self.next_number = number + 1
 
     def forget(self, owner: StoredDestination) -> None:
-        """The destination is removed; its sequences stay used, its number until the removal is written (`leave`)."""
+        """Remove a destination by name. Its sequences stay used, and the number stays known until `leave`."""
         name = owner.destination.qualified_name
         if self.by_name.get(name) is owner:
             del self.by_name[name]
@@ -98,7 +99,7 @@ class JournalIndex:
             self.floor = owner.high
 
     def leave(self, owner: StoredDestination) -> None:
-        """The removal of a destination is written or was read."""
+        """Remove a destination by number: the removal is written or was read."""
         self.forget(owner)
         if self.by_number.pop(owner.number, None) is not None:
             self.destination_bytes -= owner.record_bytes
@@ -106,18 +107,18 @@ class JournalIndex:
     def restored_run(
         self, owner: StoredDestination, sequence: int, segment: int, offset: int, length: int, count: int
     ) -> None:
-        """Records of ``count`` messages above all others, each with ``length`` bytes, lie one behind the other."""
+        """Add ``count`` consecutive messages of ``length`` bytes each above all others, in adjacent records."""
         size = record_size(length)
         owner.index.add_run(sequence, packed_location(segment, offset), size >> 3, length, count)
         self.segments.hold_many(segment, count, size)
 
     def written_message(self, owner: StoredDestination, sequence: int, segment: int, offset: int, length: int) -> None:
-        """A message record lies at this place, or the body that this message shares with others."""
+        """Add a message at the location of its own record or of a shared body."""
         owner.index.add(sequence, packed_location(segment, offset), length)
         self.segments.by_number[segment].hold(record_size(length))
 
     def restored_message(self, owner: StoredDestination, sequence: int, segment: int, offset: int, length: int) -> bool:
-        """A message was found at this place; False if it was found elsewhere before, and was moved."""
+        """Add a message at this location; False for a moved message that was found at another location before."""
         old = owner.index.restore(sequence, packed_location(segment, offset), length)
         size = record_size(length)
         self.segments.hold(segment, size)
@@ -129,7 +130,9 @@ class JournalIndex:
     def written_move(
         self, owner: StoredDestination, sequence: int, old: int, segment: int, offset: int, length: int
     ) -> None:
-        """A message that lies at ``old`` is written again; it is read at the new place once that is on the disk."""
+        """Count a new record of a message at location ``old``. Reads use the new location once the record is on the
+        disk.
+        """
         size = record_size(length)
         owner.moving[sequence] = packed_location(segment, offset)
         self.segments.hold(segment, size)
@@ -138,21 +141,21 @@ class JournalIndex:
     def written_removal(
         self, owner: StoredDestination, sequence: int, location: int, length: int, segment: int
     ) -> None:
-        """The removal of a message of ``length`` bytes that lies at ``location`` lies in ``segment``."""
+        """Count the end of a message of ``length`` bytes at ``location`` by a record in ``segment``."""
         self.segments.release(location_segment(location), 1, record_size(length), segment)
-        if owner.note_places:
-            noted = owner.note_places.pop(sequence, GONE)
+        if owner.note_locations:
+            noted = owner.note_locations.pop(sequence, GONE)
             if noted != GONE:
                 self.segments.release(location_segment(noted), 1, NOTE_BYTES, segment)
 
     def written_transfer(self, owner: StoredDestination, sequence: int, runs: TransferRuns, segment: int) -> None:
-        """Messages become those of ``owner``, with sequences from ``sequence`` on, by a record in ``segment``."""
+        """Hand messages to ``owner``, with sequences from ``sequence`` on, by a record in ``segment``."""
         source = self.by_number[runs.source]
         passed = self.passed.setdefault(source.number, Labels())
         origins = self.origins.setdefault(owner.number, Labels())
         self.labelled.setdefault(segment, set()).update((source.number, owner.number))
-        for place, first in enumerate(runs.firsts):
-            count = runs.counts[place]
+        for index, first in enumerate(runs.firsts):
+            count = runs.counts[index]
             passed.add(first, count, owner.number, sequence, segment)
             origins.add(sequence, count, source.number, first, segment)
             self._transfer_run(owner, sequence, source, first, count, segment)
@@ -167,41 +170,41 @@ class JournalIndex:
         lengths: list[int] = []
         source.index.remove_all(list(range(first, first + count)), locations, lengths)
         last = segment
-        for place, location in enumerate(locations):
+        for index, location in enumerate(locations):
             if location == GONE:
                 continue
-            owner.index.restore(sequence + place, location, lengths[place])
+            owner.index.restore(sequence + index, location, lengths[index])
             if source.moving:
-                moved = source.moving.pop(first + place, GONE)
+                moved = source.moving.pop(first + index, GONE)
                 if moved != GONE:
-                    owner.moving[sequence + place] = moved
+                    owner.moving[sequence + index] = moved
                     location = moved
             if location_segment(location) != last:
                 last = location_segment(location)
                 self.segments.refer(last, segment)
-            if source.note_places:
-                self._forget_note(source, first + place, segment)
+            if source.note_locations:
+                self._forget_note(source, first + index, segment)
 
     def _forget_note(self, owner: StoredDestination, sequence: int, segment: int) -> None:
         owner.notes.pop(sequence, 0)
-        noted = owner.note_places.pop(sequence, GONE)
+        noted = owner.note_locations.pop(sequence, GONE)
         if noted != GONE:
             self.segments.release(location_segment(noted), 1, NOTE_BYTES, segment)
 
     def present_label(self, number: int, sequence: int) -> tuple[int, int]:
-        """Line and sequence that the message has now which was written with these."""
+        """Return the present destination and sequence of a message that was written with these."""
         while True:
             labels = self.passed.get(number)
             if labels is None:
                 return number, sequence
-            place = labels.place(sequence)
-            if place == NOT_PASSED:
+            index = labels.place(sequence)
+            if index == NOT_PASSED:
                 return number, sequence
-            number = labels.lines[place]
-            sequence = labels.other(place, sequence)
+            number = labels.lines[index]
+            sequence = labels.other(index, sequence)
 
     def moved(self, owner: StoredDestination, sequence: int) -> None:
-        """The new place of a message is on the disk: it is read there from now on, by whatever line has it now."""
+        """Read a moved message from the new location, in whichever destination the message is now."""
         if owner.number in self.passed:
             number, sequence = self.present_label(owner.number, sequence)
             present = self.by_number.get(number)
@@ -211,13 +214,13 @@ class JournalIndex:
         owner.moved(sequence)
 
     def drop_segment(self, segment: int) -> None:
-        """A segment is not needed any more. Messages may be read from it until those that were moved are on the disk,
-        and need their labels for that (`drop_labels`).
+        """Drop an unneeded segment. Reads may use the segment, and need its labels, until moved messages are on the
+        disk.
         """
         self.segments.drop(segment)
 
     def drop_labels(self, segments: set[int]) -> None:
-        """Dropped segments are read no more: no record has the labels that transfers in them are about."""
+        """Forget the labels of transfers in dropped segments that are no longer read."""
         lines: set[int] = set()
         for segment in segments:
             labelled = self.labelled.pop(segment, None)
@@ -228,46 +231,46 @@ class JournalIndex:
             _drop_labels(self.origins, number, segments)
 
     def written_redelivery(self, owner: StoredDestination, sequence: int, segment: int, offset: int) -> None:
-        """The redelivery count of a message lies here from now on."""
-        noted = owner.note_places.get(sequence, GONE)
-        owner.note_places[sequence] = packed_location(segment, offset)
+        """Record the location of the redelivery count of a message."""
+        noted = owner.note_locations.get(sequence, GONE)
+        owner.note_locations[sequence] = packed_location(segment, offset)
         self.segments.hold(segment, NOTE_BYTES)
         if noted != GONE:
             self.segments.release(location_segment(noted), 1, NOTE_BYTES, segment)
 
     def written_fact(self, table: int, key: bytes, segment: int, offset: int, length: int) -> None:
-        """The fact under this key lies here from now on."""
+        """Record the location of the fact under this key."""
         if table == PRODUCER_AUDIT and key == AUDIT_MARK:
             self.segments.keep_from = segment
             self.segments.changed = True
             return
-        kept = self.facts.get(table)
-        if kept is None:
-            kept = {}
-            self.facts[table] = kept
-        old = kept.get(key)
+        facts = self.facts.get(table)
+        if facts is None:
+            facts = {}
+            self.facts[table] = facts
+        old = facts.get(key)
         size = record_size(length)
-        kept[key] = FactPlace(packed_location(segment, offset), size)
+        facts[key] = FactPlace(packed_location(segment, offset), size)
         self.segments.hold(segment, size)
         if old is not None:
             self.segments.release(location_segment(old.location), 1, old.size, segment)
 
     def written_fact_discard(self, table: int, key: bytes, segment: int) -> None:
-        """The end of the fact under this key lies in ``segment``."""
-        kept = self.facts.get(table)
-        if kept is None:
+        """Count the end of the fact under this key by a record in ``segment``."""
+        facts = self.facts.get(table)
+        if facts is None:
             return
-        old = kept.pop(key, None)
+        old = facts.pop(key, None)
         if old is not None:
             self.segments.release(location_segment(old.location), 1, old.size, segment)
 
     def written_destination_removal(self, owner: StoredDestination, segment: int) -> None:
-        """The removal of a destination lies in ``segment``; `removals` releases what the destination had."""
+        """Remove a destination by a record in ``segment``; `removals` releases the messages."""
         self.leave(owner)
         self.removals.add(owner, segment)
 
     def skip_lost_sequences(self) -> None:
-        """After a crash: what was given out and not synced must not be given out again."""
+        """Skip sequences that were given out before a crash and not synced, so that none is given out twice."""
         self.floor += LOST_SEQUENCES
         for owner in self.by_number.values():
             owner.high += LOST_SEQUENCES
@@ -284,7 +287,11 @@ def _drop_labels(lines: dict[int, Labels], number: int, segments: set[int]) -> N
 
 
 def destination_of(qualified_name: str) -> Destination:
-    """The destination of a stored qualified name; raises `StoreError` when it has no known scheme."""
+    """Return the destination of a stored qualified name.
+
+    Raises:
+        StoreError: the name has no known scheme.
+    """
     for kind, scheme in enumerate(STORED_SCHEMES):
         if qualified_name.startswith(scheme):
             return Destination(kind, qualified_name[len(scheme) :])

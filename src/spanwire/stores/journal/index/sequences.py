@@ -1,7 +1,7 @@
-"""Which sequences of one line there are and where each lies, in memory, 20 bytes each.
+"""Sequences and locations of the messages of one destination, in memory, 20 bytes a message.
 
-They stand in rising order in blocks of some thousand, so that no call has to touch more than one of them, however long
-the line is.
+Sequences are in rising order in blocks of some thousand, so that no call touches more than one block, whatever the
+length of the queue.
 """
 
 from __future__ import annotations
@@ -13,30 +13,32 @@ from typing import Final
 OFFSET_BITS: Final = 29  # offsets count in units of 8 bytes, so a segment may have 4 GiB
 OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 GONE: Final = -1
-BLOCK_SEQUENCES: Final = 4096  # of one block: closing its holes takes some ten microseconds
-MIN_COMPACTION: Final = 64  # entries of a block below which its holes are not worth closing
-MAX_LATE_RUNS: Final = 8  # rising runs of late sequences that are looked through before they are merged
-STRETCH_GROWTH: Final = 4  # of neighbours that are compared together, for as long as all of them fit
+BLOCK_SEQUENCES: Final = 4096  # sequences of a block; closing the holes takes some ten microseconds
+MIN_COMPACTION: Final = 64  # entries; the holes of a smaller block are not worth closing
+MAX_LATE_RUNS: Final = 8  # rising runs of late sequences; more are merged
+STRETCH_GROWTH: Final = 4  # growth of the compared run after each match
 
 
 def packed_location(segment: int, offset: int) -> int:
-    """Segment and offset in one number."""
+    """Return segment and offset in one number."""
     return segment << OFFSET_BITS | offset >> 3
 
 
 def location_segment(location: int) -> int:
-    """The segment of a packed location."""
+    """Return the segment of a packed location."""
     return location >> OFFSET_BITS
 
 
 def location_offset(location: int) -> int:
-    """The offset of a packed location."""
+    """Return the offset of a packed location."""
     return (location & OFFSET_MASK) << 3
 
 
 class SequenceBlock:
-    """Neighbours in rising order, at most `BLOCK_SEQUENCES`; where one left is `GONE`. Nothing is left before ``head``,
-    ``count`` are left. ``last`` is where one was looked for last: mostly the next one comes next.
+    """Neighbours in rising order, at most `BLOCK_SEQUENCES`. The location of a removed sequence is `GONE`.
+
+    All sequences before ``head`` are removed, ``count`` sequences are left. ``last`` is the index of the last lookup:
+    the next lookup mostly wants the next index.
     """
 
     __slots__ = ("count", "head", "last", "lengths", "locations", "sequences")
@@ -49,8 +51,8 @@ class SequenceBlock:
         self.count = 0
         self.last = 0
 
-    def place(self, sequence: int) -> int:
-        """Where a sequence stands, or stood; -1 if it does not."""
+    def index_of(self, sequence: int) -> int:
+        """Return the index of a sequence, also of a removed sequence; -1 if the block has none."""
         sequences = self.sequences
         end = len(sequences)
         head = self.head
@@ -63,59 +65,61 @@ class SequenceBlock:
                 return last + 1
             if sequences[last] == sequence:
                 return last
-        place = bisect_left(sequences, sequence, head)
-        if place < end and sequences[place] == sequence:
-            self.last = place
-            return place
+        index = bisect_left(sequences, sequence, head)
+        if index < end and sequences[index] == sequence:
+            self.last = index
+            return index
         return -1
 
-    def stretch(self, place: int, wanted: array[int], first: int) -> int:
-        """How many of ``wanted`` from index ``first`` on certainly stand side by side from ``place`` on, at least a
-        fourth of those that do. What is compared in vain is never much more than what is found.
+    def stretch(self, index: int, wanted: array[int], first: int) -> int:
+        """Return the length of a run of ``wanted`` from index ``first`` on that matches the run from ``index`` on.
+
+        The result is at least a fourth of the longest match. A galloping search bounds the wasted comparisons by a
+        constant factor.
         """
         sequences = self.sequences
-        most = min(len(sequences) - place, len(wanted) - first)
-        if most < 2 or sequences[place + 1] != wanted[first + 1]:
+        most = min(len(sequences) - index, len(wanted) - first)
+        if most < 2 or sequences[index + 1] != wanted[first + 1]:
             return 1
         known = 2
         step = STRETCH_GROWTH
         while known < most:
             end = min(known + step, most)
-            if sequences[place + known : place + end] != wanted[first + known : first + end]:
+            if sequences[index + known : index + end] != wanted[first + known : first + end]:
                 break
             known = end
             step *= STRETCH_GROWTH
         return known
 
-    def holds_all(self, place: int, count: int) -> bool:
-        """Whether nothing of the ``count`` sequences from ``place`` on is gone."""
-        if place >= self.head and self.count == len(self.sequences) - self.head:
+    def holds_all(self, index: int, count: int) -> bool:
+        """Return True if none of the ``count`` sequences from ``index`` on is removed."""
+        if index >= self.head and self.count == len(self.sequences) - self.head:
             return True
-        return GONE not in self.locations[place : place + count]
+        return GONE not in self.locations[index : index + count]
 
-    def take_stretch(self, place: int, count: int) -> None:
-        """The ``count`` sequences from ``place`` on, all of which are there, are gone."""
+    def take_stretch(self, index: int, count: int) -> None:
+        """Remove the ``count`` sequences from ``index`` on, of which none may be removed already."""
         locations = self.locations
-        end = place + count
-        locations[place:end] = array("q", [GONE]) * count
+        end = index + count
+        locations[index:end] = array("q", [GONE]) * count
         self.count -= count
-        if place == self.head:
+        if index == self.head:
             last = len(locations)
             while end < last and locations[end] == GONE:
                 end += 1
             self.head = end
 
-    def take(self, place: int) -> None:
-        """The sequence at ``place`` is gone."""
+    def take(self, index: int) -> None:
+        """Remove the sequence at ``index``."""
         locations = self.locations
-        locations[place] = GONE
+        locations[index] = GONE
         self.count -= 1
         end = len(locations)
-        if place == self.head:
-            place += 1
-            while place < end and locations[place] == GONE:
-                place += 1
-            self.head = place
+        if index == self.head:
+            index += 1
+            while index < end and locations[index] == GONE:
+                index += 1
+            self.head = index
 
     def compact(self) -> None:
         """Close the holes."""
@@ -129,19 +133,19 @@ class SequenceBlock:
         sequences: array[int] = array("q")
         locations: array[int] = array("q")
         lengths: array[int] = array("I")
-        for place in range(head, len(self.sequences)):
-            location = self.locations[place]
+        for index in range(head, len(self.sequences)):
+            location = self.locations[index]
             if location != GONE:
-                sequences.append(self.sequences[place])
+                sequences.append(self.sequences[index])
                 locations.append(location)
-                lengths.append(self.lengths[place])
+                lengths.append(self.lengths[index])
         self.sequences = sequences
         self.locations = locations
         self.lengths = lengths
         self.head = 0
 
     def join(self, other: SequenceBlock) -> None:
-        """Take those of the block that follows."""
+        """Append the sequences of the following block."""
         self.sequences.extend(other.sequences)
         self.locations.extend(other.locations)
         self.lengths.extend(other.lengths)
@@ -149,10 +153,11 @@ class SequenceBlock:
 
 
 class SequenceIndex:
-    """Sequences in rising order, with location and payload length; holes are closed now and then.
+    """Sequences in rising order, with locations and payload lengths. Holes are closed now and then.
 
-    A start also finds messages that were moved, behind newer ones: `restore` keeps these late ones in rising runs of
-    their own, which `settle` merges. ``removed_length`` is the payload length of what `remove` last found.
+    A start also finds messages that compaction moved behind newer messages: `restore` keeps late sequences in rising
+    runs of their own, and `settle` merges the runs. ``removed_length`` is the payload length of the last sequence that
+    `remove` found.
     """
 
     __slots__ = ("_blocks", "_count", "_late", "_lowest", "removed_length")
@@ -171,7 +176,7 @@ class SequenceIndex:
         return count
 
     def add(self, sequence: int, location: int, length: int) -> None:
-        """Take a sequence above all others."""
+        """Append a sequence above all others."""
         tail = self._blocks[-1]
         if len(tail.sequences) >= BLOCK_SEQUENCES:
             tail = self._begin(sequence)
@@ -182,7 +187,7 @@ class SequenceIndex:
         self._count += 1
 
     def add_run(self, sequence: int, location: int, step: int, length: int, count: int) -> None:
-        """Take ``count`` sequences one after the other, above all others, that lie ``step`` apart; all as long."""
+        """Append ``count`` consecutive sequences above all others, with equal lengths and locations ``step`` apart."""
         while count > 0:
             tail = self._blocks[-1]
             if len(tail.sequences) >= BLOCK_SEQUENCES:
@@ -198,14 +203,15 @@ class SequenceIndex:
             count -= some
 
     def is_above(self, sequence: int) -> bool:
-        """Whether ``sequence`` lies above all others."""
+        """Return True if ``sequence`` is above all others."""
         tail = self._blocks[-1]
         return len(tail.sequences) == 0 or sequence > tail.sequences[-1]
 
     def restore(self, sequence: int, location: int, length: int) -> int:
-        """Take a sequence that may lie below others or be there already; gives its old location, or `GONE`.
+        """Insert a sequence, also below others, or replace its location: records are found in the order of writing.
 
-        The new location counts: records are found in the order in which they were written.
+        Returns:
+            The old location, or `GONE`.
         """
         if self.is_above(sequence):
             if not self._late:
@@ -223,27 +229,28 @@ class SequenceIndex:
         return old
 
     def settle(self) -> None:
-        """Merge what was restored late; to be called when all is restored."""
+        """Merge the late runs, once everything is restored."""
         for run in self._late:
             self._merge(run)
         self._late = []
 
     def find(self, sequence: int) -> int:
-        """The packed location, or `GONE`."""
+        """Return the packed location of a sequence, or `GONE`."""
         block = self._block(sequence)
-        place = block.place(sequence)
-        if place >= 0 and (block.locations[place] != GONE or not self._late):
-            return block.locations[place]
+        index = block.index_of(sequence)
+        if index >= 0 and (block.locations[index] != GONE or not self._late):
+            return block.locations[index]
         for run in self._late:
             location = run.find(sequence)
             if location != GONE:
                 return location
         return GONE
 
-    def look_up(self, sequences: list[int], locations: list[int], lengths: list[int]) -> None:
-        """Add the packed location of each, or `GONE`, and its payload length, which means nothing for one that is gone.
+    def locate(self, sequences: list[int], locations: list[int], lengths: list[int]) -> None:
+        """Append the packed location of each sequence, or `GONE`, and the payload length, which is undefined for
+        `GONE`.
 
-        Neighbours that are asked for one after the other are found together.
+        Neighbours in ``sequences`` are found together.
         """
         if self._late:
             self.settle()
@@ -252,48 +259,49 @@ class SequenceIndex:
         end = len(sequences)
         while first < end:
             block = self._block(sequences[first])
-            place = block.place(sequences[first])
-            if place < 0:
+            index = block.index_of(sequences[first])
+            if index < 0:
                 locations.append(GONE)
                 lengths.append(0)
                 first += 1
                 continue
-            count = block.stretch(place, wanted, first)
+            count = block.stretch(index, wanted, first)
             if count == 1:
-                locations.append(block.locations[place])
-                lengths.append(block.lengths[place])
+                locations.append(block.locations[index])
+                lengths.append(block.lengths[index])
             else:
-                locations.extend(block.locations[place : place + count].tolist())
-                lengths.extend(block.lengths[place : place + count].tolist())
-                block.last = place + count - 1
+                locations.extend(block.locations[index : index + count].tolist())
+                lengths.extend(block.lengths[index : index + count].tolist())
+                block.last = index + count - 1
             first += count
 
     def length(self, sequence: int) -> int:
-        """The payload length of a sequence that is there."""
+        """Return the payload length of a stored sequence."""
         block = self._block(sequence)
-        return block.lengths[block.place(sequence)]
+        return block.lengths[block.index_of(sequence)]
 
     def move(self, sequence: int, location: int) -> None:
-        """A sequence that is there lies elsewhere from now on."""
+        """Change the location of a stored sequence."""
         block = self._block(sequence)
-        block.locations[block.place(sequence)] = location
+        block.locations[block.index_of(sequence)] = location
 
     def remove(self, sequence: int) -> int:
-        """Forget a sequence; gives its packed location, or `GONE` if it is not there."""
+        """Remove a sequence and return the packed location, or `GONE` for an unknown sequence."""
         block = self._block(sequence)
-        place = block.place(sequence)
-        location = block.locations[place] if place >= 0 else GONE
+        index = block.index_of(sequence)
+        location = block.locations[index] if index >= 0 else GONE
         if location == GONE:
             return self._remove_late(sequence) if self._late else GONE
-        self.removed_length = block.lengths[place]
-        block.take(place)
+        self.removed_length = block.lengths[index]
+        block.take(index)
         self._count -= 1
         self._tidy_sparse(sequence, block)
         return location
 
     def remove_all(self, sequences: list[int], locations: list[int], lengths: list[int]) -> None:
-        """`remove` each; adds its packed location, or `GONE`, and its payload length, which means nothing for one that
-        was gone. Neighbours go together.
+        """Remove each sequence; append the packed locations, or `GONE`, and the payload lengths, undefined for `GONE`.
+
+        Neighbours are removed together.
         """
         if self._late:
             self.settle()
@@ -303,25 +311,25 @@ class SequenceIndex:
         while first < end:
             sequence = sequences[first]
             block = self._block(sequence)
-            place = block.place(sequence)
-            if place < 0:
+            position = block.index_of(sequence)
+            if position < 0:
                 locations.append(GONE)
                 lengths.append(0)
                 first += 1
                 continue
-            count = block.stretch(place, wanted, first)
+            count = block.stretch(position, wanted, first)
             if count == 1:
-                location = block.locations[place]
+                location = block.locations[position]
                 locations.append(location)
-                lengths.append(block.lengths[place])
+                lengths.append(block.lengths[position])
                 if location != GONE:
-                    block.take(place)
+                    block.take(position)
                     self._count -= 1
                     self._tidy_sparse(sequence, block)
-            elif block.holds_all(place, count):
-                locations.extend(block.locations[place : place + count].tolist())
-                lengths.extend(block.lengths[place : place + count].tolist())
-                block.take_stretch(place, count)
+            elif block.holds_all(position, count):
+                locations.extend(block.locations[position : position + count].tolist())
+                lengths.extend(block.lengths[position : position + count].tolist())
+                block.take_stretch(position, count)
                 self._count -= count
                 self._tidy_sparse(sequence, block)
             else:
@@ -331,34 +339,34 @@ class SequenceIndex:
             first += count
 
     def sequences(self) -> array[int]:
-        """All sequences in rising order, a copy."""
-        found: array[int] = array("q")
+        """Return a copy of all sequences in rising order."""
+        copied: array[int] = array("q")
         for block in self._blocks:
             if block.count == len(block.sequences):
-                found.extend(block.sequences)
+                copied.extend(block.sequences)
                 continue
-            for place in range(block.head, len(block.sequences)):
-                if block.locations[place] != GONE:
-                    found.append(block.sequences[place])
-        return found
+            for index in range(block.head, len(block.sequences)):
+                if block.locations[index] != GONE:
+                    copied.append(block.sequences[index])
+        return copied
 
     def locations(self) -> array[int]:
-        """Where they lie, in the same order, a copy."""
-        found: array[int] = array("q")
+        """Return a copy of all locations, in the order of the sequences."""
+        copied: array[int] = array("q")
         for block in self._blocks:
             for location in block.locations:
                 if location != GONE:
-                    found.append(location)
-        return found
+                    copied.append(location)
+        return copied
 
     def lengths(self) -> array[int]:
-        """Their payload lengths, in the same order, a copy."""
-        found: array[int] = array("I")
+        """Return a copy of all payload lengths, in the order of the sequences."""
+        copied: array[int] = array("I")
         for block in self._blocks:
-            for place in range(block.head, len(block.sequences)):
-                if block.locations[place] != GONE:
-                    found.append(block.lengths[place])
-        return found
+            for index in range(block.head, len(block.sequences)):
+                if block.locations[index] != GONE:
+                    copied.append(block.lengths[index])
+        return copied
 
     def pop_block(self) -> SequenceBlock | None:
         """Take the newest block out of the index; None if no sequence is left."""
@@ -374,7 +382,7 @@ class SequenceIndex:
         return block
 
     def _block(self, sequence: int) -> SequenceBlock:
-        """The block in which a sequence is, if it is there."""
+        """Return the block of a sequence, if the sequence is stored."""
         lowest = self._lowest
         if len(lowest) == 1 or sequence < lowest[1]:
             return self._blocks[0]
@@ -387,14 +395,14 @@ class SequenceIndex:
         return block
 
     def _tidy_sparse(self, sequence: int, block: SequenceBlock) -> None:
-        """Something left the block that held ``sequence``: tidy it up if that is worth it."""
+        """Tidy up the block of ``sequence`` if most of the block is removed."""
         left = block.count
         if left * 2 < len(block.sequences):
             if len(block.sequences) > MIN_COMPACTION or (left == 0 and len(self._blocks) > 1):
                 self._tidy(sequence, block)
 
     def _tidy(self, sequence: int, block: SequenceBlock) -> None:
-        """Most of a block is gone: it becomes smaller, goes, or becomes one with the block before it."""
+        """Make a sparse block smaller, remove an empty block, or join a small block to the block before."""
         blocks = self._blocks
         if len(blocks) == 1:
             block.compact()
@@ -411,12 +419,12 @@ class SequenceIndex:
 
     def _replace(self, sequence: int, location: int, length: int) -> int:
         block = self._block(sequence)
-        place = block.place(sequence)
-        if place < 0 or block.locations[place] == GONE:
+        index = block.index_of(sequence)
+        if index < 0 or block.locations[index] == GONE:
             return GONE
-        old = block.locations[place]
-        block.locations[place] = location
-        block.lengths[place] = length
+        old = block.locations[index]
+        block.locations[index] = location
+        block.lengths[index] = length
         return old
 
     def _replace_late(self, sequence: int, location: int, length: int) -> int:
@@ -446,22 +454,22 @@ class SequenceIndex:
         return GONE
 
     def _merge(self, run: SequenceIndex) -> None:
-        """Stretches of both are copied whole: what was moved together mostly lies together."""
+        """Merge a late run. Stretches are copied whole: messages that were moved together mostly lie together."""
         mine = self._flat()
         others = run._flat()
         merged = SequenceBlock()
-        place = 0
+        index = 0
         other = 0
         while other < len(others.sequences):
-            stretch = bisect_left(mine.sequences, others.sequences[other], place)
-            _extend(merged, mine, place, stretch)
-            place = stretch
+            stretch = bisect_left(mine.sequences, others.sequences[other], index)
+            _extend(merged, mine, index, stretch)
+            index = stretch
             end = len(others.sequences)
-            if place < len(mine.sequences):
-                end = bisect_left(others.sequences, mine.sequences[place], other)
+            if index < len(mine.sequences):
+                end = bisect_left(others.sequences, mine.sequences[index], other)
             _extend(merged, others, other, end)
             other = end
-        _extend(merged, mine, place, len(mine.sequences))
+        _extend(merged, mine, index, len(mine.sequences))
         self._blocks = []
         self._lowest = array("q")
         self._count = len(merged.sequences)
@@ -473,7 +481,7 @@ class SequenceIndex:
             self._begin(0)
 
     def _flat(self) -> SequenceBlock:
-        """All of it in one block without holes, a copy."""
+        """Return a copy of the whole index as one block without holes."""
         flat = SequenceBlock()
         flat.sequences = self.sequences()
         flat.locations = self.locations()

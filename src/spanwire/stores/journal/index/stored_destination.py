@@ -1,4 +1,4 @@
-"""A destination in the journal, and the entries that wait to be written for it."""
+"""Destinations of the journal, and entries for records that are still to be written."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from spanwire.stores.journal.index.sequences import GONE, SequenceIndex
 from spanwire.stores.journal.segments.record import record_size
 
 NOTE_BYTES: Final = record_size(4)
-UNIT: Final = 255  # kind of an entry that stands for all messages and removals of a unit; never on the disk
+UNIT: Final = 255  # kind of the entry of a gathered unit; never on the disk
 
 
 class StoredDestination:
-    """What the journal knows of one line of messages. ``high`` is the highest sequence given out.
+    """A destination of the journal. ``high`` is the highest sequence given out.
 
-    ``is_removed`` is True from the call on that removes the destination: what is stored or waits is for nobody.
+    ``is_removed`` is True from the removing call on: nobody reads stored or waiting messages any more.
     """
 
     __slots__ = (
@@ -31,7 +31,7 @@ class StoredDestination:
         "is_removed",
         "leaving",
         "moving",
-        "note_places",
+        "note_locations",
         "notes",
         "number",
         "record_bytes",
@@ -47,14 +47,14 @@ class StoredDestination:
         self.record_bytes: Final[int] = record_size(len(name))  # of its record in a check-point
         self.index: Final[SequenceIndex] = SequenceIndex()
         self.notes: Final[dict[int, int]] = {}  # redelivery counts, filled by recovery alone
-        self.note_places: Final[dict[int, int]] = {}  # where the redelivery count in force lies
+        self.note_locations: Final[dict[int, int]] = {}  # where the redelivery count in force lies
         self.unwritten: Final[dict[int, Entry]] = {}  # appended, and not yet known to be on the disk
         self.leaving: Final[set[int]] = set()  # going, by a record that stands in the queue behind its message
         self.arriving: Final[list[Arrival]] = []  # from other lines, by records that are not written yet
         self.moving: Final[dict[int, int]] = {}  # where a message will lie once the write that is under way is done
 
     def has(self, sequence: int) -> bool:
-        """Whether the message exists."""
+        """Return True if the message exists."""
         if self.is_removed:
             return False
         if sequence in self.unwritten:
@@ -64,44 +64,44 @@ class StoredDestination:
         return sequence not in self.leaving
 
     def has_all(self, sequences: list[int]) -> bool:
-        """Whether all are on the disk for sure, and stay; False where that takes a closer look."""
+        """Return True if all messages are on the disk and stay; False if only `has` can decide."""
         if self.unwritten or self.leaving or self.arriving:
             return False
         locations: list[int] = []
-        self.index.look_up(sequences, locations, [])
+        self.index.locate(sequences, locations, [])
         return GONE not in locations
 
     def arrives(self, sequence: int) -> bool:
-        """Whether the message comes from another line, by a record that is not written yet."""
+        """Return True for a message that comes from another destination by a record that is still to be written."""
         for arrival in self.arriving:
             if 0 <= sequence - arrival.first < len(arrival.sequences):
                 return True
         return False
 
     def holder(self, sequence: int) -> tuple[StoredDestination, int]:
-        """The line, and the sequence in it, under which the index has a message that is in no memory: mostly this."""
+        """Return destination and sequence under which the index has a message, mostly ``self`` and ``sequence``."""
         for arrival in self.arriving:
-            place = sequence - arrival.first
-            if 0 <= place < len(arrival.sequences):
-                return arrival.source.holder(arrival.sequences[place])
+            index = sequence - arrival.first
+            if 0 <= index < len(arrival.sequences):
+                return arrival.source.holder(arrival.sequences[index])
         return self, sequence
 
     def take_out(self, sequence: int) -> int:
-        """Forget a written message; gives the location that its removal ends, or `GONE` if it is not there."""
+        """Remove a written message from the index and return the location that the removal ends, or `GONE`."""
         location = self.index.remove(sequence)
         if self.moving:
             location = self.moving.pop(sequence, location)
         return location
 
     def moved(self, sequence: int) -> None:
-        """The new place of a message is on the disk: it is read there from now on."""
+        """Read a moved message from the new location from now on, which is on the disk."""
         location = self.moving.pop(sequence, GONE)
         if location != GONE:
             self.index.move(sequence, location)
 
 
 class Arrival:
-    """Messages that come from ``source``: those with ``sequences`` get sequences from ``first`` on."""
+    """Messages that come from destination ``source``: ``sequences`` there become sequences from ``first`` on here."""
 
     __slots__ = ("first", "sequences", "source")
 
@@ -112,7 +112,7 @@ class Arrival:
 
 
 class SharedBody:
-    """A body that several lines share. ``references`` counts those that wait to be written behind it."""
+    """A body that several destinations share. ``references`` counts the references to be written behind the body."""
 
     __slots__ = ("length", "offset", "references")
 
@@ -124,9 +124,9 @@ class SharedBody:
 
 @mypyc_attr(acyclic=True)
 class Entry:
-    """One record that waits to be written. Entries of one call share its ``position`` and are never separated.
+    """One record to be written. Entries of one call have the same ``position`` and are written in one batch.
 
-    ``payload`` follows the expiration of a message with the flag EXPIRES; ``size`` is that of the whole record.
+    ``payload`` follows the expiration of a message with the flag EXPIRES; ``size`` is the size of the whole record.
     """
 
     __slots__ = (
@@ -175,7 +175,7 @@ class Entry:
 
 
 class OwnedRemovals:
-    """The messages of one line that a unit removes."""
+    """Messages of one destination that a unit removes."""
 
     __slots__ = ("owner", "sequences")
 
@@ -185,24 +185,25 @@ class OwnedRemovals:
 
 
 class GatheredUnit:
-    """A unit that was gathered in slices and is encoded in slices. The messages of its line ``i`` are those of
-    ``owners[i]``, the next under the sequence ``nexts[i]``. What it removes leaves the index when it is encoded: all
-    that was appended before is in the index then.
+    """A unit that was gathered in slices and is encoded in slices.
+
+    Messages of the unit's target ``i`` belong to ``owners[i]``; ``nexts[i]`` is the sequence of the next message.
+    Removed messages leave the index when the removal is encoded: by then all earlier messages are in the index.
     """
 
-    __slots__ = ("fact", "nexts", "owners", "place", "removals", "removed", "unit")
+    __slots__ = ("fact", "message_index", "nexts", "owners", "removals", "removed", "unit")
 
     def __init__(self, unit: StoreUnit, owners: list[StoredDestination], removals: list[OwnedRemovals]) -> None:
         self.unit: Final[StoreUnit] = unit
         self.owners: Final[list[StoredDestination]] = owners
         self.removals: Final[list[OwnedRemovals]] = removals
         self.nexts: Final[list[int]] = [line.first for line in unit.targets()]
-        self.place = 0  # so many messages are encoded
+        self.message_index = 0  # so many messages are encoded
         self.fact = 0  # so many facts
         self.removed = 0  # and so many of the last of ``removals``
 
     def frees_room(self) -> bool:
-        """Return True if it adds nothing, and all that it removes is written."""
+        """Return True if the unit adds nothing and all removed messages are written."""
         if self.unit.messages or self.unit.facts:
             return False
         for own in self.removals:
