@@ -125,6 +125,23 @@ def test_a_selector_of_a_durable_subscriber_makes_slices_smaller() -> None:
     assert late.out == [str(number) for number in range(1, 100, 2)]
 
 
+def test_kept_messages_do_not_hold_what_a_selector_of_a_durable_subscriber_decoded() -> None:
+    stage = keeping()
+    stage.peer("p").sends(T, *numbers(10), properties={"n": 1}, persistent=False)
+    kept = stage.memory()
+    late = subscribes(subscriber(stage), "n = 1")
+    assert late.out == numbers(10)
+    (durable,) = stage.broker.durable_subscriptions()
+    forms = sum(delivery.message.forms_size() for delivery in late.deliveries)
+    assert (
+        durable.line.usage.used_bytes == sum(delivery.message.size for delivery in late.deliveries) + forms > forms > 0
+    )
+    late.acknowledges(late.out[-1])
+    (topic,) = stage.broker.assembly.map.topics.values()
+    assert [message.forms_size() for message in topic.kept_messages()] == [0] * 10
+    assert stage.memory() == kept
+
+
 def test_a_subscriber_that_goes_and_comes_again_meanwhile_gets_each_message_once() -> None:
     stage = keeping()
     stage.peer("p").sends(T, *numbers(MANY), persistent=False)
@@ -201,12 +218,13 @@ def test_messages_that_a_subscriber_gives_back_meanwhile_stay_in_front() -> None
     assert again.out == numbers(MANY)
 
 
-def test_a_subscriber_that_pulls_at_once_waits_for_a_later_slice() -> None:
+@pytest.mark.parametrize("destination", [T, "topic://>", "topic://T,topic://U"])
+def test_a_subscriber_that_pulls_at_once_waits_for_a_later_slice(destination: str) -> None:
     stage = keeping()
     producer = stage.peer("p")
     producer.sends(T, *numbers(MANY), properties={"n": 0}, persistent=False)
     producer.sends(T, "last", properties={"n": 1}, persistent=False)
-    late = subscriber(stage).consumes(T, durable="s", retroactive=True, selector="n = 1", prefetch=0)
+    late = subscriber(stage).consumes(destination, durable="s", retroactive=True, selector="n = 1", prefetch=0)
     late.pulls(-1)
     assert late.ends == 0
     runs(stage, late)

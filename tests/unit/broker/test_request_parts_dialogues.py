@@ -221,6 +221,27 @@ def test_what_several_topics_keep_for_one_consumer_comes_in_slices_that_they_sha
     assert late.out[-1] == "new"
 
 
+def test_what_many_topics_keep_for_consumers_of_wildcards_leaves_no_job_for_each_topic() -> None:
+    """Each turn does four jobs of all: with a job for each topic, other long work would wait for all of them."""
+    tuning = TopicPolicy(recovery=RecoveryPolicy(FIXED_COUNT, 10))
+    stage = Stage(PolicyEntry(Destination(TOPIC, ">"), topic=tuning))
+    producer = stage.peer("p")
+    for number in range(JOIN_STEPS):
+        producer.sends(f"topic://A.{number}", "1", "2", "3", "4", persistent=False)
+    late = [stage.peer(f"c {number}").consumes("topic://A.>", retroactive=True, prefetch=3_000) for number in range(8)]
+    most = 0
+    while stage.broker.next_timeout() == 0.0:
+        before = [len(listener.out) for listener in late]
+        stage.runs()
+        assert sum(len(listener.out) for listener in late) - sum(before) <= RECOVERY_STEPS + 4 * 10
+        most = max(most, stage.broker._context.job_count())
+        for listener in late:
+            listener.peer.flushes()
+    assert most <= 4 * len(late)
+    assert [len(listener.out) for listener in late] == [4 * JOIN_STEPS] * len(late)
+    assert {listener.subscription.joins for listener in late} == {0}
+
+
 def test_a_consumer_that_pulls_at_once_waits_for_destinations_that_are_still_to_be_attached() -> None:
     stage = Stage()
     for number in range(JOIN_STEPS):

@@ -88,8 +88,11 @@ class Joining(Job):
         is_limited = self._by_pattern and self._next > 0  # the first slice is always admitted whole
         begin = self.steps
         end = begin + JOIN_STEPS
+        first = self._next
         count = len(self._homes) if self._by_pattern else len(self._subscriptions)
         while self._next < count and self.steps < end:
+            if self._next > first and self._context.first_slices >= JOIN_STEPS:
+                break  # else each further topic with retained messages would leave a job of its own
             home = self._homes[self._next if self._by_pattern else 0]
             subscription = self._subscriptions[0 if self._by_pattern else self._next]
             self._next += 1

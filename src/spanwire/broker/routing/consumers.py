@@ -382,5 +382,6 @@ class Refilling(Job):
 
 def _is_searching(subscription: Subscription) -> bool:
     """Return True if a message for the subscription may turn up without a further send."""
-    homes = subscription.busy if subscription.shared else subscription.homes
+    is_durable = subscription.info.subscription_name is not None  # its queue may be held and empty, thus not busy
+    homes = subscription.busy if subscription.shared and not is_durable else subscription.homes
     return subscription.refilling or subscription.joins > 0 or any(home.is_searching() for home in homes)

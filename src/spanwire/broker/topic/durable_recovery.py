@@ -59,11 +59,12 @@ class DurableRecovery(Job):
             order = self._order + self._next
             self._next += 1
             steps += cost
-            if kept.is_expired(self._context.wall_ms) or not durable.wants(kept):
+            if kept.is_expired(self._context.wall_ms):
                 continue
-            if line.usage.takes(kept.size):
-                message = kept.twin()
+            message = kept.twin()  # its decoded properties go with it, or count in the memory of the queue
+            if durable.wants(message) and line.usage.takes(message.size):
                 line.hold(message)
+                line.count_forms(message)
                 chosen.append(MessageReference(line, message, 0, order, message.redelivery_count))
         line.accept_earlier(chosen)
         self._context.steps += steps // STEPS_OF_REQUEST
