@@ -23,7 +23,7 @@ from spanwire.broker.policy.topic_policy import (
     TopicPolicy,
 )
 from spanwire.broker.topic.message_eviction import MAX_CANDIDATES, Eviction
-from spanwire.broker.topic.pending_eviction import DISCARD_LOOKS, LOOKS_PER_STEP, MAX_LOOKS
+from spanwire.broker.topic.pending_eviction import DISCARD_LOOKS, LOOKS_PER_STEP, MAX_LOOKS, MAX_OVERDUE
 from spanwire.model.destination import TOPIC, Destination
 from tests.support.dialogue.broker_dialogue import Listener, Stage
 from tests.support.dialogue.text_format import text_message, text_of
@@ -144,6 +144,21 @@ def test_more_messages_than_one_turn_discards_are_discarded_in_the_end() -> None
     runs(stage)
     assert {tuple(pending(listener)) for listener in started} == {("6", "7")}
     assert {tuple(pending(listener)) for listener in announced} == {("0", "6", "7")}
+
+
+def test_slow_consumers_keep_no_more_than_a_few_messages_over_the_limit_however_fast_messages_come() -> None:
+    count = 3 * MAX_LOOKS // DISCARD_LOOKS
+    stage = evicting(OLDEST, limit=2)
+    peers = [stage.peer(f"c{number}") for number in range(1 + count // 1_000)]
+    listeners = [peers[number // 1_000].consumes(T, prefetch=1) for number in range(count)]
+    for number in range(0, 2 * MAX_OVERDUE, 2):
+        sends(stage, number, number + 1)
+        sends(stage, number + 1, number + 2)
+        stage.runs()
+    assert max(len(listener.subscription.pending) for listener in listeners) == 2 + MAX_OVERDUE
+    runs(stage)
+    newest = (str(2 * MAX_OVERDUE - 2), str(2 * MAX_OVERDUE - 1))
+    assert {tuple(pending(listener)) for listener in listeners} == {newest}
 
 
 def test_a_consumer_that_takes_its_messages_before_its_turn_loses_none() -> None:

@@ -22,6 +22,7 @@ NO_LIMIT: Final = -1
 MAX_LOOKS: Final = 20_000  # looks at pending messages for one request, and in one turn of later work: some 2 ms
 DISCARD_LOOKS: Final = 10  # looks that one discarded message counts for
 PLACES_PER_LOOK: Final = 64  # places in front of a pending message that one look passes over
+MAX_OVERDUE: Final = 100  # oldest messages over the limit at one consumer; one of further messages is discarded at once
 LOOKS_PER_STEP: Final = 100  # looks that count as one step of a connection's requests
 
 
@@ -72,11 +73,19 @@ class PendingEviction(Job):
             count = self._overdue.get(subscription)
             if count is not None:
                 self._overdue[subscription] = count + 1
+                self._keep_up(subscription, most)
                 return
         if self._context.looks >= MAX_LOOKS:
             self._postpone(subscription, 1)
         else:
             self._cut_pending(subscription, most, 1)
+
+    def _keep_up(self, subscription: Subscription, most: int) -> None:
+        """Discard the oldest message if producers are so fast that later turns never catch up with them."""
+        pending = subscription.pending
+        if self._eviction.takes_oldest and len(pending) - most > MAX_OVERDUE:
+            if subscription.started or subscription.pulls:
+                self._give_up(subscription, pending.popleft(), 0)
 
     def _postpone(self, subscription: Subscription, count: int) -> None:
         self._overdue[subscription] = count
