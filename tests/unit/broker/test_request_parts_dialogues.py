@@ -258,6 +258,26 @@ def test_a_consumer_that_pulls_at_once_waits_for_destinations_that_are_still_to_
     assert late.ends == 1
 
 
+@pytest.mark.parametrize("destination", ["queue://Q", "queue://>", "queue://Q,queue://R"])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_consumer_that_pulls_at_once_waits_for_messages_that_go_back(destination: str, late: bool) -> None:
+    stage = Stage()
+    before = stage.peer("b").consumes("queue://Q", prefetch=3_000)
+    stage.peer("p").sends("queue://Q", *[str(number) for number in range(2_000)], persistent=False)
+    before.peer.flushes()
+    assert len(before.out) == 2_000
+    peer = stage.peer("c")
+    if late:
+        before.leaves()
+    puller = peer.consumes(destination, prefetch=0)
+    if not late:
+        before.leaves()
+    puller.pulls(-1)
+    assert (puller.out, puller.ends) == ([], 0)
+    runs(stage)
+    assert puller.out == ["0"]
+
+
 def test_a_consumer_that_pulls_at_once_waits_for_kept_messages_that_are_still_to_come() -> None:
     tuning = TopicPolicy(recovery=RecoveryPolicy(FIXED_COUNT, 10_000))
     stage = Stage(PolicyEntry(Destination(TOPIC, ">"), topic=tuning))

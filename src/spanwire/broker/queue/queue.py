@@ -94,14 +94,14 @@ class Queue(QueueBase):
 
     def _tell_shared(self) -> None:
         """Have shared consumers return to this queue as soon as they can take messages."""
-        if not self._told_shared and self.pending.waiting() > 0:
+        if not self._told_shared and (self.pending.waiting() > 0 or self.is_held):
             self._told_shared = True
             for subscription in self._shared:
                 subscription.busy[self] = None
 
     def confirms_idle(self) -> bool:
-        """Return True if no message is pending. The next pending message alerts shared consumers again."""
-        if self.pending.waiting() > 0:
+        """Return True if no message is pending or returns. The next such message alerts shared consumers again."""
+        if self.pending.waiting() > 0 or self.is_held:
             return False
         self._told_shared = False
         return True
@@ -163,7 +163,7 @@ class Queue(QueueBase):
         subscription.homes[self] = None
         if subscription.shared:
             self._shared[subscription] = None
-            if self.pending.waiting() > 0:
+            if self.pending.waiting() > 0 or self.is_held:
                 subscription.busy[self] = None
         if self.slow_consumers is not None:
             self.slow_consumers.join(subscription, self)
@@ -323,6 +323,8 @@ class Queue(QueueBase):
         """Suspend dispatch while older messages come in slices, so that no younger message overtakes them."""
         self._returning += 1
         self._choose_dispatcher()
+        if self._shared:
+            self._tell_shared()
 
     def let_go(self) -> None:
         """Resume dispatch after all older messages have come."""
